@@ -1,0 +1,131 @@
+//! Who may ask what: one table, checked in one place, before anything else happens to a command.
+
+use std::sync::Arc;
+
+use crate::command::Command;
+use crate::error::{BoardError, ErrorKind};
+use crate::id::ConnId;
+
+/// Who is asking, as established by a surface. The core trusts nothing else.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    pub surface: Surface,
+    /// Runs and their ids belong to a principal, not to a connection.
+    pub principal: Arc<str>,
+    pub connection: ConnId,
+    pub grants: Grants,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Surface {
+    Gateway,
+    Webhook,
+    Runs,
+    Hub,
+    Bridge,
+    Cli,
+}
+
+impl Surface {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Webhook => "webhook",
+            Self::Runs => "runs",
+            Self::Hub => "hub",
+            Self::Bridge => "bridge",
+            Self::Cli => "cli",
+        }
+    }
+}
+
+/// What a caller may do. `Operate` includes the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Grant {
+    /// Start, join and cancel its own runs; answer what they ask.
+    Converse,
+    /// Read sessions, memory, usage, tools and state.
+    Inspect,
+    /// Clear sessions.
+    Manage,
+    /// Change the server itself; answer anyone's approvals; see anyone's runs.
+    Operate,
+}
+
+/// A set of grants; empty unless said otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Grants(u8);
+
+impl Grants {
+    pub const NONE: Grants = Grants(0);
+
+    /// What an ordinary signed-in client of the gateway holds.
+    pub const CLIENT: Grants = Grants::NONE.with(Grant::Converse).with(Grant::Inspect).with(Grant::Manage);
+
+    /// What the operator's own token holds.
+    pub const OPERATOR: Grants = Grants::CLIENT.with(Grant::Operate);
+
+    #[must_use]
+    pub const fn with(self, grant: Grant) -> Grants {
+        Grants(self.0 | Self::bit(grant))
+    }
+
+    pub const fn has(self, grant: Grant) -> bool {
+        self.0 & (Self::bit(grant) | Self::bit(Grant::Operate)) != 0
+    }
+
+    const fn bit(grant: Grant) -> u8 {
+        match grant {
+            Grant::Converse => 1,
+            Grant::Inspect => 2,
+            Grant::Manage => 4,
+            Grant::Operate => 8,
+        }
+    }
+}
+
+/// The table. A new command does not compile until it has a row.
+pub fn needed(command: &Command) -> Grant {
+    match command {
+        Command::StartRun(_)
+        | Command::CancelRun(_)
+        | Command::FindRun(_)
+        | Command::AnswerApproval { .. }
+        | Command::ListApprovals(_) => Grant::Converse,
+        Command::ListSessions { .. }
+        | Command::ReadHistory { .. }
+        | Command::SearchMemory { .. }
+        | Command::BudgetStatus { .. }
+        | Command::UsageReport { .. }
+        | Command::ListTools(_)
+        | Command::ListPlugins
+        | Command::DescribeNode => Grant::Inspect,
+        Command::ClearSession { .. } => Grant::Manage,
+        Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => Grant::Operate,
+    }
+}
+
+pub fn authorise(caller: &Caller, command: &Command) -> Result<(), BoardError> {
+    let grant = needed(command);
+    if caller.grants.has(grant) {
+        return Ok(());
+    }
+    Err(BoardError::new(ErrorKind::Forbidden, format!("not allowed: this needs the {} grant", name(grant))))
+}
+
+/// May this caller see or steer what `principal` started?
+pub fn owns(caller: &Caller, principal: &str) -> bool {
+    &*caller.principal == principal || caller.grants.has(Grant::Operate)
+}
+
+fn name(grant: Grant) -> &'static str {
+    match grant {
+        Grant::Converse => "converse",
+        Grant::Inspect => "inspect",
+        Grant::Manage => "manage",
+        Grant::Operate => "operate",
+    }
+}
+
+#[cfg(test)]
+mod tests;

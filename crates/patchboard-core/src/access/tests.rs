@@ -1,0 +1,63 @@
+use super::*;
+use crate::agent::Origin;
+use crate::command::{PageRequest, RunRef, SessionRef, StartRun};
+use crate::id::{ApprovalId, RunId};
+use crate::port::{SessionFilter, UsageGrouping};
+
+fn origin() -> Origin {
+    Origin { channel: "web".into(), account: "a".into(), peer: None, guild: None, team: None }
+}
+
+/// One of each. `needed` has no wildcard arm, so a command missing here still cannot be without a grant;
+/// this list proves that the grant is enforced.
+fn every_command() -> Vec<Command> {
+    let page = PageRequest::new(None, None);
+    let run = RunId(uuid::Uuid::nil());
+    let session = SessionRef::Origin(origin());
+    vec![
+        Command::StartRun(StartRun { origin: origin(), content: "x".into(), client_id: "1".into() }),
+        Command::CancelRun(run),
+        Command::FindRun(RunRef::ClientId("1".into())),
+        Command::AnswerApproval { approval: ApprovalId(uuid::Uuid::nil()), approve: true },
+        Command::ListApprovals(page.clone()),
+        Command::ListSessions { filter: SessionFilter::default(), page: page.clone() },
+        Command::ReadHistory { session: session.clone(), page: page.clone() },
+        Command::ClearSession { session: session.clone(), purge: true },
+        Command::SearchMemory { channel: "c".into(), account: "a".into(), query: "q".into(), page: page.clone() },
+        Command::BudgetStatus { session: None },
+        Command::UsageReport { since: None, group_by: UsageGrouping::Day, page: page.clone() },
+        Command::ListTools(page),
+        Command::ListPlugins,
+        Command::LoadPlugin { path: "p".into() },
+        Command::UnloadPlugin { name: "p".into() },
+        Command::DescribeNode,
+    ]
+}
+
+fn caller(grants: Grants) -> Caller {
+    Caller { surface: Surface::Gateway, principal: "local".into(), connection: ConnId(1), grants }
+}
+
+#[test]
+fn without_a_grant_every_command_is_refused() {
+    for command in every_command() {
+        let refused = authorise(&caller(Grants::NONE), &command).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Forbidden, "{command:?}");
+    }
+}
+
+#[test]
+fn a_client_cannot_operate_and_the_operator_can_do_everything() {
+    for command in every_command() {
+        let for_operators_only = needed(&command) == Grant::Operate;
+        assert_eq!(authorise(&caller(Grants::CLIENT), &command).is_err(), for_operators_only, "{command:?}");
+        assert!(authorise(&caller(Grants::OPERATOR), &command).is_ok(), "{command:?}");
+    }
+}
+
+#[test]
+fn runs_belong_to_their_principal() {
+    assert!(owns(&caller(Grants::CLIENT), "local"));
+    assert!(!owns(&caller(Grants::CLIENT), "token"));
+    assert!(owns(&caller(Grants::OPERATOR), "token"));
+}

@@ -1,0 +1,154 @@
+//! Agents and which of them answers whom.
+
+use std::sync::Arc;
+
+use crate::budget::BudgetLimits;
+use crate::error::BoardError;
+use crate::id::{MemoryOwner, SessionKey};
+use crate::port::ModelProvider;
+use crate::tool::Glob;
+
+/// One configured agent.
+#[derive(Debug, Clone)]
+pub struct AgentSpec {
+    pub name: Arc<str>,
+    /// Retries and fallbacks are inside.
+    pub provider: Arc<dyn ModelProvider>,
+    /// Empty means the provider's own default.
+    pub model: Arc<str>,
+    pub strategy: StrategyKind,
+    pub max_tokens: u32,
+    pub temperature: Option<f32>,
+    /// Said before the soul.
+    pub system_prompt: Option<Arc<str>>,
+    /// `None`: every tool of the registry.
+    pub tools: Option<Vec<Glob>>,
+    pub budget: BudgetLimits,
+    /// A run that would need more ends with an error instead of a surprise on the bill.
+    pub max_model_calls: u32,
+    /// The model's window in tokens; older tool results of a run are dropped when it fills.
+    pub context_window: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StrategyKind {
+    React,
+}
+
+/// Where a message comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    pub channel: String,
+    pub account: String,
+    pub peer: Option<String>,
+    pub guild: Option<String>,
+    pub team: Option<String>,
+}
+
+impl Origin {
+    const DEFAULT_PEER: &'static str = "main";
+
+    pub fn peer(&self) -> &str {
+        self.peer.as_deref().unwrap_or(Self::DEFAULT_PEER)
+    }
+
+    pub fn session_key(&self, agent: &str) -> SessionKey {
+        SessionKey::conversation(agent, &self.channel, &self.account, self.peer())
+    }
+
+    /// Facts belong to the account on its channel, whatever the peer or the agent.
+    pub fn memory_owner(&self) -> MemoryOwner {
+        MemoryOwner::account(&self.channel, &self.account)
+    }
+}
+
+/// Sends what matches to an agent. Every field that is set must match.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Binding {
+    pub agent: Arc<str>,
+    pub channel: Option<String>,
+    pub account: Option<String>,
+    pub peer: Option<String>,
+    pub guild: Option<String>,
+    pub team: Option<String>,
+}
+
+/// How specific a binding is; later variants win.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Tier {
+    Nothing,
+    Channel,
+    Account,
+    Team,
+    Guild,
+    Peer,
+}
+
+impl Binding {
+    fn tier(&self) -> Tier {
+        match self {
+            Self { peer: Some(_), .. } => Tier::Peer,
+            Self { guild: Some(_), .. } => Tier::Guild,
+            Self { team: Some(_), .. } => Tier::Team,
+            Self { account: Some(_), .. } => Tier::Account,
+            Self { channel: Some(_), .. } => Tier::Channel,
+            _ => Tier::Nothing,
+        }
+    }
+
+    fn matches(&self, origin: &Origin) -> bool {
+        let fits = |wanted: &Option<String>, actual: Option<&str>| match wanted {
+            Some(wanted) => Some(wanted.as_str()) == actual,
+            None => true,
+        };
+        fits(&self.channel, Some(&origin.channel))
+            && fits(&self.account, Some(&origin.account))
+            && fits(&self.peer, Some(origin.peer()))
+            && fits(&self.guild, origin.guild.as_deref())
+            && fits(&self.team, origin.team.as_deref())
+    }
+}
+
+/// All agents and bindings. Checked when built, read-only after.
+#[derive(Debug, Default)]
+pub struct AgentTable {
+    agents: Vec<Arc<AgentSpec>>,
+    bindings: Vec<Binding>,
+}
+
+impl AgentTable {
+    pub const DEFAULT: &'static str = "default";
+
+    /// Refuses a binding to an agent that does not exist.
+    pub fn new(agents: Vec<AgentSpec>, bindings: Vec<Binding>) -> Result<Self, BoardError> {
+        let table = Self { agents: agents.into_iter().map(Arc::new).collect(), bindings };
+        for (index, binding) in table.bindings.iter().enumerate() {
+            if table.agent(&binding.agent).is_none() {
+                return Err(BoardError::invalid(format!("bindings[{index}]: no agent named `{}`", binding.agent)));
+            }
+        }
+        Ok(table)
+    }
+
+    pub fn agent(&self, name: &str) -> Option<&Arc<AgentSpec>> {
+        self.agents.iter().find(|agent| &*agent.name == name)
+    }
+
+    /// The most specific matching binding wins; among equals the first in the file; else the default agent.
+    pub fn route(&self, origin: &Origin) -> Result<&Arc<AgentSpec>, BoardError> {
+        let mut best: Option<&Binding> = None;
+        for binding in self.bindings.iter().filter(|binding| binding.matches(origin)) {
+            if best.is_none_or(|best| binding.tier() > best.tier()) {
+                best = Some(binding);
+            }
+        }
+        let name = best.map_or(Self::DEFAULT, |binding| &*binding.agent);
+        self.agent(name).ok_or_else(|| {
+            let Origin { channel, account, .. } = origin;
+            BoardError::not_found(format!("no agent configured for {channel}:{account}:{}", origin.peer()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

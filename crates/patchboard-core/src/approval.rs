@@ -1,0 +1,134 @@
+//! Questions to a person that are open now. They live as long as the call that asked; an expired one is a refusal.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::{Caller, Grant};
+use crate::error::{BoardError, ErrorKind};
+use crate::event::ApprovalRequest;
+use crate::id::{ApprovalId, ConnId};
+use crate::model::ToolCall;
+use crate::port::{Clock, Ids};
+use crate::reply::PendingApproval;
+use crate::tool::CallContext;
+
+/// Open questions at once over the whole server; the next call that would ask is refused.
+const MAX_OPEN: usize = 1024;
+
+#[derive(Debug)]
+pub struct ApprovalDesk {
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    expiry: Duration,
+    open: Mutex<BTreeMap<ApprovalId, Open>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    pending: PendingApproval,
+    /// Only the connection that started the work may answer, besides the operator.
+    started_by: ConnId,
+    answer: oneshot::Sender<(bool, Arc<str>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Approved,
+    Refused,
+    Expired,
+    /// The run was cancelled while it waited.
+    Withdrawn,
+}
+
+impl Verdict {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Refused => "refused",
+            Self::Expired => "expired",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Asked {
+    pub request: ApprovalRequest,
+    pub answer: oneshot::Receiver<(bool, Arc<str>)>,
+}
+
+impl ApprovalDesk {
+    pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, expiry: Duration) -> Self {
+        Self { clock, ids, expiry, open: Mutex::new(BTreeMap::new()) }
+    }
+
+    pub fn ask(&self, context: &CallContext, call: &ToolCall) -> Result<Asked, BoardError> {
+        let approval = ApprovalId(self.ids.next());
+        let expiry = SignedDuration::try_from(self.expiry).unwrap_or(SignedDuration::MAX);
+        let now = self.clock.now();
+        let expires_at = now.checked_add(expiry).unwrap_or(now);
+        let request = ApprovalRequest { approval, call: call.clone(), expires_at };
+        let pending =
+            PendingApproval { request: request.clone(), run: context.run, session: context.session.clone() };
+        let (answer, verdict) = oneshot::channel();
+        let mut open = self.open();
+        if open.len() >= MAX_OPEN {
+            return Err(BoardError::new(ErrorKind::Exhausted, "too many approvals are waiting for an answer"));
+        }
+        open.insert(approval, Open { pending, started_by: context.caller.connection, answer });
+        Ok(Asked { request, answer: verdict })
+    }
+
+    /// Waits for the answer, the expiry or the end of the run; says who decided.
+    pub async fn verdict(
+        &self,
+        approval: ApprovalId,
+        answer: oneshot::Receiver<(bool, Arc<str>)>,
+        stop: &CancellationToken,
+    ) -> (Verdict, Arc<str>) {
+        let decided = tokio::select! {
+            answered = answer => match answered {
+                Ok((true, by)) => (Verdict::Approved, by),
+                Ok((false, by)) => (Verdict::Refused, by),
+                Err(_) => (Verdict::Withdrawn, "server".into()),
+            },
+            () = tokio::time::sleep(self.expiry) => (Verdict::Expired, "expiry".into()),
+            () = stop.cancelled() => (Verdict::Withdrawn, "cancel".into()),
+        };
+        self.open().remove(&approval);
+        decided
+    }
+
+    pub fn answer(&self, caller: &Caller, approval: ApprovalId, approve: bool) -> Result<(), BoardError> {
+        let mut open = self.open();
+        let Some(found) = open.get(&approval) else {
+            return Err(BoardError::not_found("no such approval is waiting: it was answered, expired or withdrawn"));
+        };
+        if !may_answer(caller, found) {
+            return Err(BoardError::forbidden(
+                "only the connection that started the run, or the operator, may answer its approvals",
+            ));
+        }
+        let Some(found) = open.remove(&approval) else { return Ok(()) };
+        let by: Arc<str> = format!("{}:{}", caller.surface.name(), caller.principal).into();
+        found.answer.send((approve, by)).map_err(|_| BoardError::not_found("the approval has just expired"))
+    }
+
+    /// What this caller could answer, oldest first.
+    pub fn list(&self, caller: &Caller) -> Vec<PendingApproval> {
+        self.open().values().filter(|open| may_answer(caller, open)).map(|open| open.pending.clone()).collect()
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<ApprovalId, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn may_answer(caller: &Caller, open: &Open) -> bool {
+    caller.connection == open.started_by || caller.grants.has(Grant::Operate)
+}

@@ -1,0 +1,119 @@
+//! Commands that are answered at once.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Board;
+use crate::access::{self, Caller};
+use crate::command::{Command, PageRequest};
+use crate::error::{BoardError, ErrorKind};
+use crate::id::{MemoryOwner, RunId};
+use crate::port::{AuditRow, Batch, Cursor, Durability, FactQuery, Page, TurnQuery, UsageQuery, Write};
+use crate::reply::{NodeReport, Reply};
+
+impl Board {
+    pub(super) async fn answer(
+        &self,
+        caller: &Caller,
+        command: Command,
+        stop: CancellationToken,
+    ) -> Result<Reply, BoardError> {
+        let inner = &self.0;
+        Ok(match command {
+            Command::StartRun(start) => return self.start_run(caller, start, stop).await,
+            Command::CancelRun(run) => self.cancel_run(caller, run)?,
+            Command::FindRun(wanted) => self.find_run(caller, wanted).await?,
+            Command::AnswerApproval { approval, approve } => {
+                inner.approvals.answer(caller, approval, approve)?;
+                Reply::Done
+            }
+            Command::ListApprovals(page) => Reply::Approvals(cut_page(inner.approvals.list(caller), &page)),
+            Command::ListSessions { filter, page } => {
+                Reply::Sessions(inner.store.sessions(filter, page.limit, page.cursor).await?)
+            }
+            Command::ReadHistory { session, page } => {
+                let session = self.session_key(session)?;
+                let query = TurnQuery { session: session.clone(), limit: page.limit, before: page.cursor };
+                Reply::History { turns: inner.store.turns(query).await?, session }
+            }
+            Command::ClearSession { session, purge } => {
+                let session = self.session_key(session)?;
+                self.clear_session(caller, session, purge).await?
+            }
+            Command::SearchMemory { channel, account, query, page } => {
+                let query = FactQuery {
+                    owner: MemoryOwner::account(&channel, &account),
+                    embedding: inner.deps.memory.embed_one(&query, &stop).await,
+                    text: query,
+                    limit: page.limit,
+                    fill_with_recent: false,
+                    cursor: page.cursor,
+                };
+                Reply::Facts(inner.store.facts(query).await?)
+            }
+            Command::BudgetStatus { session } => {
+                let session = session.map(|session| self.session_key(session)).transpose()?;
+                Reply::Budget(inner.ledger.report(session.as_ref()).await?)
+            }
+            Command::UsageReport { since, group_by, page } => {
+                let query = UsageQuery { since, group_by, limit: page.limit, cursor: page.cursor };
+                Reply::Usage(inner.store.usage(query).await?)
+            }
+            Command::ListTools(page) => {
+                Reply::Tools(cut_page(inner.deps.registry.offer(None).specs.to_vec(), &page))
+            }
+            Command::ListPlugins => Reply::Plugins(Vec::new()),
+            Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => {
+                return Err(BoardError::new(ErrorKind::Unavailable, "no plugin host is built into this server"));
+            }
+            Command::DescribeNode => Reply::Node(NodeReport {
+                version: inner.version,
+                plugins: 0,
+                sessions: inner.store.count_sessions().await?,
+                live_runs: self.live().len() as u64,
+            }),
+        })
+    }
+
+    fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<Reply, BoardError> {
+        let live = self.live().get(&run).cloned();
+        match live {
+            Some(live) if access::owns(caller, &live.principal) => {
+                live.stop.cancel();
+                Ok(Reply::Done)
+            }
+            Some(_) | None => Err(BoardError::not_found("no such run is under way")),
+        }
+    }
+
+    async fn clear_session(
+        &self,
+        caller: &Caller,
+        session: crate::id::SessionKey,
+        purge: bool,
+    ) -> Result<Reply, BoardError> {
+        let at = self.0.clock.now();
+        let audit = AuditRow {
+            at,
+            principal: caller.principal.clone(),
+            surface: caller.surface.name().into(),
+            action: if purge { "session.purge".into() } else { "session.clear".into() },
+            subject: session.as_str().into(),
+            run: None,
+            detail: Arc::from(""),
+        };
+        let writes = vec![Write::ClearSession { session, at, purge }, Write::Audit(audit)];
+        self.0.store.commit(Batch { durability: Durability::Boundary, writes }).await?;
+        Ok(Reply::Done)
+    }
+}
+
+/// Pages over a list that is in memory anyway. The cursor is a position.
+fn cut_page<T>(items: Vec<T>, page: &PageRequest) -> Page<T> {
+    let start = page.cursor.as_ref().and_then(|cursor| cursor.0.parse::<usize>().ok()).unwrap_or(0);
+    let total = items.len();
+    let end = start.saturating_add(page.limit).min(total);
+    let next = (end < total).then(|| Cursor(end.to_string()));
+    Page { items: items.into_iter().skip(start).take(page.limit).collect(), next }
+}

@@ -1,0 +1,219 @@
+//! Budgets: the only place that decides whether a model call may start. Tokens are reserved before a call and
+//! settled after it, so calls in parallel can never spend the same tokens.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::error::{BoardError, ErrorKind};
+use crate::id::SessionKey;
+use crate::port::{BudgetScope, Clock, Store};
+
+pub mod price;
+
+/// Accounts of idle sessions kept in memory; past this they are dropped and read again when needed.
+const MAX_IDLE_ACCOUNTS: usize = 4096;
+
+/// Tokens, input and output together; `None` is unlimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BudgetLimits {
+    pub session: Option<u64>,
+    pub daily: Option<u64>,
+    pub monthly: Option<u64>,
+}
+
+#[derive(Debug)]
+pub struct Ledger {
+    limits: BudgetLimits,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    accounts: Mutex<HashMap<BudgetScope, Account>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Account {
+    used: u64,
+    reserved: u64,
+}
+
+/// What a call wants.
+#[derive(Debug, Clone)]
+pub struct Wanted<'a> {
+    pub session: &'a SessionKey,
+    pub agent: &'a Arc<str>,
+    pub agent_limits: BudgetLimits,
+    /// Estimate of the conversation itself: without room for this the call is refused.
+    pub text_tokens: u64,
+    /// Tool schemas and other wrapping: reserved too, as far as the budget reaches.
+    pub extra_tokens: u64,
+    pub max_output: u32,
+}
+
+/// Tokens set aside for one call. Settle it; dropping it unsettled gives the tokens back.
+#[derive(Debug)]
+pub struct Reservation {
+    ledger: Arc<Ledger>,
+    pub scopes: Vec<BudgetScope>,
+    pub tokens: u64,
+    /// The answer's hard limit: what was asked for, or what is left.
+    pub max_output: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetLine {
+    pub used: u64,
+    pub reserved: u64,
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetReport {
+    pub session: Option<BudgetLine>,
+    pub daily: BudgetLine,
+    pub monthly: BudgetLine,
+}
+
+impl Ledger {
+    pub fn new(limits: BudgetLimits, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self { limits, store, clock, accounts: Mutex::new(HashMap::new()) }
+    }
+
+    /// Reserves, or says which limit stands in the way.
+    pub async fn reserve(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<Reservation, BoardError> {
+        let scopes = scopes(wanted.session, wanted.agent, self.clock.now());
+        self.load(&scopes).await?;
+        let limits = [
+            smaller(self.limits.session, wanted.agent_limits.session),
+            self.limits.daily,
+            self.limits.monthly,
+            wanted.agent_limits.daily,
+            wanted.agent_limits.monthly,
+        ];
+        let mut accounts = self.accounts();
+        let mut left = u64::MAX;
+        for ((scope, limit), name) in scopes.iter().zip(limits).zip(["session", "daily", "monthly", "daily", "monthly"])
+        {
+            let Some(limit) = limit else { continue };
+            let account = accounts.get(scope).copied().unwrap_or_default();
+            let committed = account.used.saturating_add(account.reserved);
+            // At least one token of answer must fit, else the call could only be paid for and thrown away.
+            if committed.saturating_add(wanted.text_tokens) >= limit {
+                let message = format!("token budget exceeded ({name}: {committed}/{limit})");
+                return Err(BoardError::new(ErrorKind::Exhausted, message));
+            }
+            left = left.min(limit - committed);
+        }
+        let input = wanted.text_tokens.saturating_add(wanted.extra_tokens).min(left.saturating_sub(1));
+        let output_left = u32::try_from(left - input).unwrap_or(u32::MAX);
+        let max_output = wanted.max_output.min(output_left);
+        let tokens = input.saturating_add(u64::from(max_output));
+        for scope in &scopes {
+            let account = accounts.entry(scope.clone()).or_default();
+            account.reserved = account.reserved.saturating_add(tokens);
+        }
+        Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output })
+    }
+
+    pub async fn report(&self, session: Option<&SessionKey>) -> Result<BudgetReport, BoardError> {
+        let now = self.clock.now();
+        let (day, month) = (day(now), month(now));
+        let mut wanted = vec![day.clone(), month.clone()];
+        let session_scope = session.map(|session| BudgetScope::Session(session.clone()));
+        wanted.extend(session_scope.clone());
+        self.load(&wanted).await?;
+        let accounts = self.accounts();
+        let line = |scope: &BudgetScope, limit| {
+            let account = accounts.get(scope).copied().unwrap_or_default();
+            BudgetLine { used: account.used, reserved: account.reserved, limit }
+        };
+        Ok(BudgetReport {
+            session: session_scope.map(|scope| line(&scope, self.limits.session)),
+            daily: line(&day, self.limits.daily),
+            monthly: line(&month, self.limits.monthly),
+        })
+    }
+
+    /// Reads the accounts that are not in memory. A second reader of the same account changes nothing:
+    /// whatever was settled since is already in the first one's figure.
+    async fn load(&self, scopes: &[BudgetScope]) -> Result<(), BoardError> {
+        let missing: Vec<BudgetScope> = {
+            let accounts = self.accounts();
+            scopes.iter().filter(|scope| !accounts.contains_key(scope)).cloned().collect()
+        };
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let figures = self.store.spent(missing.clone()).await?;
+        let mut accounts = self.accounts();
+        if accounts.len() >= MAX_IDLE_ACCOUNTS {
+            accounts.retain(|scope, account| account.reserved > 0 || scopes.contains(scope));
+        }
+        for (scope, used) in missing.into_iter().zip(figures) {
+            accounts.entry(scope).or_insert(Account { used, reserved: 0 });
+        }
+        Ok(())
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, HashMap<BudgetScope, Account>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reservation {
+    /// Replaces what was reserved by what was used. Call it once the usage is on record.
+    pub fn settle(mut self, used: u64) {
+        self.release(used);
+    }
+
+    fn release(&mut self, used: u64) {
+        let tokens = std::mem::take(&mut self.tokens);
+        let scopes = std::mem::take(&mut self.scopes);
+        let mut accounts = self.ledger.accounts();
+        for scope in scopes {
+            let account = accounts.entry(scope).or_default();
+            account.reserved = account.reserved.saturating_sub(tokens);
+            account.used = account.used.saturating_add(used);
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if !self.scopes.is_empty() {
+            self.release(0);
+        }
+    }
+}
+
+/// Every scope a call counts in, always in this order.
+pub fn scopes(session: &SessionKey, agent: &Arc<str>, at: Timestamp) -> Vec<BudgetScope> {
+    let date = at.to_zoned(TimeZone::UTC).date();
+    vec![
+        BudgetScope::Session(session.clone()),
+        day(at),
+        month(at),
+        BudgetScope::AgentDay(agent.clone(), date),
+        BudgetScope::AgentMonth { agent: agent.clone(), year: date.year(), month: date.month() },
+    ]
+}
+
+fn day(at: Timestamp) -> BudgetScope {
+    BudgetScope::Day(at.to_zoned(TimeZone::UTC).date())
+}
+
+fn month(at: Timestamp) -> BudgetScope {
+    let date = at.to_zoned(TimeZone::UTC).date();
+    BudgetScope::Month { year: date.year(), month: date.month() }
+}
+
+fn smaller(left: Option<u64>, right: Option<u64>) -> Option<u64> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left.min(right)),
+        (left, right) => left.or(right),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! What tokens cost, by model name.
+
+use crate::model::TokenCount;
+use crate::tool::Glob;
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Price {
+    pub model: Glob,
+    pub input: f64,
+    pub output: f64,
+}
+
+/// First match wins, so the table's order is its precedence. A model nobody priced costs nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PriceTable(pub Vec<Price>);
+
+impl PriceTable {
+    /// Cost in billionths of a US dollar.
+    pub fn cost_nanousd(&self, model: &str, tokens: TokenCount) -> u64 {
+        let Some(price) = self.0.iter().find(|price| price.model.matches(model)) else { return 0 };
+        // Dollars per million tokens are thousands of billionths per token.
+        let cost = (tokens.input as f64).mul_add(price.input, tokens.output as f64 * price.output) * 1000.0;
+        cost.round() as u64
+    }
+}

@@ -1,0 +1,72 @@
+//! Everything the board can be asked. Closed on purpose: one place to authorise, meter, forward and replay.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::agent::Origin;
+use crate::id::{ApprovalId, RunId, SessionKey};
+use crate::port::{Cursor, SessionFilter, UsageGrouping};
+
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Begins one agent run. Answered when the run has begun: after its turn in the session's queue came,
+    /// its budget is reserved and it is on record. Cancelling the ask cancels the run.
+    StartRun(StartRun),
+    CancelRun(RunId),
+    FindRun(RunRef),
+    AnswerApproval { approval: ApprovalId, approve: bool },
+    ListApprovals(PageRequest),
+    ListSessions { filter: SessionFilter, page: PageRequest },
+    ReadHistory { session: SessionRef, page: PageRequest },
+    ClearSession { session: SessionRef, purge: bool },
+    SearchMemory { channel: String, account: String, query: String, page: PageRequest },
+    BudgetStatus { session: Option<SessionRef> },
+    UsageReport { since: Option<Timestamp>, group_by: UsageGrouping, page: PageRequest },
+    ListTools(PageRequest),
+    ListPlugins,
+    LoadPlugin { path: String },
+    UnloadPlugin { name: String },
+    DescribeNode,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartRun {
+    pub origin: Origin,
+    /// The user's words; they reach the model unchanged.
+    pub content: Arc<str>,
+    /// What the client calls this run.
+    pub client_id: Arc<str>,
+}
+
+/// A session named by its key, or by where it comes from (then routing finds its agent).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionRef {
+    Key(SessionKey),
+    Origin(Origin),
+}
+
+/// How a client names a run it wants to join again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunRef {
+    /// The asking principal's newest run of that id.
+    ClientId(Arc<str>),
+    /// The session's newest run.
+    Session(SessionRef),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRequest {
+    pub limit: usize,
+    pub cursor: Option<Cursor>,
+}
+
+impl PageRequest {
+    pub const DEFAULT_LIMIT: usize = 50;
+    /// A larger limit is cut to this, not refused.
+    pub const MAX_LIMIT: usize = 500;
+
+    pub fn new(limit: Option<usize>, cursor: Option<Cursor>) -> Self {
+        Self { limit: limit.unwrap_or(Self::DEFAULT_LIMIT).clamp(1, Self::MAX_LIMIT), cursor }
+    }
+}

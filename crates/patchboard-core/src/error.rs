@@ -1,0 +1,108 @@
+//! The one error table. Each surface maps `ErrorKind` to its own codes, exhaustively.
+
+use std::time::Duration;
+
+use crate::model::ModelError;
+use crate::port::StoreError;
+
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request itself is wrong; sending it again changes nothing.
+    Invalid,
+    Unauthenticated,
+    Forbidden,
+    NotFound,
+    /// The request clashes with the present state (an id in use, a finished run).
+    Conflict,
+    /// A limit: budget, rate, queue.
+    Exhausted,
+    Timeout,
+    Cancelled,
+    Unavailable,
+    /// A provider or tool outside failed, not Patchboard.
+    Upstream,
+    Internal,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    Never,
+    Now,
+    After(Duration),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct BoardError {
+    pub kind: ErrorKind,
+    pub message: String,
+    pub retry: Retry,
+    #[source]
+    pub source: Option<BoxError>,
+}
+
+impl BoardError {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry: Retry::Never, source: None }
+    }
+
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Forbidden, message)
+    }
+
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    pub fn caused_by(mut self, source: impl Into<BoxError>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The request was withdrawn before it began.
+    pub fn cancelled() -> Self {
+        Self::new(ErrorKind::Cancelled, "cancelled")
+    }
+
+    pub fn shutting_down() -> Self {
+        Self::new(ErrorKind::Unavailable, "server is shutting down").retry(Retry::After(Duration::from_secs(5)))
+    }
+}
+
+impl From<StoreError> for BoardError {
+    fn from(error: StoreError) -> Self {
+        let (kind, retry) = match &error {
+            StoreError::Busy => (ErrorKind::Exhausted, Retry::After(Duration::from_secs(1))),
+            StoreError::Closed => (ErrorKind::Unavailable, Retry::After(Duration::from_secs(5))),
+            StoreError::BadCursor => (ErrorKind::Invalid, Retry::Never),
+            StoreError::Failed { .. } | StoreError::Corrupt { .. } => (ErrorKind::Internal, Retry::Never),
+        };
+        Self::new(kind, format!("storage: {error}")).retry(retry).caused_by(error)
+    }
+}
+
+impl From<ModelError> for BoardError {
+    fn from(error: ModelError) -> Self {
+        let kind = match &error {
+            ModelError::NotConfigured(_) => ErrorKind::Unavailable,
+            ModelError::Cancelled => ErrorKind::Cancelled,
+            ModelError::Timeout(_) => ErrorKind::Timeout,
+            ModelError::Rejected(_)
+            | ModelError::RateLimited(_)
+            | ModelError::Unavailable(_)
+            | ModelError::Truncated(_) => ErrorKind::Upstream,
+        };
+        Self::new(kind, format!("provider error: {error}")).caused_by(error)
+    }
+}

@@ -1,0 +1,168 @@
+//! What the board tells over time. Every event is numbered in its topic and stored before anyone hears of it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
+use crate::model::{TokenCount, ToolCall};
+use crate::tool::ToolOutput;
+
+/// What can be followed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Topic {
+    Run(RunId),
+}
+
+/// One stored record of the log. A record of `n` pieces takes the numbers `seq … seq + n - 1`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Envelope {
+    pub topic: Topic,
+    pub seq: Seq,
+    pub at: Timestamp,
+    pub event: Event,
+}
+
+impl Envelope {
+    pub fn last_seq(&self) -> Seq {
+        Seq(self.seq.0 + self.event.width() - 1)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    RunStarted { session: SessionKey, agent: Arc<str> },
+    /// Pieces of the answer as the model sent them, several to a record.
+    Text(Pieces),
+    /// Pieces of the model's reasoning.
+    Thought(Pieces),
+    /// The intent to run a tool, on record before it runs.
+    ToolRequested(ToolCall),
+    ToolFinished { call: CallId, output: ToolOutput },
+    ApprovalWanted(ApprovalRequest),
+    ApprovalSettled { approval: ApprovalId, approved: bool, by: Arc<str> },
+    /// One per model call.
+    Usage(UsageNote),
+    /// Why the run is about to end badly. `RunEnded` always follows.
+    RunFailed { message: Arc<str> },
+    /// Always last, exactly once.
+    RunEnded { outcome: RunOutcome },
+}
+
+impl Event {
+    /// How many sequence numbers the record takes. Never zero.
+    pub fn width(&self) -> u64 {
+        match self {
+            Self::Text(pieces) | Self::Thought(pieces) => (pieces.len() as u64).max(1),
+            Self::RunStarted { .. }
+            | Self::ToolRequested(_)
+            | Self::ToolFinished { .. }
+            | Self::ApprovalWanted(_)
+            | Self::ApprovalSettled { .. }
+            | Self::Usage(_)
+            | Self::RunFailed { .. }
+            | Self::RunEnded { .. } => 1,
+        }
+    }
+
+    pub fn is_last(&self) -> bool {
+        matches!(self, Self::RunEnded { .. })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunOutcome {
+    Completed,
+    Failed,
+    Cancelled,
+    /// The server died under it.
+    Interrupted,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApprovalRequest {
+    pub approval: ApprovalId,
+    pub call: ToolCall,
+    pub expires_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageNote {
+    pub tokens: TokenCount,
+    pub provider: Arc<str>,
+    pub model: Arc<str>,
+    /// True when the provider gave no figures and we had to count ourselves.
+    pub estimated: bool,
+}
+
+/// Many short strings in one allocation: streamed text arrives in pieces and must leave in the same pieces.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pieces {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl Pieces {
+    /// A record never holds more text than this; longer text takes several records.
+    pub const MAX_BYTES: usize = 256 * 1024;
+
+    pub fn one(piece: &str) -> Self {
+        let mut pieces = Self::default();
+        pieces.push(piece);
+        pieces
+    }
+
+    pub fn push(&mut self, piece: &str) {
+        self.text.push_str(piece);
+        self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.text.len() >= Self::MAX_BYTES
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All pieces joined.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where each piece ends in `text`.
+    pub fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
+    /// The inverse of `text` and `ends`; `None` when the ends do not cut the text at characters, in order.
+    pub fn from_parts(text: String, ends: Vec<u32>) -> Option<Self> {
+        let mut previous = 0;
+        for &end in &ends {
+            if end < previous || !text.is_char_boundary(end as usize) {
+                return None;
+            }
+            previous = end;
+        }
+        (previous as usize == text.len()).then_some(Self { text, ends })
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| self.text.get(start as usize..end as usize).unwrap_or_default())
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Pieces {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(pieces: I) -> Self {
+        let mut collected = Self::default();
+        for piece in pieces {
+            collected.push(piece);
+        }
+        collected
+    }
+}

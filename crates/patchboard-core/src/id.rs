@@ -1,0 +1,177 @@
+//! Identifiers. Each is a newtype that parses and displays one way everywhere.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+/// One agent run (on the gateway: one chat turn). Time-ordered, so newer runs sort later.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunId(pub Uuid);
+
+/// One pending question to a person: may this tool run?
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ApprovalId(pub Uuid);
+
+/// Position of an event in its topic: 1, 2, 3 … without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Seq(pub u64);
+
+/// One connection of one client to this process. Never stored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnId(pub u64);
+
+/// Made by the server and unique, whatever the model called its call.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(pub Arc<str>);
+
+macro_rules! display_as {
+    ($name:ident, $value:ident => $text:expr) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let $value = &self.0;
+                write!(f, "{}", $text)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+display_as!(RunId, uuid => uuid);
+display_as!(ApprovalId, uuid => uuid);
+display_as!(Seq, number => number);
+display_as!(ConnId, number => number);
+display_as!(CallId, text => text);
+display_as!(SessionKey, text => text);
+
+impl FromStr for RunId {
+    type Err = uuid::Error;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::parse_str(text).map(Self)
+    }
+}
+
+impl FromStr for ApprovalId {
+    type Err = uuid::Error;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::parse_str(text).map(Self)
+    }
+}
+
+impl Seq {
+    /// Where a topic starts; following "from the beginning" is following from here.
+    pub const FIRST: Seq = Seq(1);
+
+    pub fn next(self) -> Seq {
+        Seq(self.0.saturating_add(1))
+    }
+}
+
+/// `agent:channel:account:peer`, each part with `%` and `:` percent-escaped so that no two
+/// conversations can share a key by accident. Other surfaces have keys of their own shape.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionKey(Arc<str>);
+
+/// The four parts of a conversation's key, unescaped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionParts {
+    pub agent: String,
+    pub channel: String,
+    pub account: String,
+    pub peer: String,
+}
+
+impl SessionKey {
+    /// The longest key accepted from outside; longer ones are refused where they enter.
+    pub const MAX_BYTES: usize = 2048;
+
+    pub fn conversation(agent: &str, channel: &str, account: &str, peer: &str) -> Self {
+        let mut key = String::with_capacity(agent.len() + channel.len() + account.len() + peer.len() + 3);
+        for (index, part) in [agent, channel, account, peer].into_iter().enumerate() {
+            if index > 0 {
+                key.push(':');
+            }
+            escape_into(part, &mut key);
+        }
+        Self(key.into())
+    }
+
+    /// Takes a key as some client wrote it; `None` when it cannot be one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let well_formed = !text.is_empty()
+            && text.len() <= Self::MAX_BYTES
+            && text.contains(':')
+            && text.split(':').all(|part| unescape(part).is_some());
+        well_formed.then(|| Self(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// `None` for keys of other shapes than a conversation's.
+    pub fn parts(&self) -> Option<SessionParts> {
+        let mut parts = self.0.split(':').map(unescape);
+        let parsed = SessionParts {
+            agent: parts.next()??,
+            channel: parts.next()??,
+            account: parts.next()??,
+            peer: parts.next()??,
+        };
+        parts.next().is_none().then_some(parsed)
+    }
+}
+
+fn escape_into(part: &str, out: &mut String) {
+    for character in part.chars() {
+        match character {
+            '%' => out.push_str("%25"),
+            ':' => out.push_str("%3A"),
+            other => out.push(other),
+        }
+    }
+}
+
+/// The inverse of `escape_into`; any other `%` sequence is not one of ours.
+fn unescape(part: &str) -> Option<String> {
+    let mut out = String::with_capacity(part.len());
+    let mut rest = part;
+    while let Some(at) = rest.find('%') {
+        out.push_str(rest.get(..at)?);
+        match rest.get(at..at + 3)? {
+            "%25" => out.push('%'),
+            "%3A" => out.push(':'),
+            _ => return None,
+        }
+        rest = rest.get(at + 3..)?;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+/// Whose facts: memory never crosses this line. Channel and account, or, where a channel cannot
+/// tell accounts apart, channel and peer.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemoryOwner(Arc<str>);
+display_as!(MemoryOwner, text => text);
+
+impl MemoryOwner {
+    pub fn account(channel: &str, account: &str) -> Self {
+        let mut key = String::with_capacity(channel.len() + account.len() + 1);
+        escape_into(channel, &mut key);
+        key.push(':');
+        escape_into(account, &mut key);
+        Self(key.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn a_colon_in_a_part_cannot_collide_with_another_session() {
+    let left = SessionKey::conversation("default", "web", "a:b", "main");
+    let right = SessionKey::conversation("default", "web:a", "b", "main");
+    assert_ne!(left, right);
+    assert_eq!(left.as_str(), "default:web:a%3Ab:main");
+}
+
+#[test]
+fn keys_written_by_clients_are_checked() {
+    assert!(SessionKey::parse("default:web:alice:main").is_some());
+    assert!(SessionKey::parse("bridge:session-1").is_some());
+    for bad in ["", "nocolon", "a:%zz:b:c", "a:b%2:c:d", "a:%"] {
+        assert_eq!(SessionKey::parse(bad), None, "{bad}");
+    }
+    assert_eq!(SessionKey::parse(&format!("a:{}", "x".repeat(SessionKey::MAX_BYTES))), None);
+}
+
+proptest! {
+    #[test]
+    fn parts_survive_the_key(agent in ".{0,12}", channel in ".{0,12}", account in ".{0,12}", peer in ".{0,12}") {
+        let key = SessionKey::conversation(&agent, &channel, &account, &peer);
+        prop_assert_eq!(key.parts(), Some(SessionParts { agent, channel, account, peer }));
+        prop_assert_eq!(SessionKey::parse(key.as_str()), Some(key));
+    }
+}

@@ -1,0 +1,36 @@
+//! The board everything is patched into: commands in, numbered events out, and nothing about wires, sockets, SQL or
+//! HTTP. Reading order:
+//!
+//! - [`command`] and [`reply`]: what may be asked and what is answered at once; [`event`]: what is told over time.
+//! - [`board`]: the only way in; [`access`]: who may ask what.
+//! - [`log`]: the only place that numbers events; [`session`]: one turn at a time.
+//! - [`run`]: strategies (pure) and their driver; [`tool`] and [`approval`]: the one path of every tool call.
+//! - [`memory`], [`budget`], [`agent`]: what is recalled, what may be spent, who answers.
+//! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
+//!   stand-ins for tests and demos.
+
+pub mod access;
+pub mod agent;
+pub mod approval;
+pub mod board;
+pub mod budget;
+pub mod command;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod local;
+pub mod log;
+pub mod memory;
+pub mod model;
+pub mod port;
+pub mod record;
+pub mod reply;
+pub mod run;
+pub mod scripted;
+pub mod session;
+mod telemetry;
+pub mod tokens;
+pub mod tool;
+
+pub use board::{Board, Limits, Parts};
+pub use error::{BoardError, ErrorKind, Retry};

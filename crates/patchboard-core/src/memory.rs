@@ -1,0 +1,154 @@
+//! What an agent remembers: its soul, facts about the account it talks to, and the last turns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{AgentSpec, Origin};
+use crate::error::BoardError;
+use crate::id::{MemoryOwner, SessionKey};
+use crate::port::{Clock, Embedder, Fact, FactQuery, NewFact, SoulSource, Store, TurnQuery};
+
+pub mod context;
+pub mod extract;
+
+pub use context::Context;
+
+/// Facts put into one prompt at most.
+const FACTS_IN_PROMPT: usize = 20;
+/// How long an embedding may hold up a turn; after that the facts are found by their words alone.
+const EMBEDDING_PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryOptions {
+    /// Past turns offered to the model; the token cap may let in fewer.
+    pub episodic_window: usize,
+    pub semantic: bool,
+    /// Cap over soul, facts and past turns together.
+    pub context_tokens: u64,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self { episodic_window: 5, semantic: true, context_tokens: 5000 }
+    }
+}
+
+#[derive(Debug)]
+pub struct Memory {
+    pub options: MemoryOptions,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub souls: Arc<dyn SoulSource>,
+    pub embedder: Option<Arc<dyn Embedder>>,
+}
+
+impl Memory {
+    /// Everything the model should know before the user's new words, under the token cap.
+    pub async fn recall(
+        &self,
+        agent: &AgentSpec,
+        origin: &Origin,
+        session: &SessionKey,
+        content: &str,
+        stop: &CancellationToken,
+    ) -> Result<Context, BoardError> {
+        let turns = match self.options.episodic_window {
+            0 => Vec::new(),
+            limit => {
+                let query = TurnQuery { session: session.clone(), limit, before: None };
+                self.store.turns(query).await?.items
+            }
+        };
+        let facts = self.relevant_facts(origin.memory_owner(), content, stop).await?;
+        let soul = self.souls.soul(&agent.name);
+        let preamble = [agent.system_prompt.as_deref(), soul.as_deref()];
+        Ok(context::assemble(&preamble, &facts, &turns, self.options.context_tokens))
+    }
+
+    /// Facts stated in a finished turn's user text, ready to be stored with it.
+    pub async fn learn(
+        &self,
+        origin: &Origin,
+        session: &SessionKey,
+        user_text: &str,
+        stop: &CancellationToken,
+    ) -> Vec<NewFact> {
+        if !self.options.semantic {
+            return Vec::new();
+        }
+        let learned_at = self.clock.now();
+        let mut facts: Vec<NewFact> = extract::facts(user_text)
+            .into_iter()
+            .map(|fact| NewFact {
+                owner: origin.memory_owner(),
+                subject: fact.subject.to_owned(),
+                predicate: fact.predicate,
+                object: fact.object,
+                confidence: fact.confidence,
+                session: session.clone(),
+                learned_at,
+                embedding: None,
+            })
+            .collect();
+        let sentences: Vec<String> =
+            facts.iter().map(|fact| format!("{} {} {}", fact.subject, fact.predicate, fact.object)).collect();
+        if let Some((space, vectors)) = self.embed(sentences, stop).await {
+            for (fact, vector) in facts.iter_mut().zip(vectors) {
+                fact.embedding = Some((space.clone(), vector));
+            }
+        }
+        facts
+    }
+
+    async fn relevant_facts(
+        &self,
+        owner: MemoryOwner,
+        text: &str,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Fact>, BoardError> {
+        if !self.options.semantic {
+            return Ok(Vec::new());
+        }
+        let embedding = self.embed_one(text, stop).await;
+        let query = FactQuery {
+            owner,
+            text: text.to_owned(),
+            embedding,
+            limit: FACTS_IN_PROMPT,
+            fill_with_recent: true,
+            cursor: None,
+        };
+        Ok(self.store.facts(query).await?.items)
+    }
+
+    pub async fn embed_one(&self, text: &str, stop: &CancellationToken) -> Option<(Arc<str>, Vec<f32>)> {
+        let (space, vectors) = self.embed(vec![text.to_owned()], stop).await?;
+        Some((space, vectors.into_iter().next()?))
+    }
+
+    /// `None` without an embedder, or when it does not answer in time: memory works without, only less well.
+    async fn embed(&self, texts: Vec<String>, stop: &CancellationToken) -> Option<(Arc<str>, Vec<Vec<f32>>)> {
+        let embedder = self.embedder.as_ref()?;
+        if texts.is_empty() {
+            return None;
+        }
+        let wanted = texts.len();
+        match tokio::time::timeout(EMBEDDING_PATIENCE, embedder.embed(texts, stop.child_token())).await {
+            Ok(Ok(vectors)) if vectors.len() == wanted => Some((embedder.space().into(), vectors)),
+            Ok(Ok(_)) => {
+                tracing::warn!("embedding model answered with the wrong number of vectors; facts are found by words only");
+                None
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "embedding failed; facts are found by words only");
+                None
+            }
+            Err(_elapsed) => {
+                tracing::warn!("embedding took too long; facts are found by words only");
+                None
+            }
+        }
+    }
+}

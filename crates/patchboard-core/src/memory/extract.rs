@@ -1,0 +1,169 @@
+//! Facts a person states about themselves in plain words. No model is asked; phrases are matched word by word,
+//! never by byte offsets, so any text in any script is safe to read.
+
+/// `subject`'s `predicate` is `object`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatedFact {
+    pub subject: &'static str,
+    pub predicate: String,
+    pub object: String,
+    pub confidence: f32,
+}
+
+/// Longest object and predicate kept, in characters; a longer statement is a story, not a fact.
+const MAX_OBJECT: usize = 200;
+const MAX_PREDICATE: usize = 60;
+/// Facts taken from one message at most.
+const MAX_FACTS: usize = 16;
+/// How much of a message is read, in bytes: facts stand in short messages, not in pasted documents.
+const MAX_READ: usize = 64 * 1024;
+
+/// Words of the phrase, then what it tells. `*` in a phrase stands for one to three words that name the predicate.
+const PHRASES: &[(&[&str], Told)] = &[
+    (&["my", "name", "is"], Told::Fact("name", 0.9)),
+    (&["call", "me"], Told::Fact("name", 0.8)),
+    (&["i", "live", "in"], Told::Fact("location", 0.85)),
+    (&["i", "am", "from"], Told::Fact("from", 0.85)),
+    (&["i'm", "from"], Told::Fact("from", 0.85)),
+    (&["i", "moved", "from"], Told::Move),
+    (&["i", "moved", "to"], Told::Fact("location", 0.85)),
+    (&["i", "work", "at"], Told::Fact("employer", 0.85)),
+    (&["i", "work", "for"], Told::Fact("employer", 0.85)),
+];
+
+#[derive(Clone, Copy)]
+enum Told {
+    Fact(&'static str, f32),
+    /// `i moved from X to Y`: where the person was and where they are now.
+    Move,
+}
+
+pub fn facts(text: &str) -> Vec<StatedFact> {
+    let mut end = text.len().min(MAX_READ);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut found = Vec::new();
+    for sentence in text.get(..end).unwrap_or_default().split_inclusive(['.', '!', '?', '\n']) {
+        read_sentence(sentence, &mut found);
+        if found.len() >= MAX_FACTS {
+            found.truncate(MAX_FACTS);
+            break;
+        }
+    }
+    found
+}
+
+fn read_sentence(sentence: &str, found: &mut Vec<StatedFact>) {
+    let words: Vec<&str> = sentence.split_whitespace().collect();
+    let lower: Vec<String> = words.iter().map(|word| bare(word).to_lowercase().replace('’', "'")).collect();
+    // A question states nothing.
+    if sentence.trim_end().ends_with('?') {
+        return;
+    }
+    let mut at = 0;
+    while at < words.len() {
+        at += read_at(&words, &lower, at, found).max(1);
+    }
+}
+
+/// Tries every phrase at word `at`; answers how many words were used up.
+fn read_at(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFact>) -> usize {
+    let rest = lower.get(at..).unwrap_or_default();
+    for (phrase, told) in PHRASES {
+        let matches = rest.len() > phrase.len() && phrase.iter().zip(rest).all(|(wanted, word)| wanted == word);
+        if !matches {
+            continue;
+        }
+        let start = at + phrase.len();
+        return match told {
+            Told::Fact(predicate, confidence) => {
+                let (object, used) = object(words, lower, start, &[]);
+                push(found, (*predicate).to_owned(), object, *confidence);
+                phrase.len() + used
+            }
+            Told::Move => {
+                let (origin, used) = object(words, lower, start, &["to"]);
+                push(found, "previous_location".to_owned(), origin, 0.8);
+                let to = start + used;
+                if lower.get(to).is_some_and(|word| word == "to") {
+                    let (destination, more) = object(words, lower, to + 1, &[]);
+                    push(found, "location".to_owned(), destination, 0.85);
+                    return phrase.len() + used + 1 + more;
+                }
+                phrase.len() + used
+            }
+        };
+    }
+    read_possession(words, lower, at, found)
+}
+
+/// `my favourite colour is blue`: the words between `my` and `is` name the predicate.
+fn read_possession(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFact>) -> usize {
+    if lower.get(at).is_none_or(|word| word != "my") {
+        return 1;
+    }
+    for length in 1..=3 {
+        let is = at + 1 + length;
+        if lower.get(is).is_none_or(|word| word != "is" && word != "are") {
+            continue;
+        }
+        let names = lower.get(at + 1..is).unwrap_or_default();
+        let is_plain = |word: &String| !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "'-".contains(c));
+        let ends_clause = words.get(at + 1..is).unwrap_or_default().iter().any(|word| clause_ends(word));
+        if !names.iter().all(is_plain) || ends_clause {
+            return 1;
+        }
+        let predicate = names.join("_");
+        if predicate.chars().count() > MAX_PREDICATE {
+            return 1;
+        }
+        let (object, used) = object(words, lower, is + 1, &[]);
+        push(found, predicate, object, 0.75);
+        return length + 2 + used;
+    }
+    1
+}
+
+/// The words from `start` to the end of the clause; answers them and how many there were.
+fn object(words: &[&str], lower: &[String], start: usize, stop_words: &[&str]) -> (String, usize) {
+    let mut taken: Vec<&str> = Vec::new();
+    for (index, word) in words.iter().enumerate().skip(start) {
+        let next_starts_clause = lower.get(index).is_some_and(|word| {
+            stop_words.contains(&word.as_str()) || word == "but" || starts_new_clause(lower, index)
+        });
+        if next_starts_clause || word.starts_with('(') {
+            break;
+        }
+        taken.push(word);
+        if clause_ends(word) {
+            break;
+        }
+    }
+    let used = taken.len();
+    (bare(&taken.join(" ")).to_owned(), used)
+}
+
+/// `… and I …`, `… and my …`: another statement begins.
+fn starts_new_clause(lower: &[String], index: usize) -> bool {
+    let joins = lower.get(index).is_some_and(|word| word == "and" || word == "then");
+    joins && lower.get(index + 1).is_some_and(|next| matches!(next.as_str(), "i" | "i'm" | "my" | "we" | "you" | "please"))
+}
+
+fn clause_ends(word: &str) -> bool {
+    word.ends_with([',', ';', ')', '.', '!', '?', ':'])
+}
+
+/// The word without the punctuation around it.
+fn bare(word: &str) -> &str {
+    word.trim_matches(|c: char| !c.is_alphanumeric() && !"'’+#&@/".contains(c)).trim_matches(['\'', '’'])
+}
+
+fn push(found: &mut Vec<StatedFact>, predicate: String, object: String, confidence: f32) {
+    if !object.is_empty() && object.chars().count() <= MAX_OBJECT {
+        found.push(StatedFact { subject: "user", predicate, object, confidence });
+    }
+}
+
+#[cfg(test)]
+mod tests;

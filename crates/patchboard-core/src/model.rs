@@ -1,0 +1,156 @@
+//! What is said to a model and what comes back, in no provider's dialect.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::id::CallId;
+use crate::tool::ToolSpec;
+
+/// Who said a message. Tool results travel in `User` messages, as parts of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    pub role: Role,
+    pub parts: Vec<Part>,
+}
+
+/// One piece of a message. Parts keep their origin: a tool's words never become the user's.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    Text(Arc<str>),
+    ToolCall(ToolCall),
+    ToolResult(ToolResult),
+}
+
+/// A call the model asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    pub id: CallId,
+    pub name: Arc<str>,
+    pub input: ToolInput,
+}
+
+/// Arguments as the model wrote them. Models do write broken JSON; that is told back to them, it does not end a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolInput {
+    Json(Arc<Value>),
+    Malformed(Arc<str>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolResult {
+    pub call: CallId,
+    /// The tool's name, for dialects that want it beside the id.
+    pub name: Arc<str>,
+    pub content: Arc<str>,
+    pub is_error: bool,
+}
+
+impl Message {
+    pub fn user(text: impl Into<Arc<str>>) -> Self {
+        Self { role: Role::User, parts: vec![Part::Text(text.into())] }
+    }
+
+    pub fn assistant(text: impl Into<Arc<str>>) -> Self {
+        Self { role: Role::Assistant, parts: vec![Part::Text(text.into())] }
+    }
+
+    /// The message's text parts joined; tool calls and results left out.
+    pub fn text(&self) -> String {
+        let mut joined = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => joined.push_str(text),
+                Part::ToolCall(_) | Part::ToolResult(_) => {}
+            }
+        }
+        joined
+    }
+}
+
+/// One call to a model. `messages` alternate roles and end with a user message.
+#[derive(Debug, Clone)]
+pub struct ModelRequest {
+    /// Empty means "the provider's own default model".
+    pub model: Arc<str>,
+    /// System text: soul, then facts. Empty means none.
+    pub system: Arc<str>,
+    pub messages: Vec<Message>,
+    pub tools: Arc<[ToolSpec]>,
+    /// Hard limit on the answer, already cut to what the budget leaves.
+    pub max_tokens: u32,
+    pub temperature: Option<f32>,
+}
+
+/// What a model's stream yields, in order. A stream that ends without `Stop` was cut.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelEvent {
+    /// Which provider and model really answer (after fallbacks); comes first.
+    Answering { provider: Arc<str>, model: Arc<str> },
+    Text(String),
+    /// Reasoning text, where a provider tells it apart.
+    Thought(String),
+    /// A complete tool call. `id` is the provider's own and is replaced before anyone else sees it.
+    Call { id: Arc<str>, name: Arc<str>, input: ToolInput },
+    /// Running totals of this call; a later one replaces an earlier one.
+    Usage(TokenCount),
+    Stop(StopReason),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TokenCount {
+    pub input: u64,
+    pub output: u64,
+}
+
+impl TokenCount {
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    EndOfTurn,
+    ToolCalls,
+    MaxTokens,
+    /// The provider declined to go on (content filter, refusal).
+    Refused,
+}
+
+/// Why a model call failed. Messages never hold upstream bodies, keys or URLs with credentials.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// Nothing was asked: no key. A plain error, not a stream. Text says which variable to set.
+    #[error("{0}")]
+    NotConfigured(String),
+    #[error("{0}")]
+    Rejected(String),
+    #[error("{0}")]
+    RateLimited(String),
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("{0}")]
+    Timeout(String),
+    /// The stream ended before its terminator: whatever came so far is not an answer.
+    #[error("{0}")]
+    Truncated(String),
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl ModelError {
+    /// May the same request be sent again (or to a fallback) as long as no token has been seen?
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::RateLimited(_) | Self::Unavailable(_) | Self::Timeout(_) | Self::Truncated(_) => true,
+            Self::NotConfigured(_) | Self::Rejected(_) | Self::Cancelled => false,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What the core needs from outside. Every trait is object-safe, so that leaves stay out of each other's builds.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use futures_core::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::id::SessionKey;
+use crate::model::{ModelError, ModelEvent, ModelRequest, ToolCall};
+use crate::tool::{ToolOutput, ToolSpec};
+
+mod store;
+pub use store::{
+    AuditRow, Batch, BudgetScope, Cursor, Durability, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, RunRow,
+    RunState, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
+    UsageGrouping, UsageQuery, UsageRow, Write,
+};
+
+pub type BoxStream<T> = std::pin::Pin<Box<dyn Stream<Item = T> + Send>>;
+
+/// A language model behind some API. Retries and fallbacks are inside, up to the first token; none after it.
+pub trait ModelProvider: Send + Sync + fmt::Debug {
+    fn name(&self) -> &str;
+
+    /// Can it be asked at all? `Err(NotConfigured)` says what is missing (a key) without asking anyone.
+    fn check(&self) -> Result<(), ModelError>;
+
+    /// Starts one call. The stream ends after `ModelEvent::Stop` or its first error; dropping it, or cancelling
+    /// `stop`, ends the call upstream.
+    fn stream(
+        &self,
+        request: ModelRequest,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>>;
+}
+
+/// Something that offers tools: built-ins, an MCP server, a plugin, a worker, a hub app.
+pub trait ToolHost: Send + Sync + fmt::Debug {
+    /// One of a closed set: `builtin`, `mcp`, `wasm`, `worker`, `app`.
+    fn kind(&self) -> &'static str;
+
+    /// The tools it offers now. Cheap: called for every run.
+    fn tools(&self) -> Arc<[ToolSpec]>;
+
+    /// Runs one call whose name came from `tools` and whose arguments passed the schema.
+    /// Failures are outputs with `is_error`; when `stop` is cancelled it returns promptly with whatever it has.
+    fn call<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput>;
+}
+
+/// Checks tool arguments against a JSON Schema.
+pub trait SchemaCheck: Send + Sync + fmt::Debug {
+    /// `Err` holds sentences for the model: what is wrong, at which path. Implementations cache compiled schemas.
+    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), String>;
+}
+
+/// The character document of an agent, read anew when its file changes.
+pub trait SoulSource: Send + Sync + fmt::Debug {
+    fn soul(&self, agent: &str) -> Option<Arc<str>>;
+}
+
+/// Turns text into vectors for finding facts by meaning.
+pub trait Embedder: Send + Sync + fmt::Debug {
+    /// Names the vector space; vectors of different spaces are never compared.
+    fn space(&self) -> &str;
+    fn embed(&self, texts: Vec<String>, stop: CancellationToken) -> BoxFuture<'_, Result<Vec<Vec<f32>>, ModelError>>;
+}
+
+/// Wall time. Timers use `tokio::time`, which tests pause.
+pub trait Clock: Send + Sync + fmt::Debug {
+    fn now(&self) -> Timestamp;
+}
+
+/// Fresh identifiers, time-ordered.
+pub trait Ids: Send + Sync + fmt::Debug {
+    fn next(&self) -> Uuid;
+}

@@ -1,0 +1,100 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::event::{ApprovalRequest, Pieces, RunOutcome, UsageNote};
+use crate::id::{ApprovalId, CallId, SessionKey};
+use crate::model::{Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
+use crate::tool::ToolOutput;
+
+fn call() -> ToolCall {
+    ToolCall { id: CallId("call-1".into()), name: "read".into(), input: ToolInput::Json(Arc::new(json!({"path": "a"}))) }
+}
+
+/// One of every kind, in the order of the fixture file.
+fn every_event() -> Vec<Event> {
+    let approval = ApprovalId(uuid::Uuid::from_u128(7));
+    vec![
+        Event::RunStarted { session: SessionKey::conversation("default", "web", "a:b", "main"), agent: "default".into() },
+        Event::Text(["Hé", "", "llo"].into_iter().collect()),
+        Event::Thought(Pieces::one("hm")),
+        Event::ToolRequested(call()),
+        Event::ToolRequested(ToolCall { input: ToolInput::Malformed("{\"path\":".into()), ..call() }),
+        Event::ToolFinished { call: CallId("call-1".into()), output: ToolOutput::error("no such file") },
+        Event::ApprovalWanted(ApprovalRequest {
+            approval,
+            call: call(),
+            expires_at: "2026-11-15T12:00:00Z".parse().unwrap(),
+        }),
+        Event::ApprovalSettled { approval, approved: false, by: "expired".into() },
+        Event::Usage(UsageNote {
+            tokens: TokenCount { input: 150, output: 42 },
+            provider: "main".into(),
+            model: "m".into(),
+            estimated: true,
+        }),
+        Event::RunFailed { message: "provider error: connection refused".into() },
+        Event::RunEnded { outcome: RunOutcome::Completed },
+        Event::RunEnded { outcome: RunOutcome::Failed },
+        Event::RunEnded { outcome: RunOutcome::Cancelled },
+        Event::RunEnded { outcome: RunOutcome::Interrupted },
+    ]
+}
+
+fn every_message() -> Vec<Message> {
+    let result = ToolResult { call: CallId("call-1".into()), name: "read".into(), content: "x".into(), is_error: false };
+    vec![
+        Message::user("hi"),
+        Message { role: Role::Assistant, parts: vec![Part::Text("let me look".into()), Part::ToolCall(call())] },
+        Message { role: Role::User, parts: vec![Part::ToolResult(result)] },
+    ]
+}
+
+#[test]
+fn version_1_events_stay_readable_and_are_written_as_they_always_were() {
+    let fixture = include_str!("fixtures/v1.events.jsonl");
+    let written: Vec<String> =
+        every_event().iter().map(|event| String::from_utf8(encode_event(event)).unwrap()).collect();
+    assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
+    let read: Vec<Event> = fixture.lines().map(|line| decode_event(1, line.as_bytes()).unwrap()).collect();
+    assert_eq!(read, every_event());
+}
+
+#[test]
+fn version_1_messages_stay_readable_and_are_written_as_they_always_were() {
+    let fixture = include_str!("fixtures/v1.messages.json").trim_end();
+    assert_eq!(fixture, String::from_utf8(encode_messages(&every_message())).unwrap());
+    assert_eq!(decode_messages(1, fixture.as_bytes()).unwrap(), every_message());
+}
+
+#[test]
+fn a_record_of_a_newer_program_is_refused_by_name() {
+    let error = decode_event(2, b"{}").unwrap_err();
+    assert_eq!(error.to_string(), "record version 2 is newer than this program; upgrade it to read this data");
+}
+
+#[test]
+fn pieces_that_do_not_fit_their_text_are_refused() {
+    for bad in [r#"{"kind":"text","text":"é","ends":[1,2]}"#, r#"{"kind":"text","text":"ab","ends":[1]}"#] {
+        assert!(matches!(decode_event(1, bad.as_bytes()), Err(RecordError::Malformed { version: 1, .. })), "{bad}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn pieces_survive_storage(pieces in proptest::collection::vec(".{0,8}", 1..20)) {
+        let event = Event::Text(pieces.iter().map(String::as_str).collect());
+        let read = decode_event(VERSION, &encode_event(&event)).unwrap();
+        prop_assert_eq!(&read, &event);
+        let Event::Text(read) = read else { unreachable!() };
+        prop_assert_eq!(read.iter().map(str::to_owned).collect::<Vec<_>>(), pieces);
+    }
+
+    #[test]
+    fn decoding_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode_event(1, &bytes);
+        let _ = decode_messages(1, &bytes);
+    }
+}

@@ -1,0 +1,258 @@
+//! One model call: reserve, ask, stream the pieces into the log, count, settle.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use super::driver::Driver;
+use super::strategy::{AskId, Completion, ToolUse};
+use crate::budget::{Reservation, Wanted, scopes};
+use crate::error::BoardError;
+use crate::event::{Event, Pieces, UsageNote};
+use crate::id::{CallId, Seq};
+use crate::memory::context;
+use crate::model::{Message, ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
+use crate::port::{Durability, ModelCallRow, UsageRow, Write};
+use crate::tokens;
+use crate::tool::ToolSpec;
+
+/// Model events taken from the stream at a time before they are stored and told.
+const EVENTS_PER_RECORD: usize = 1024;
+/// Calls one answer may make; more is a model gone wrong.
+const MAX_CALLS: usize = 128;
+
+/// A call with its tokens reserved, not yet made.
+#[derive(Debug)]
+pub(super) struct PreparedCall {
+    pub(super) ask: AskId,
+    pub(super) number: u32,
+    request: ModelRequest,
+    reservation: Reservation,
+    estimated_input: u64,
+}
+
+/// What came of a call. `pending` is not yet on record: the driver commits it together with whatever follows from it.
+#[derive(Debug)]
+pub(super) struct CallEnd {
+    pub(super) ask: AskId,
+    pub(super) result: Result<Completion, ModelError>,
+    pub(super) pending: Pending,
+}
+
+/// Events and rows to be committed next, and the reservation to settle once they are.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) events: Vec<Event>,
+    pub(super) writes: Vec<Write>,
+    pub(super) settlement: Option<(Reservation, u64)>,
+}
+
+impl Driver {
+    /// Builds the request and reserves its tokens, or says why it may not be made.
+    pub(super) async fn prepare_call(
+        &self,
+        ask: AskId,
+        mut messages: Vec<Message>,
+        tools: ToolUse,
+    ) -> Result<PreparedCall, BoardError> {
+        let agent = &self.agent;
+        let tools: Arc<[ToolSpec]> = match tools {
+            ToolUse::Offered => self.context.offer.specs.clone(),
+            ToolUse::Withheld => Arc::from([]),
+        };
+        let schema_tokens: u64 = tools.iter().map(tokens::estimate_tool).sum();
+        let system_tokens = tokens::estimate(&self.system);
+        let window = u64::from(agent.context_window).saturating_sub(u64::from(agent.max_tokens));
+        if !context::fit_to_window(&mut messages, system_tokens + schema_tokens, window) {
+            tracing::debug!(run.id = %self.context.run, "the request is estimated to be larger than the model's window");
+        }
+        let text_tokens = system_tokens + tokens::estimate_messages(&messages);
+        let wanted = Wanted {
+            session: &self.context.session,
+            agent: &agent.name,
+            agent_limits: agent.budget,
+            text_tokens,
+            extra_tokens: schema_tokens,
+            max_output: agent.max_tokens,
+        };
+        let reservation = self.deps.ledger.reserve(wanted).await.inspect_err(|_| crate::telemetry::budget_refused())?;
+        let request = ModelRequest {
+            model: agent.model.clone(),
+            system: self.system.clone(),
+            messages,
+            tools,
+            max_tokens: reservation.max_output,
+            temperature: agent.temperature,
+        };
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(PreparedCall { ask, number, request, reservation, estimated_input: text_tokens + schema_tokens })
+    }
+
+    /// The row that says: this call is about to be made.
+    pub(super) fn open_row(&self, call: &PreparedCall, first_seq: Seq) -> Write {
+        Write::OpenModelCall(ModelCallRow {
+            run: self.context.run,
+            number: call.number,
+            session: self.context.session.clone(),
+            agent: self.agent.name.clone(),
+            provider: self.agent.provider.name().into(),
+            model: self.agent.model.clone(),
+            estimated_input: call.estimated_input,
+            reserved: call.reservation.tokens,
+            first_seq,
+            at: self.deps.clock.now(),
+        })
+    }
+
+    /// Makes the call. Pieces of text are on record and told as they come; the rest waits in `pending`.
+    pub(super) async fn make_call(&self, call: PreparedCall, stop: &CancellationToken) -> Result<CallEnd, BoardError> {
+        let started = tokio::time::Instant::now();
+        let PreparedCall { ask, number, request, reservation, estimated_input } = call;
+        let mut answer = Answer::default();
+        let result = self.stream_answer(request, stop, &mut answer).await?;
+        let estimated = answer.stop.is_none() || answer.usage.is_none();
+        let tokens = answer.count(estimated_input);
+        let label = match &result {
+            Ok(()) => "ok",
+            Err(ModelError::Cancelled) => "cancelled",
+            Err(_) => "failed",
+        };
+        crate::telemetry::model_call(label, tokens, started.elapsed());
+        let provider = answer.provider.clone().unwrap_or_else(|| self.agent.provider.name().into());
+        let model = answer.model.clone().unwrap_or_else(|| self.agent.model.clone());
+        let at = self.deps.clock.now();
+        let usage = UsageRow {
+            run: self.context.run,
+            number,
+            at,
+            session: self.context.session.clone(),
+            agent: self.agent.name.clone(),
+            provider: provider.clone(),
+            model: model.clone(),
+            tokens,
+            cost_nanousd: self.deps.prices.cost_nanousd(&model, tokens),
+            estimated,
+            scopes: scopes(&self.context.session, &self.agent.name, at),
+        };
+        let mut pending = Pending { settlement: Some((reservation, tokens.total())), ..Pending::default() };
+        pending.events.append(&mut answer.unsaid);
+        if tokens.total() > 0 {
+            pending.events.push(Event::Usage(UsageNote { tokens, provider, model, estimated }));
+        }
+        pending.writes.push(Write::SettleModelCall(usage));
+        let result = result.and_then(|()| {
+            let stop = answer.stop.ok_or_else(|| ModelError::Truncated("stream ended without a terminator".into()))?;
+            Ok(Completion { text: answer.text, calls: answer.calls, stop })
+        });
+        Ok(CallEnd { ask, result, pending })
+    }
+
+    /// Reads the stream to its end into `answer`. The outer error is the store's, the inner one the model's.
+    async fn stream_answer(
+        &self,
+        request: ModelRequest,
+        stop: &CancellationToken,
+        answer: &mut Answer,
+    ) -> Result<Result<(), ModelError>, BoardError> {
+        let opened = tokio::select! {
+            opened = self.agent.provider.stream(request, stop.child_token()) => opened,
+            () = stop.cancelled() => return Ok(Err(ModelError::Cancelled)),
+        };
+        let mut stream = match opened {
+            Ok(stream) => stream.ready_chunks(EVENTS_PER_RECORD),
+            Err(error) => return Ok(Err(error)),
+        };
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(Err(ModelError::Cancelled)),
+                chunk = async { self.context.writer.room().await; stream.next().await } => chunk,
+            };
+            let Some(chunk) = chunk else {
+                return Ok(Err(ModelError::Truncated("stream ended without a terminator".into())));
+            };
+            for event in chunk {
+                match event {
+                    Ok(event) => answer.take(event, &*self.deps.ids),
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            if answer.stop.is_some() {
+                return Ok(Ok(()));
+            }
+            let said = std::mem::take(&mut answer.unsaid);
+            if !said.is_empty() {
+                self.context.writer.append(said, vec![], Durability::Delta).await?;
+            }
+        }
+    }
+}
+
+/// An answer as it comes in.
+#[derive(Debug, Default)]
+struct Answer {
+    provider: Option<Arc<str>>,
+    model: Option<Arc<str>>,
+    text: String,
+    /// Reasoning counts as output but is not part of the conversation.
+    thought_bytes: String,
+    calls: Vec<ToolCall>,
+    usage: Option<TokenCount>,
+    stop: Option<StopReason>,
+    /// Text and thought records not yet in the log.
+    unsaid: Vec<Event>,
+}
+
+impl Answer {
+    fn take(&mut self, event: ModelEvent, ids: &dyn crate::port::Ids) {
+        match event {
+            ModelEvent::Answering { provider, model } => {
+                self.provider = Some(provider);
+                self.model = Some(model);
+            }
+            ModelEvent::Text(piece) => {
+                self.text.push_str(&piece);
+                match self.unsaid.last_mut() {
+                    Some(Event::Text(pieces)) if !pieces.is_full() => pieces.push(&piece),
+                    _ => self.unsaid.push(Event::Text(Pieces::one(&piece))),
+                }
+            }
+            ModelEvent::Thought(piece) => {
+                self.thought_bytes.push_str(&piece);
+                match self.unsaid.last_mut() {
+                    Some(Event::Thought(pieces)) if !pieces.is_full() => pieces.push(&piece),
+                    _ => self.unsaid.push(Event::Thought(Pieces::one(&piece))),
+                }
+            }
+            ModelEvent::Call { name, input, .. } => {
+                if self.calls.len() < MAX_CALLS {
+                    let id = CallId(format!("call_{}", ids.next().simple()).into());
+                    self.calls.push(ToolCall { id, name, input });
+                }
+            }
+            ModelEvent::Usage(tokens) => self.usage = Some(tokens),
+            ModelEvent::Stop(reason) => self.stop = Some(reason),
+        }
+    }
+
+    /// The provider's figures for a whole answer; our own count for a cut one, whose figures are partial at best.
+    fn count(&self, estimated_input: u64) -> TokenCount {
+        match (self.usage, self.stop) {
+            (Some(usage), Some(_)) => usage,
+            _ if self.provider.is_none() && self.text.is_empty() && self.calls.is_empty() => TokenCount::default(),
+            (partial, _) => {
+                let arguments = self.calls.iter().map(|call| match &call.input {
+                    ToolInput::Json(value) => tokens::estimate(&value.to_string()),
+                    ToolInput::Malformed(text) => tokens::estimate(text),
+                });
+                let said = tokens::estimate(&self.text) + tokens::estimate(&self.thought_bytes);
+                let output = said + arguments.sum::<u64>();
+                let partial = partial.unwrap_or_default();
+                let input = if partial.input > 0 { partial.input } else { estimated_input };
+                TokenCount { input, output: output.max(partial.output) }
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Stand-ins with no outside: a model that follows a script, a clock that is set by hand, ids that count.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_core::future::BoxFuture;
+use futures_util::StreamExt;
+use futures_util::stream;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::id::SessionKey;
+use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
+use crate::port::{BoxStream, Clock, Ids, ModelProvider, SchemaCheck, SoulSource, ToolHost};
+use crate::tool::{ToolOutput, ToolSpec};
+
+/// Answers each call with the next script; without one it says `ok`.
+#[derive(Debug, Default)]
+pub struct ScriptedModel {
+    scripts: Mutex<VecDeque<Script>>,
+    seen: Mutex<Vec<ModelRequest>>,
+}
+
+/// What one call yields, in order.
+pub type Script = Vec<Beat>;
+
+#[derive(Debug, Clone)]
+pub enum Beat {
+    Say(ModelEvent),
+    Fail(ModelError),
+    /// Holds the stream until a permit is there.
+    Wait(Arc<Semaphore>),
+}
+
+impl ScriptedModel {
+    pub fn new(scripts: impl IntoIterator<Item = Script>) -> Arc<Self> {
+        Arc::new(Self { scripts: Mutex::new(scripts.into_iter().collect()), seen: Mutex::default() })
+    }
+
+    pub fn push(&self, script: Script) {
+        self.scripts.lock().unwrap_or_else(PoisonError::into_inner).push_back(script);
+    }
+
+    /// Every request so far: what the model was really told.
+    pub fn seen(&self) -> Vec<ModelRequest> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A plain answer in pieces, with usage.
+pub fn say(pieces: &[&str], input: u64, output: u64) -> Script {
+    let mut script = vec![answering()];
+    script.extend(pieces.iter().map(|piece| Beat::Say(ModelEvent::Text((*piece).to_owned()))));
+    script.push(Beat::Say(ModelEvent::Usage(TokenCount { input, output })));
+    script.push(Beat::Say(ModelEvent::Stop(StopReason::EndOfTurn)));
+    script
+}
+
+/// An answer that calls tools.
+pub fn call(calls: &[(&str, Value)], input: u64, output: u64) -> Script {
+    let mut script = vec![answering()];
+    script.extend(calls.iter().enumerate().map(|(index, (name, arguments))| {
+        let input = ToolInput::Json(Arc::new(arguments.clone()));
+        Beat::Say(ModelEvent::Call { id: format!("provider-{index}").into(), name: (*name).into(), input })
+    }));
+    script.push(Beat::Say(ModelEvent::Usage(TokenCount { input, output })));
+    script.push(Beat::Say(ModelEvent::Stop(StopReason::ToolCalls)));
+    script
+}
+
+pub fn answering() -> Beat {
+    Beat::Say(ModelEvent::Answering { provider: "scripted".into(), model: "script-1".into() })
+}
+
+impl ModelProvider for ScriptedModel {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        Ok(())
+    }
+
+    fn stream(
+        &self,
+        request: ModelRequest,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        let script = self.scripts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let script = script.unwrap_or_else(|| say(&["ok"], 1, 1));
+        let beats = stream::iter(script).filter_map(|beat| async move {
+            match beat {
+                Beat::Say(event) => Some(Ok(event)),
+                Beat::Fail(error) => Some(Err(error)),
+                Beat::Wait(gate) => {
+                    // A closed gate opens for good.
+                    if let Ok(permit) = gate.acquire().await {
+                        permit.forget();
+                    }
+                    None
+                }
+            }
+        });
+        let stream: BoxStream<_> = Box::pin(beats);
+        Box::pin(std::future::ready(Ok(stream)))
+    }
+}
+
+/// Starts at a round moment and moves only when told to.
+#[derive(Debug)]
+pub struct ManualClock(AtomicI64);
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        // 2026-11-15T12:00:00Z
+        Self(AtomicI64::new(1_794_744_000))
+    }
+}
+
+impl ManualClock {
+    pub fn advance_seconds(&self, seconds: i64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.0.load(Ordering::SeqCst)).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+}
+
+/// 1, 2, 3 … as UUIDs.
+#[derive(Debug, Default)]
+pub struct CountingIds(AtomicU64);
+
+impl Ids for CountingIds {
+    fn next(&self) -> Uuid {
+        Uuid::from_u128(u128::from(self.0.fetch_add(1, Ordering::SeqCst) + 1))
+    }
+}
+
+/// Every argument is fine.
+#[derive(Debug)]
+pub struct AnyArguments;
+
+impl SchemaCheck for AnyArguments {
+    fn check(&self, _schema: &Arc<Value>, _arguments: &Value) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// The same soul for every agent, or none.
+#[derive(Debug, Default)]
+pub struct FixedSoul(pub Option<Arc<str>>);
+
+impl SoulSource for FixedSoul {
+    fn soul(&self, _agent: &str) -> Option<Arc<str>> {
+        self.0.clone()
+    }
+}
+
+/// Tools that answer with a function of their arguments.
+#[derive(Debug)]
+pub struct ScriptedTools {
+    pub specs: Arc<[ToolSpec]>,
+    pub answer: fn(&str, &Value) -> ToolOutput,
+}
+
+impl ToolHost for ScriptedTools {
+    fn kind(&self) -> &'static str {
+        "builtin"
+    }
+
+    fn tools(&self) -> Arc<[ToolSpec]> {
+        self.specs.clone()
+    }
+
+    fn call<'a>(
+        &'a self,
+        _session: &'a SessionKey,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(std::future::ready((self.answer)(&call.name, arguments)))
+    }
+}

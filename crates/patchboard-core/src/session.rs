@@ -1,0 +1,86 @@
+//! One turn at a time: each session has a queue, and places in it are given out in the order of asking.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::error::{BoardError, ErrorKind, Retry};
+use crate::id::SessionKey;
+
+/// Requests that may wait for one session; the next one is refused.
+pub const MAX_WAITING: usize = 8;
+
+/// Queues of the sessions that are busy now. An idle session takes no memory.
+#[derive(Debug, Clone, Default)]
+pub struct SessionQueues {
+    busy: Arc<Mutex<HashMap<SessionKey, VecDeque<oneshot::Sender<Turn>>>>>,
+}
+
+/// The right to run in a session. Dropping it calls the next in line.
+#[derive(Debug)]
+pub struct Turn {
+    /// `None` once the turn is void.
+    queues: Option<SessionQueues>,
+    session: SessionKey,
+}
+
+/// A place in line, taken at once; the turn itself comes later.
+#[derive(Debug)]
+pub enum Place {
+    First(Turn),
+    Waiting(oneshot::Receiver<Turn>),
+}
+
+impl SessionQueues {
+    /// Takes the next place in the session's line. Synchronous, so the order of calls is the order of turns.
+    pub fn enter(&self, session: &SessionKey) -> Result<Place, BoardError> {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(waiting) = busy.get_mut(session) else {
+            busy.insert(session.clone(), VecDeque::new());
+            return Ok(Place::First(Turn { queues: Some(self.clone()), session: session.clone() }));
+        };
+        waiting.retain(|place| !place.is_closed());
+        if waiting.len() >= MAX_WAITING {
+            let message = format!("session busy: {MAX_WAITING} requests are waiting for it");
+            return Err(BoardError::new(ErrorKind::Exhausted, message).retry(Retry::Now));
+        }
+        let (called, place) = oneshot::channel();
+        waiting.push_back(called);
+        Ok(Place::Waiting(place))
+    }
+
+    fn leave(&self, session: &SessionKey) {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(waiting) = busy.get_mut(session) else { return };
+        while let Some(next) = waiting.pop_front() {
+            let turn = Turn { queues: Some(self.clone()), session: session.clone() };
+            match next.send(turn) {
+                Ok(()) => return,
+                // It gave up waiting. Its turn is void, or dropping it would come back here under the lock.
+                Err(mut turn) => turn.queues = None,
+            }
+        }
+        busy.remove(session);
+    }
+}
+
+impl Place {
+    pub async fn turn(self) -> Result<Turn, BoardError> {
+        match self {
+            Self::First(turn) => Ok(turn),
+            Self::Waiting(place) => place.await.map_err(|_| BoardError::shutting_down()),
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(queues) = self.queues.take() {
+            queues.leave(&self.session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

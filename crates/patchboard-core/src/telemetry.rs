@@ -1,0 +1,41 @@
+//! Every metric of the core, named once. Labels come from closed sets; sessions and users never appear.
+
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+
+use crate::event::RunOutcome;
+use crate::model::TokenCount;
+
+pub(crate) fn run_started(surface: &'static str) {
+    gauge!("patchboard_runs_live").increment(1.0);
+    counter!("patchboard_runs_started_total", "surface" => surface).increment(1);
+}
+
+pub(crate) fn run_ended(outcome: RunOutcome, took: Duration) {
+    let outcome = match outcome {
+        RunOutcome::Completed => "completed",
+        RunOutcome::Failed => "failed",
+        RunOutcome::Cancelled => "cancelled",
+        RunOutcome::Interrupted => "interrupted",
+    };
+    gauge!("patchboard_runs_live").decrement(1.0);
+    counter!("patchboard_runs_ended_total", "outcome" => outcome).increment(1);
+    histogram!("patchboard_run_duration_seconds").record(took.as_secs_f64());
+}
+
+pub(crate) fn model_call(result: &'static str, tokens: TokenCount, took: Duration) {
+    counter!("patchboard_model_calls_total", "result" => result).increment(1);
+    counter!("patchboard_model_tokens_total", "direction" => "input").increment(tokens.input);
+    counter!("patchboard_model_tokens_total", "direction" => "output").increment(tokens.output);
+    histogram!("patchboard_model_call_duration_seconds").record(took.as_secs_f64());
+}
+
+pub(crate) fn tool_call(kind: &'static str, outcome: &'static str, took: Duration) {
+    counter!("patchboard_tool_calls_total", "kind" => kind, "outcome" => outcome).increment(1);
+    histogram!("patchboard_tool_call_duration_seconds").record(took.as_secs_f64());
+}
+
+pub(crate) fn budget_refused() {
+    counter!("patchboard_budget_refusals_total").increment(1);
+}

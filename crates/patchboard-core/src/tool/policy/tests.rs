@@ -1,0 +1,64 @@
+use serde_json::json;
+
+use super::*;
+use crate::tool::UnknownOutcome;
+
+#[test]
+fn globs() {
+    for (pattern, text, expected) in [
+        ("*", "", true),
+        ("*", "anything", true),
+        ("read", "read", true),
+        ("read", "reader", false),
+        ("app.*", "app.notes", true),
+        ("app.*", "apps", false),
+        ("*_file", "write_file", true),
+        ("a*b*c", "a--b--b--c", true),
+        ("a*b*c", "a--b--b--", false),
+        ("r?ad", "read", true),
+        ("r?ad", "rad", false),
+        ("", "", true),
+        ("", "x", false),
+        ("é*", "éa", true),
+    ] {
+        assert_eq!(Glob::new(pattern).matches(text), expected, "{pattern} on {text}");
+    }
+}
+
+fn decide(rules: &[(&str, Approval)], name: &str, effect: Effect, surface: Surface) -> Approval {
+    let tool = ToolSpec {
+        name: name.into(),
+        description: "".into(),
+        input_schema: json!({}).into(),
+        effect,
+        unknown_outcome: UnknownOutcome::Fail,
+        kind: "builtin",
+    };
+    let rules = rules.iter().map(|&(glob, approval)| (Glob::new(glob), approval)).collect();
+    ApprovalPolicy { rules }.decide(&tool, surface)
+}
+
+#[test]
+fn the_most_specific_rule_wins_and_a_tie_goes_to_the_stricter() {
+    use Approval::{Allow, Ask, Deny};
+    let rules = [("*", Allow), ("bash", Ask), ("app.*", Deny), ("app.n*", Ask), ("app.no*", Deny), ("app.*es", Allow)];
+    for (name, expected) in
+        [("read", Allow), ("bash", Ask), ("app.x", Deny), ("app.nx", Ask), ("app.nox", Deny), ("app.nes", Allow), ("app.notes", Deny)]
+    {
+        assert_eq!(decide(&rules, name, Effect::Writes, Surface::Gateway), expected, "{name}");
+    }
+}
+
+#[test]
+fn without_rules_the_effect_and_the_surface_decide() {
+    for (effect, surface, expected) in [
+        (Effect::ReadOnly, Surface::Webhook, Approval::Allow),
+        (Effect::Writes, Surface::Gateway, Approval::Ask),
+        (Effect::Writes, Surface::Runs, Approval::Allow),
+        (Effect::Writes, Surface::Cli, Approval::Allow),
+        (Effect::Writes, Surface::Webhook, Approval::Deny),
+        (Effect::Writes, Surface::Bridge, Approval::Deny),
+    ] {
+        assert_eq!(decide(&[], "tool", effect, surface), expected, "{effect:?} {surface:?}");
+    }
+}
