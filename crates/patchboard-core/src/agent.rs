@@ -1,7 +1,9 @@
 //! Agents and which of them answers whom.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::access::Surface;
 use crate::budget::BudgetLimits;
 use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
@@ -28,6 +30,23 @@ pub struct AgentSpec {
     pub max_model_calls: u32,
     /// The model's window in tokens; older tool results of a run are dropped when it fills.
     pub context_window: u32,
+}
+
+impl AgentSpec {
+    /// The tools it may use for work that came in this way; `None` means all. Anybody may be behind a webhook, so
+    /// there only tools listed by their full name count.
+    pub fn tools_for(&self, surface: Surface) -> Option<Cow<'_, [Glob]>> {
+        let listed = self.tools.as_deref();
+        match surface {
+            Surface::Webhook => {
+                let names = listed.unwrap_or_default().iter().filter(|glob| glob.is_name());
+                Some(names.cloned().collect())
+            }
+            Surface::Gateway | Surface::Runs | Surface::Hub | Surface::Bridge | Surface::Cli => {
+                listed.map(Cow::Borrowed)
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -56,10 +56,12 @@ impl Verdict {
     }
 }
 
+/// An open question. Dropping it withdraws it, so that a run that dies while it asks leaves nothing behind.
 #[derive(Debug)]
-pub struct Asked {
+pub struct Asked<'a> {
+    desk: &'a ApprovalDesk,
     pub request: ApprovalRequest,
-    pub answer: oneshot::Receiver<(bool, Arc<str>)>,
+    answer: oneshot::Receiver<(bool, Arc<str>)>,
 }
 
 impl ApprovalDesk {
@@ -67,41 +69,20 @@ impl ApprovalDesk {
         Self { clock, ids, expiry, open: Mutex::new(BTreeMap::new()) }
     }
 
-    pub fn ask(&self, context: &CallContext, call: &ToolCall) -> Result<Asked, BoardError> {
+    pub fn ask(&self, context: &CallContext, call: &ToolCall) -> Result<Asked<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
         let expiry = SignedDuration::try_from(self.expiry).unwrap_or(SignedDuration::MAX);
         let now = self.clock.now();
         let expires_at = now.checked_add(expiry).unwrap_or(now);
         let request = ApprovalRequest { approval, call: call.clone(), expires_at };
-        let pending =
-            PendingApproval { request: request.clone(), run: context.run, session: context.session.clone() };
+        let pending = PendingApproval { request: request.clone(), run: context.run, session: context.session.clone() };
         let (answer, verdict) = oneshot::channel();
         let mut open = self.open();
         if open.len() >= MAX_OPEN {
             return Err(BoardError::new(ErrorKind::Exhausted, "too many approvals are waiting for an answer"));
         }
         open.insert(approval, Open { pending, started_by: context.caller.connection, answer });
-        Ok(Asked { request, answer: verdict })
-    }
-
-    /// Waits for the answer, the expiry or the end of the run; says who decided.
-    pub async fn verdict(
-        &self,
-        approval: ApprovalId,
-        answer: oneshot::Receiver<(bool, Arc<str>)>,
-        stop: &CancellationToken,
-    ) -> (Verdict, Arc<str>) {
-        let decided = tokio::select! {
-            answered = answer => match answered {
-                Ok((true, by)) => (Verdict::Approved, by),
-                Ok((false, by)) => (Verdict::Refused, by),
-                Err(_) => (Verdict::Withdrawn, "server".into()),
-            },
-            () = tokio::time::sleep(self.expiry) => (Verdict::Expired, "expiry".into()),
-            () = stop.cancelled() => (Verdict::Withdrawn, "cancel".into()),
-        };
-        self.open().remove(&approval);
-        decided
+        Ok(Asked { desk: self, request, answer: verdict })
     }
 
     pub fn answer(&self, caller: &Caller, approval: ApprovalId, approve: bool) -> Result<(), BoardError> {
@@ -126,6 +107,37 @@ impl ApprovalDesk {
 
     fn open(&self) -> MutexGuard<'_, BTreeMap<ApprovalId, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Asked<'_> {
+    /// Waits for the answer, the expiry or the end of the run; says who decided.
+    pub async fn verdict(mut self, stop: &CancellationToken) -> (Verdict, Arc<str>) {
+        let answered = tokio::select! {
+            biased;
+            () = stop.cancelled() => return (Verdict::Withdrawn, "cancel".into()),
+            answered = &mut self.answer => answered.ok(),
+            () = tokio::time::sleep(self.desk.expiry) => {
+                // Closed first: an answer that was accepted until then counts.
+                self.close();
+                self.answer.try_recv().ok()
+            }
+        };
+        match answered {
+            Some((true, by)) => (Verdict::Approved, by),
+            Some((false, by)) => (Verdict::Refused, by),
+            None => (Verdict::Expired, "expiry".into()),
+        }
+    }
+
+    fn close(&self) {
+        self.desk.open().remove(&self.request.approval);
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -163,14 +163,12 @@ impl Board {
         if let Err(refused) = self.admit(caller, &command) {
             return Box::pin(std::future::ready(Err(refused)));
         }
-        match command {
-            Command::StartRun(start) => self.start_run(caller, start, stop),
-            other => {
-                let board = self.clone();
-                let caller = caller.clone();
-                Box::pin(async move { board.answer(&caller, other, stop).await })
-            }
+        if let Command::StartRun(start) = command {
+            return self.start_run(caller, start, stop);
         }
+        let board = self.clone();
+        let caller = caller.clone();
+        Box::pin(async move { board.answer(&caller, command, stop).await })
     }
 
     /// Replays a topic from `from`, then tails it. No gap, no duplicate.
@@ -207,7 +205,9 @@ impl Board {
             }
             // Cancelled runs only have their end to record; a store that hangs must not hang the exit too.
             if tokio::time::timeout(Duration::from_secs(5), self.0.tracker.wait()).await.is_err() {
-                tracing::warn!("some runs did not end after being cancelled; they end as interrupted at the next start");
+                tracing::warn!(
+                    "some runs did not end after being cancelled; they end as interrupted at the next start"
+                );
             }
         }
         self.0.store.close().await?;
@@ -253,7 +253,9 @@ impl Board {
 
     fn admit(&self, caller: &Caller, command: &Command) -> Result<(), BoardError> {
         access::authorise(caller, command)?;
-        if self.is_draining() {
+        // What helps runs under way to their end is still taken.
+        let lets_runs_end = matches!(command, Command::CancelRun(_) | Command::AnswerApproval { .. });
+        if self.is_draining() && !lets_runs_end {
             return Err(BoardError::shutting_down());
         }
         Ok(())
@@ -275,12 +277,18 @@ impl Board {
         };
         let board = self.clone();
         let caller = caller.clone();
+        // A run's own end (cancelled by someone else, orphaned) must not reach what else hangs on the asker's token.
+        let stop = stop.child_token();
         Box::pin(async move {
             let turn = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Err(BoardError::cancelled()),
                 turn = place.turn() => turn?,
             };
+            // The line moves on while the board drains; nothing in it begins any more.
+            if board.is_draining() {
+                return Err(BoardError::shutting_down());
+            }
             let run = RunId(board.0.ids.next());
             let StartRun { origin, content, client_id } = start;
             let request = RunRequest { run, caller, agent, origin, session, client_id, content, turn, stop };

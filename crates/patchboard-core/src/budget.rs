@@ -29,7 +29,14 @@ pub struct Ledger {
     limits: BudgetLimits,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    accounts: Mutex<HashMap<BudgetScope, Account>>,
+    accounts: Mutex<Accounts>,
+}
+
+#[derive(Debug, Default)]
+struct Accounts {
+    by_scope: HashMap<BudgetScope, Account>,
+    /// Counts the times accounts were dropped: a figure read before may be older than what was dropped since.
+    evictions: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,13 +84,12 @@ pub struct BudgetReport {
 
 impl Ledger {
     pub fn new(limits: BudgetLimits, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { limits, store, clock, accounts: Mutex::new(HashMap::new()) }
+        Self { limits, store, clock, accounts: Mutex::default() }
     }
 
     /// Reserves, or says which limit stands in the way.
     pub async fn reserve(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<Reservation, BoardError> {
         let scopes = scopes(wanted.session, wanted.agent, self.clock.now());
-        self.load(&scopes).await?;
         let limits = [
             smaller(self.limits.session, wanted.agent_limits.session),
             self.limits.daily,
@@ -91,12 +97,12 @@ impl Ledger {
             wanted.agent_limits.daily,
             wanted.agent_limits.monthly,
         ];
-        let mut accounts = self.accounts();
+        let mut accounts = self.load(&scopes).await?;
         let mut left = u64::MAX;
         for ((scope, limit), name) in scopes.iter().zip(limits).zip(["session", "daily", "monthly", "daily", "monthly"])
         {
             let Some(limit) = limit else { continue };
-            let account = accounts.get(scope).copied().unwrap_or_default();
+            let account = accounts.of(scope);
             let committed = account.used.saturating_add(account.reserved);
             // At least one token of answer must fit, else the call could only be paid for and thrown away.
             if committed.saturating_add(wanted.text_tokens) >= limit {
@@ -110,7 +116,7 @@ impl Ledger {
         let max_output = wanted.max_output.min(output_left);
         let tokens = input.saturating_add(u64::from(max_output));
         for scope in &scopes {
-            let account = accounts.entry(scope.clone()).or_default();
+            let account = accounts.by_scope.entry(scope.clone()).or_default();
             account.reserved = account.reserved.saturating_add(tokens);
         }
         Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output })
@@ -122,10 +128,9 @@ impl Ledger {
         let mut wanted = vec![day.clone(), month.clone()];
         let session_scope = session.map(|session| BudgetScope::Session(session.clone()));
         wanted.extend(session_scope.clone());
-        self.load(&wanted).await?;
-        let accounts = self.accounts();
+        let accounts = self.load(&wanted).await?;
         let line = |scope: &BudgetScope, limit| {
-            let account = accounts.get(scope).copied().unwrap_or_default();
+            let account = accounts.of(scope);
             BudgetLine { used: account.used, reserved: account.reserved, limit }
         };
         Ok(BudgetReport {
@@ -135,34 +140,56 @@ impl Ledger {
         })
     }
 
-    /// Reads the accounts that are not in memory. A second reader of the same account changes nothing:
-    /// whatever was settled since is already in the first one's figure.
-    async fn load(&self, scopes: &[BudgetScope]) -> Result<(), BoardError> {
-        let missing: Vec<BudgetScope> = {
-            let accounts = self.accounts();
-            scopes.iter().filter(|scope| !accounts.contains_key(scope)).cloned().collect()
-        };
-        if missing.is_empty() {
-            return Ok(());
+    /// All accounts, with these among them for as long as the lock is held: whoever loses one to an eviction
+    /// between reading and locking would take it for unused.
+    async fn load(&self, scopes: &[BudgetScope]) -> Result<MutexGuard<'_, Accounts>, BoardError> {
+        loop {
+            let (missing, evictions) = {
+                let accounts = self.accounts();
+                let missing: Vec<BudgetScope> =
+                    scopes.iter().filter(|scope| !accounts.by_scope.contains_key(scope)).cloned().collect();
+                if missing.is_empty() {
+                    return Ok(accounts);
+                }
+                (missing, accounts.evictions)
+            };
+            let figures = self.store.spent(missing.clone()).await?;
+            let mut accounts = self.accounts();
+            if accounts.evictions != evictions {
+                continue;
+            }
+            accounts.make_room(scopes);
+            for (scope, used) in missing.into_iter().zip(figures) {
+                // A second reader changes nothing: whatever was settled since is in the first one's account.
+                accounts.by_scope.entry(scope).or_insert(Account { used, reserved: 0 });
+            }
+            return Ok(accounts);
         }
-        let figures = self.store.spent(missing.clone()).await?;
-        let mut accounts = self.accounts();
-        if accounts.len() >= MAX_IDLE_ACCOUNTS {
-            accounts.retain(|scope, account| account.reserved > 0 || scopes.contains(scope));
-        }
-        for (scope, used) in missing.into_iter().zip(figures) {
-            accounts.entry(scope).or_insert(Account { used, reserved: 0 });
-        }
-        Ok(())
     }
 
-    fn accounts(&self) -> MutexGuard<'_, HashMap<BudgetScope, Account>> {
+    fn accounts(&self) -> MutexGuard<'_, Accounts> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Accounts {
+    fn of(&self, scope: &BudgetScope) -> Account {
+        self.by_scope.get(scope).copied().unwrap_or_default()
+    }
+
+    /// Drops what nobody has reserved from, when there is too much of it.
+    fn make_room(&mut self, wanted: &[BudgetScope]) {
+        let before = self.by_scope.len();
+        if before >= MAX_IDLE_ACCOUNTS {
+            self.by_scope.retain(|scope, account| account.reserved > 0 || wanted.contains(scope));
+            self.evictions += u64::from(self.by_scope.len() < before);
+        }
+    }
+}
+
 impl Reservation {
-    /// Replaces what was reserved by what was used. Call it once the usage is on record.
+    /// Replaces what was reserved by what was used. Call it once the usage is on record, or cannot be put there:
+    /// it was spent either way.
     pub fn settle(mut self, used: u64) {
         self.release(used);
     }
@@ -172,7 +199,7 @@ impl Reservation {
         let scopes = std::mem::take(&mut self.scopes);
         let mut accounts = self.ledger.accounts();
         for scope in scopes {
-            let account = accounts.entry(scope).or_default();
+            let account = accounts.by_scope.entry(scope).or_default();
             account.reserved = account.reserved.saturating_sub(tokens);
             account.used = account.used.saturating_add(used);
         }

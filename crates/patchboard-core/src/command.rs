@@ -15,18 +15,45 @@ pub enum Command {
     StartRun(StartRun),
     CancelRun(RunId),
     FindRun(RunRef),
-    AnswerApproval { approval: ApprovalId, approve: bool },
+    AnswerApproval {
+        approval: ApprovalId,
+        approve: bool,
+    },
     ListApprovals(PageRequest),
-    ListSessions { filter: SessionFilter, page: PageRequest },
-    ReadHistory { session: SessionRef, page: PageRequest },
-    ClearSession { session: SessionRef, purge: bool },
-    SearchMemory { channel: String, account: String, query: String, page: PageRequest },
-    BudgetStatus { session: Option<SessionRef> },
-    UsageReport { since: Option<Timestamp>, group_by: UsageGrouping, page: PageRequest },
+    ListSessions {
+        filter: SessionFilter,
+        page: PageRequest,
+    },
+    ReadHistory {
+        session: SessionRef,
+        page: PageRequest,
+    },
+    ClearSession {
+        session: SessionRef,
+        purge: bool,
+    },
+    SearchMemory {
+        channel: String,
+        account: String,
+        query: String,
+        page: PageRequest,
+    },
+    BudgetStatus {
+        session: Option<SessionRef>,
+    },
+    UsageReport {
+        since: Option<Timestamp>,
+        group_by: UsageGrouping,
+        page: PageRequest,
+    },
     ListTools(PageRequest),
     ListPlugins,
-    LoadPlugin { path: String },
-    UnloadPlugin { name: String },
+    LoadPlugin {
+        path: String,
+    },
+    UnloadPlugin {
+        name: String,
+    },
     DescribeNode,
 }
 

@@ -31,22 +31,36 @@ impl Envelope {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    RunStarted { session: SessionKey, agent: Arc<str> },
+    RunStarted {
+        session: SessionKey,
+        agent: Arc<str>,
+    },
     /// Pieces of the answer as the model sent them, several to a record.
     Text(Pieces),
     /// Pieces of the model's reasoning.
     Thought(Pieces),
     /// The intent to run a tool, on record before it runs.
     ToolRequested(ToolCall),
-    ToolFinished { call: CallId, output: ToolOutput },
+    ToolFinished {
+        call: CallId,
+        output: ToolOutput,
+    },
     ApprovalWanted(ApprovalRequest),
-    ApprovalSettled { approval: ApprovalId, approved: bool, by: Arc<str> },
+    ApprovalSettled {
+        approval: ApprovalId,
+        approved: bool,
+        by: Arc<str>,
+    },
     /// One per model call.
     Usage(UsageNote),
     /// Why the run is about to end badly. `RunEnded` always follows.
-    RunFailed { message: Arc<str> },
+    RunFailed {
+        message: Arc<str>,
+    },
     /// Always last, exactly once.
-    RunEnded { outcome: RunOutcome },
+    RunEnded {
+        outcome: RunOutcome,
+    },
 }
 
 impl Event {

@@ -17,6 +17,8 @@ pub mod budget;
 pub mod command;
 pub mod error;
 pub mod event;
+#[cfg(test)]
+mod faulty;
 pub mod id;
 pub mod local;
 pub mod log;

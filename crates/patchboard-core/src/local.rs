@@ -167,7 +167,8 @@ impl Store for LocalStore {
                 return Ok(Page { items: Vec::new(), next: None });
             };
             let visible = session.visible().iter().rev().filter(|turn| turn.number < before);
-            let mut newest = page(visible.map(|turn| (turn.number, turn.clone())), query.limit, |number| number.to_string());
+            let mut newest =
+                page(visible.map(|turn| (turn.number, turn.clone())), query.limit, |number| number.to_string());
             newest.items.reverse();
             Ok(newest)
         })
@@ -175,7 +176,7 @@ impl Store for LocalStore {
 
     fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<Page<Fact>, StoreError>> {
         self.answer(|state| {
-            let cursor = query.cursor.as_ref().map(|cursor| pair::<u64, usize>(cursor)).transpose()?;
+            let cursor = query.cursor.as_ref().map(pair::<u64, usize>).transpose()?;
             let (newest, taken) = cursor.unwrap_or((state.last_number, 0));
             let ranked = state.rank_facts(&query, newest);
             let items: Vec<_> = ranked.iter().skip(taken).take(query.limit.min(MAX_ITEMS)).cloned().collect();
@@ -186,12 +187,14 @@ impl Store for LocalStore {
     }
 
     fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
-        self.answer(|state| Ok(scopes.iter().map(|scope| state.spent.get(&scope.key()).copied().unwrap_or(0)).collect()))
+        self.answer(|state| {
+            Ok(scopes.iter().map(|scope| state.spent.get(&scope.key()).copied().unwrap_or(0)).collect())
+        })
     }
 
     fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<Page<UsageGroup>, StoreError>> {
         self.answer(|state| {
-            let cursor = query.cursor.as_ref().map(|cursor| pair::<usize, usize>(cursor)).transpose()?;
+            let cursor = query.cursor.as_ref().map(pair::<usize, usize>).transpose()?;
             let (rows, taken) = cursor.unwrap_or((state.usage.len(), 0));
             let groups = group_usage(state.usage.iter().take(rows), &query);
             let items: Vec<_> = groups.iter().skip(taken).take(query.limit.min(MAX_ITEMS)).cloned().collect();

@@ -75,7 +75,14 @@ impl Log {
     }
 
     /// Everything from `from` on: first what is stored, then what happens. Ends after the topic's last event.
-    pub fn follow(self: &Arc<Self>, topic: &Topic, from: Seq, pace: Pace) -> BoxStream<Result<Arc<Envelope>, BoardError>> {
+    pub fn follow(
+        self: &Arc<Self>,
+        topic: &Topic,
+        from: Seq,
+        pace: Pace,
+    ) -> BoxStream<Result<Arc<Envelope>, BoardError>> {
+        // Clients count from wherever they like; there is nothing before the first number.
+        let from = from.max(Seq::FIRST);
         let live = lock(&self.live).get(topic).and_then(Weak::upgrade);
         if let Some(live) = &live {
             live.followers.send_modify(|count| *count += 1);
@@ -184,14 +191,13 @@ impl Drop for TopicWriter {
 }
 
 impl LiveTopic {
+    /// Records, end and head change together: whoever sees the end under the lock sees the last number too.
     fn tell(&self, records: Vec<Arc<Envelope>>, next: Seq) {
-        {
-            let mut tail = lock(&self.tail);
-            tail.ended |= records.iter().any(|record| record.event.is_last());
-            tail.records.extend(records);
-            let surplus = tail.records.len().saturating_sub(TAIL_RECORDS);
-            tail.records.drain(..surplus);
-        }
+        let mut tail = lock(&self.tail);
+        tail.ended |= records.iter().any(|record| record.event.is_last());
+        tail.records.extend(records);
+        let surplus = tail.records.len().saturating_sub(TAIL_RECORDS);
+        tail.records.drain(..surplus);
         self.head.send_replace(next.0.saturating_sub(1));
     }
 }
@@ -246,9 +252,9 @@ impl Follower {
 
     fn look(&mut self) -> Found {
         let (Some(live), Some(head)) = (&self.live, &mut self.head) else { return Found::InStore };
+        let tail = lock(&live.tail);
         // Marks the head as seen before looking, so that a later change is not slept through.
         let head = *head.borrow_and_update();
-        let tail = lock(&live.tail);
         if head < self.next.0 {
             return if tail.ended { Found::Nowhere } else { Found::NotYet };
         }

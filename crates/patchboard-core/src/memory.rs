@@ -138,7 +138,9 @@ impl Memory {
         match tokio::time::timeout(EMBEDDING_PATIENCE, embedder.embed(texts, stop.child_token())).await {
             Ok(Ok(vectors)) if vectors.len() == wanted => Some((embedder.space().into(), vectors)),
             Ok(Ok(_)) => {
-                tracing::warn!("embedding model answered with the wrong number of vectors; facts are found by words only");
+                tracing::warn!(
+                    "embedding model answered with the wrong number of vectors; facts are found by words only"
+                );
                 None
             }
             Ok(Err(error)) => {

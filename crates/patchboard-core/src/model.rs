@@ -92,12 +92,19 @@ pub struct ModelRequest {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
     /// Which provider and model really answer (after fallbacks); comes first.
-    Answering { provider: Arc<str>, model: Arc<str> },
+    Answering {
+        provider: Arc<str>,
+        model: Arc<str>,
+    },
     Text(String),
     /// Reasoning text, where a provider tells it apart.
     Thought(String),
     /// A complete tool call. `id` is the provider's own and is replaced before anyone else sees it.
-    Call { id: Arc<str>, name: Arc<str>, input: ToolInput },
+    Call {
+        id: Arc<str>,
+        name: Arc<str>,
+        input: ToolInput,
+    },
     /// Running totals of this call; a later one replaces an earlier one.
     Usage(TokenCount),
     Stop(StopReason),

@@ -16,7 +16,10 @@ pub enum Reply {
     Run(RunSummary),
     Approvals(Page<PendingApproval>),
     Sessions(Page<SessionRow>),
-    History { session: SessionKey, turns: Page<TurnRow> },
+    History {
+        session: SessionKey,
+        turns: Page<TurnRow>,
+    },
     Facts(Page<Fact>),
     Budget(BudgetReport),
     Usage(Page<UsageGroup>),

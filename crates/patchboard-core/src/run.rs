@@ -4,5 +4,6 @@ pub mod driver;
 pub mod model_call;
 pub mod recover;
 pub mod strategy;
+mod workload;
 
 pub use driver::{RunDeps, RunLimits, RunRequest};

@@ -22,7 +22,7 @@ fn every_command() -> Vec<Command> {
         Command::ListApprovals(page.clone()),
         Command::ListSessions { filter: SessionFilter::default(), page: page.clone() },
         Command::ReadHistory { session: session.clone(), page: page.clone() },
-        Command::ClearSession { session: session.clone(), purge: true },
+        Command::ClearSession { session, purge: true },
         Command::SearchMemory { channel: "c".into(), account: "a".into(), query: "q".into(), page: page.clone() },
         Command::BudgetStatus { session: None },
         Command::UsageReport { since: None, group_by: UsageGrouping::Day, page: page.clone() },

@@ -91,3 +91,17 @@ fn without_a_default_agent_an_unbound_origin_is_refused_by_name() {
     let origin = Origin { channel: "web".into(), account: "bob".into(), peer: None, guild: None, team: None };
     assert_eq!(table.route(&origin).unwrap_err().message, "no agent configured for web:bob:main");
 }
+
+#[test]
+fn a_webhook_gets_only_tools_that_are_listed_by_name() {
+    let globs = |names: &[&str]| names.iter().map(|&name| Glob::new(name)).collect::<Vec<_>>();
+    for (listed, elsewhere, by_webhook) in [
+        (None, None, globs(&[])),
+        (Some(globs(&["*"])), Some(globs(&["*"])), globs(&[])),
+        (Some(globs(&["read", "app.*", "r?"])), Some(globs(&["read", "app.*", "r?"])), globs(&["read"])),
+    ] {
+        let agent = AgentSpec { tools: listed, ..agent("default") };
+        assert_eq!(agent.tools_for(Surface::Gateway).as_deref(), elsewhere.as_deref());
+        assert_eq!(agent.tools_for(Surface::Webhook).as_deref(), Some(by_webhook.as_slice()));
+    }
+}

@@ -9,7 +9,7 @@ use crate::access::{self, Caller};
 use crate::command::{Command, PageRequest};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::{MemoryOwner, RunId};
-use crate::port::{AuditRow, Batch, Cursor, Durability, FactQuery, Page, TurnQuery, UsageQuery, Write};
+use crate::port::{AuditRow, Batch, Cursor, Durability, FactQuery, Page, StoreError, TurnQuery, UsageQuery, Write};
 use crate::reply::{NodeReport, Reply};
 
 impl Board {
@@ -28,7 +28,7 @@ impl Board {
                 inner.approvals.answer(caller, approval, approve)?;
                 Reply::Done
             }
-            Command::ListApprovals(page) => Reply::Approvals(cut_page(inner.approvals.list(caller), &page)),
+            Command::ListApprovals(page) => Reply::Approvals(cut_page(inner.approvals.list(caller), &page)?),
             Command::ListSessions { filter, page } => {
                 Reply::Sessions(inner.store.sessions(filter, page.limit, page.cursor).await?)
             }
@@ -60,9 +60,7 @@ impl Board {
                 let query = UsageQuery { since, group_by, limit: page.limit, cursor: page.cursor };
                 Reply::Usage(inner.store.usage(query).await?)
             }
-            Command::ListTools(page) => {
-                Reply::Tools(cut_page(inner.deps.registry.offer(None).specs.to_vec(), &page))
-            }
+            Command::ListTools(page) => Reply::Tools(cut_page(inner.deps.registry.offer(None).specs.to_vec(), &page)?),
             Command::ListPlugins => Reply::Plugins(Vec::new()),
             Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => {
                 return Err(BoardError::new(ErrorKind::Unavailable, "no plugin host is built into this server"));
@@ -110,10 +108,13 @@ impl Board {
 }
 
 /// Pages over a list that is in memory anyway. The cursor is a position.
-fn cut_page<T>(items: Vec<T>, page: &PageRequest) -> Page<T> {
-    let start = page.cursor.as_ref().and_then(|cursor| cursor.0.parse::<usize>().ok()).unwrap_or(0);
+fn cut_page<T>(items: Vec<T>, page: &PageRequest) -> Result<Page<T>, StoreError> {
+    let start = match &page.cursor {
+        Some(cursor) => cursor.0.parse::<usize>().map_err(|_| StoreError::BadCursor)?,
+        None => 0,
+    };
     let total = items.len();
     let end = start.saturating_add(page.limit).min(total);
     let next = (end < total).then(|| Cursor(end.to_string()));
-    Page { items: items.into_iter().skip(start).take(page.limit).collect(), next }
+    Ok(Page { items: items.into_iter().skip(start).take(page.limit).collect(), next })
 }

@@ -1,0 +1,298 @@
+//! The whole board on a store in memory, a scripted model and a clock that stands still. Each file is one topic.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::access::{Grants, Surface};
+use crate::agent::{AgentSpec, StrategyKind};
+use crate::budget::price::Price;
+use crate::command::PageRequest;
+use crate::event::Event;
+use crate::faulty::FaultyStore;
+use crate::id::ConnId;
+use crate::model::{ModelEvent, ModelRequest, ToolInput};
+use crate::port::{AuditRow, Page, TurnRow};
+use crate::scripted::{
+    AnyArguments, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, answering, call, say,
+};
+use crate::tool::Glob;
+
+mod approvals;
+mod budgets;
+mod cancelling;
+mod chat;
+mod endings;
+mod recall;
+mod tools;
+mod workshop;
+
+use workshop::Workshop;
+
+/// What a test may want otherwise than usual.
+struct Setup {
+    store: Arc<FaultyStore>,
+    clock: Arc<ManualClock>,
+    ids: Arc<CountingIds>,
+    model: Arc<ScriptedModel>,
+    agent: AgentSpec,
+    soul: Option<Arc<str>>,
+    budgets: BudgetLimits,
+    policy: ApprovalPolicy,
+    schemas: Arc<dyn SchemaCheck>,
+    memory: MemoryOptions,
+    limits: Limits,
+}
+
+struct Bench {
+    board: Board,
+    store: Arc<FaultyStore>,
+    clock: Arc<ManualClock>,
+    model: Arc<ScriptedModel>,
+    workshop: Arc<Workshop>,
+}
+
+type Followed = BoxStream<Result<Arc<Envelope>, BoardError>>;
+
+fn bench(scripts: impl IntoIterator<Item = Script>) -> Bench {
+    bench_with(scripts, |_| {})
+}
+
+fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mut Setup)) -> Bench {
+    let model = ScriptedModel::new(scripts);
+    let mut setup = Setup {
+        store: FaultyStore::new(),
+        clock: Arc::default(),
+        ids: Arc::default(),
+        agent: AgentSpec {
+            name: "default".into(),
+            provider: model.clone(),
+            model: "script-1".into(),
+            strategy: StrategyKind::React,
+            max_tokens: 1000,
+            temperature: None,
+            system_prompt: None,
+            tools: None,
+            budget: BudgetLimits::default(),
+            max_model_calls: 10,
+            context_window: 100_000,
+        },
+        model,
+        soul: None,
+        budgets: BudgetLimits::default(),
+        policy: ApprovalPolicy::default(),
+        schemas: Arc::new(AnyArguments),
+        memory: MemoryOptions::default(),
+        limits: Limits::default(),
+    };
+    change(&mut setup);
+    let Setup { store, clock, ids, model, agent, soul, budgets, policy, schemas, memory, limits } = setup;
+    let workshop = Arc::new(Workshop::new(store.clone()));
+    let board = Board::assemble(Parts {
+        store: store.clone(),
+        clock: clock.clone(),
+        ids,
+        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
+        tools: vec![workshop.clone()],
+        schemas,
+        souls: Arc::new(FixedSoul(soul)),
+        embedder: None,
+        budgets,
+        prices: PriceTable(vec![Price { model: Glob::new("script-*"), input: 1.0, output: 2.0 }]),
+        memory,
+        approval_policy: policy,
+        limits,
+        version: "0.0.0-test",
+    });
+    Bench { board, store, clock, model, workshop }
+}
+
+fn caller(connection: u64) -> Caller {
+    Caller {
+        surface: Surface::Gateway,
+        principal: "local".into(),
+        connection: ConnId(connection),
+        grants: Grants::CLIENT,
+    }
+}
+
+fn stranger() -> Caller {
+    Caller { principal: "stranger".into(), ..caller(99) }
+}
+
+fn operator() -> Caller {
+    Caller { principal: "operator".into(), grants: Grants::OPERATOR, ..caller(98) }
+}
+
+fn origin(account: &str) -> Origin {
+    Origin { channel: "web".into(), account: account.into(), peer: None, guild: None, team: None }
+}
+
+fn session(account: &str) -> SessionKey {
+    origin(account).session_key("default")
+}
+
+fn start(account: &str, content: &str) -> Command {
+    Command::StartRun(StartRun { origin: origin(account), content: content.into(), client_id: content.into() })
+}
+
+fn started(reply: Result<Reply, BoardError>) -> RunId {
+    let Reply::RunStarted(run) = reply.unwrap() else { panic!("not a started run") };
+    run
+}
+
+fn closed_gate() -> (Arc<Semaphore>, Beat) {
+    let gate = Arc::new(Semaphore::new(0));
+    (gate.clone(), Beat::Wait(gate))
+}
+
+/// Until every other task waits for something. There is one thread, so a bounded number of turns is enough.
+async fn let_others_run() {
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// An answer that says `pieces`, then waits at the gate before it ends.
+fn say_and_wait(pieces: &[&str], gate: Beat) -> Script {
+    let mut script = say(pieces, 10, 5);
+    script.insert(pieces.len() + 1, gate);
+    script
+}
+
+impl Bench {
+    /// An ask whose token nobody cancels.
+    fn ask(&self, caller: &Caller, command: Command) -> BoxFuture<'static, Result<Reply, BoardError>> {
+        self.board.ask(caller, command, CancellationToken::new())
+    }
+
+    async fn start(&self, account: &str, content: &str) -> RunId {
+        started(self.ask(&caller(1), start(account, content)).await)
+    }
+
+    async fn follow(&self, run: RunId) -> Followed {
+        self.board.follow(&caller(1), Topic::Run(run), Seq::FIRST, Pace::Free).await.unwrap()
+    }
+
+    /// Starts a run and follows it at once, as a surface does.
+    async fn begin(&self, account: &str, content: &str) -> (RunId, Followed) {
+        let run = self.start(account, content).await;
+        (run, self.follow(run).await)
+    }
+
+    /// One whole turn: its events in short.
+    async fn chat(&self, account: &str, content: &str) -> Vec<String> {
+        let (_, followed) = self.begin(account, content).await;
+        rest(followed).await
+    }
+
+    async fn history(&self, account: &str) -> Vec<TurnRow> {
+        let session = SessionRef::Origin(origin(account));
+        let command = Command::ReadHistory { session, page: PageRequest::new(None, None) };
+        let Reply::History { turns, .. } = self.ask(&caller(1), command).await.unwrap() else {
+            panic!("not a history")
+        };
+        turns.items
+    }
+
+    /// What was said in the stored turns, in order.
+    async fn said(&self, account: &str) -> Vec<String> {
+        self.history(account)
+            .await
+            .iter()
+            .flat_map(|turn| turn.messages.iter().map(crate::model::Message::text))
+            .collect()
+    }
+
+    /// `(used, reserved)` of session, day and month.
+    async fn spent(&self, account: &str) -> [(u64, u64); 3] {
+        let command = Command::BudgetStatus { session: Some(SessionRef::Origin(origin(account))) };
+        let Reply::Budget(report) = self.ask(&caller(1), command).await.unwrap() else { panic!("not a budget") };
+        [report.session.unwrap(), report.daily, report.monthly].map(|line| (line.used, line.reserved))
+    }
+
+    async fn audit(&self) -> Vec<AuditRow> {
+        let Page { items, .. } = self.store.audit(100, None).await.unwrap();
+        items
+    }
+
+    /// The run as stored, whoever asks: its events in short.
+    async fn stored(&self, run: RunId) -> Vec<String> {
+        self.store
+            .events(&Topic::Run(run), Seq::FIRST, 1000)
+            .await
+            .unwrap()
+            .iter()
+            .map(|record| short(record))
+            .collect()
+    }
+
+    fn live_runs(&self) -> usize {
+        self.board.live().len()
+    }
+
+    /// The last request's messages as text, tool traffic included.
+    fn last_prompt(&self) -> Vec<String> {
+        prompt(self.model.seen().last().expect("a request"))
+    }
+}
+
+fn prompt(request: &ModelRequest) -> Vec<String> {
+    use crate::model::Part;
+    let words = |part: &Part| match part {
+        Part::Text(text) => text.to_string(),
+        Part::ToolCall(call) => format!("<call {}>", call.name),
+        Part::ToolResult(result) if result.is_error => format!("<error {}>", result.content),
+        Part::ToolResult(result) => format!("<result {}>", result.content),
+    };
+    request.messages.iter().map(|message| message.parts.iter().map(words).collect::<String>()).collect()
+}
+
+/// Everything still to come, in short; checks that no number is missing or told twice.
+async fn rest(mut followed: Followed) -> Vec<String> {
+    let mut events = Vec::new();
+    let mut next: Option<Seq> = None;
+    while let Some(record) = followed.next().await {
+        let record = record.unwrap();
+        assert_eq!(next.unwrap_or(record.seq), record.seq, "numbers follow each other");
+        next = Some(record.last_seq().next());
+        events.push(short(&record));
+    }
+    events
+}
+
+/// Reads up to the first event that starts with `wanted`.
+async fn until(followed: &mut Followed, wanted: &str) -> Arc<Envelope> {
+    loop {
+        let record = followed.next().await.unwrap_or_else(|| panic!("the stream ended before `{wanted}`")).unwrap();
+        if short(&record).starts_with(wanted) {
+            return record;
+        }
+    }
+}
+
+fn short(record: &Envelope) -> String {
+    let tool_input = |input: &ToolInput| match input {
+        ToolInput::Json(value) => value.to_string(),
+        ToolInput::Malformed(text) => format!("malformed {text}"),
+    };
+    match &record.event {
+        Event::RunStarted { session, agent } => format!("started {session} by {agent}"),
+        Event::Text(pieces) => format!("text {}", pieces.iter().collect::<Vec<_>>().join("|")),
+        Event::Thought(pieces) => format!("thought {}", pieces.iter().collect::<Vec<_>>().join("|")),
+        Event::ToolRequested(call) => format!("call {} {}", call.name, tool_input(&call.input)),
+        Event::ToolFinished { output, .. } if output.is_error => format!("error {}", output.content),
+        Event::ToolFinished { output, .. } => format!("result {}", output.content),
+        Event::ApprovalWanted(request) => format!("may {} run", request.call.name),
+        Event::ApprovalSettled { approved, by, .. } => format!("approved {approved} by {by}"),
+        Event::Usage(note) => {
+            let mark = if note.estimated { " estimated" } else { "" };
+            format!("usage {}+{}{mark}", note.tokens.input, note.tokens.output)
+        }
+        Event::RunFailed { message } => format!("failed {message}"),
+        Event::RunEnded { outcome } => format!("end {outcome:?}"),
+    }
+}

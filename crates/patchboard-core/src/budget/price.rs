@@ -24,3 +24,6 @@ impl PriceTable {
         cost.round() as u64
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+use futures_util::{FutureExt, future};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::faulty::FaultyStore;
+use crate::id::{RunId, Seq};
+use crate::model::TokenCount;
+use crate::port::{Batch, Durability, ModelCallRow, UsageRow, Write};
+use crate::scripted::ManualClock;
+
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+
+struct Desk {
+    store: Arc<FaultyStore>,
+    clock: Arc<ManualClock>,
+    ledger: Arc<Ledger>,
+    agent: Arc<str>,
+}
+
+fn limits(
+    session: impl Into<Option<u64>>,
+    daily: impl Into<Option<u64>>,
+    monthly: impl Into<Option<u64>>,
+) -> BudgetLimits {
+    BudgetLimits { session: session.into(), daily: daily.into(), monthly: monthly.into() }
+}
+
+fn session(name: &str) -> SessionKey {
+    SessionKey::conversation("default", "web", name, "main")
+}
+
+impl Desk {
+    fn new(limits: BudgetLimits) -> Self {
+        Self::on(FaultyStore::slow(1), limits)
+    }
+
+    fn on(store: Arc<FaultyStore>, limits: BudgetLimits) -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let ledger = Arc::new(Ledger::new(limits, store.clone(), clock.clone()));
+        Self { store, clock, ledger, agent: "default".into() }
+    }
+
+    async fn reserve(&self, name: &str, text_tokens: u64, max_output: u32) -> Result<Reservation, BoardError> {
+        self.reserve_for(&self.agent, BudgetLimits::default(), name, text_tokens, max_output).await
+    }
+
+    async fn reserve_for(
+        &self,
+        agent: &Arc<str>,
+        agent_limits: BudgetLimits,
+        name: &str,
+        text_tokens: u64,
+        max_output: u32,
+    ) -> Result<Reservation, BoardError> {
+        let session = &session(name);
+        let wanted = Wanted { session, agent, agent_limits, text_tokens, extra_tokens: 0, max_output };
+        self.ledger.reserve(wanted).await
+    }
+
+    /// Puts the usage on record, then settles, as a run does.
+    async fn spend(&self, reservation: Reservation, used: u64) {
+        self.put_on_record(&reservation.scopes, used).await;
+        reservation.settle(used);
+    }
+
+    async fn put_on_record(&self, scopes: &[BudgetScope], used: u64) {
+        let (run, number, at) = (RunId(Uuid::nil()), 1, self.clock.now());
+        let (provider, model): (Arc<str>, Arc<str>) = ("p".into(), "m".into());
+        let call = ModelCallRow {
+            run,
+            number,
+            session: session("a"),
+            agent: self.agent.clone(),
+            provider: provider.clone(),
+            model: model.clone(),
+            estimated_input: 0,
+            reserved: 0,
+            first_seq: Seq::FIRST,
+            at,
+        };
+        let usage = UsageRow {
+            run,
+            number,
+            at,
+            session: session("a"),
+            agent: self.agent.clone(),
+            provider,
+            model,
+            tokens: TokenCount { input: used, output: 0 },
+            cost_nanousd: 0,
+            estimated: false,
+            scopes: scopes.to_vec(),
+        };
+        let writes = vec![Write::OpenModelCall(call), Write::SettleModelCall(usage)];
+        self.store.commit(Batch { durability: Durability::Boundary, writes }).await.unwrap();
+    }
+
+    /// `used+reserved` of session, day and month.
+    async fn lines(&self, name: &str) -> [(u64, u64); 3] {
+        let report = self.ledger.report(Some(&session(name))).await.unwrap();
+        [report.session.unwrap(), report.daily, report.monthly].map(|line| (line.used, line.reserved))
+    }
+}
+
+fn refusal(result: Result<Reservation, BoardError>) -> String {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Exhausted);
+    error.message
+}
+
+#[tokio::test]
+async fn of_six_parallel_calls_a_budget_for_one_lets_one_through() {
+    let desk = Desk::new(limits(40, None, None));
+    let asked = future::join_all((0..6).map(|_| desk.reserve("a", 10, 100))).await;
+    let (granted, refused): (Vec<_>, Vec<_>) = asked.into_iter().partition(Result::is_ok);
+    let granted: Vec<_> = granted.into_iter().map(Result::unwrap).collect();
+    assert_eq!(granted.iter().map(|held| (held.tokens, held.max_output)).collect::<Vec<_>>(), [(40, 30)]);
+    let messages: Vec<String> = refused.into_iter().map(refusal).collect();
+    assert_eq!(messages, ["token budget exceeded (session: 40/40)"; 5]);
+}
+
+#[tokio::test]
+async fn settling_counts_what_was_used_and_dropping_gives_back() {
+    let desk = Desk::new(BudgetLimits::default());
+    let first = desk.reserve("a", 10, 20).await.unwrap();
+    let second = desk.reserve("b", 1, 4).await.unwrap();
+    assert_eq!(desk.lines("a").await, [(0, 30), (0, 35), (0, 35)]);
+    desk.spend(first, 12).await;
+    assert_eq!(desk.lines("a").await, [(12, 0), (12, 5), (12, 5)]);
+    drop(second);
+    assert_eq!(desk.lines("b").await, [(0, 0), (12, 0), (12, 0)]);
+    // A call may cost more than was reserved: providers count their own way.
+    let third = desk.reserve("a", 1, 1).await.unwrap();
+    desk.spend(third, 100).await;
+    assert_eq!(desk.lines("a").await, [(112, 0); 3]);
+}
+
+#[tokio::test]
+async fn a_new_ledger_knows_what_was_spent() {
+    let desk = Desk::new(limits(50, None, None));
+    desk.spend(desk.reserve("a", 10, 20).await.unwrap(), 30).await;
+    let restarted = Desk::on(desk.store, limits(50, None, None));
+    assert_eq!(restarted.lines("a").await, [(30, 0); 3]);
+    assert_eq!(refusal(restarted.reserve("a", 20, 1).await), "token budget exceeded (session: 30/50)");
+}
+
+#[tokio::test]
+async fn days_and_months_begin_anew_in_utc() {
+    // The clock starts at 2026-11-15T12:00:00Z.
+    let desk = Desk::new(limits(None, 100, 250));
+    desk.spend(desk.reserve("a", 10, 90).await.unwrap(), 100).await;
+    assert_eq!(refusal(desk.reserve("a", 1, 1).await), "token budget exceeded (daily: 100/100)");
+    desk.clock.advance_seconds(12 * HOUR - 1);
+    assert_eq!(refusal(desk.reserve("b", 1, 1).await), "token budget exceeded (daily: 100/100)");
+    desk.clock.advance_seconds(1);
+    let second_day = desk.reserve("a", 10, 500).await.unwrap();
+    assert_eq!(second_day.tokens, 100);
+    // Settled after midnight, counted on the day it was reserved on.
+    desk.clock.advance_seconds(DAY);
+    desk.spend(second_day, 100).await;
+    assert_eq!(desk.lines("a").await, [(200, 0), (0, 0), (200, 0)]);
+    let third_day = desk.reserve("a", 10, 500).await.unwrap();
+    assert_eq!(third_day.tokens, 50, "the month leaves less than the day");
+    desk.spend(third_day, 50).await;
+    assert_eq!(refusal(desk.reserve("a", 1, 1).await), "token budget exceeded (monthly: 250/250)");
+    desk.clock.advance_seconds(14 * DAY);
+    assert_eq!(desk.lines("a").await, [(250, 0), (0, 0), (0, 0)], "2026-12-01; a session's total never resets");
+    assert!(desk.reserve("a", 10, 500).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_narrowest_limit_is_named_in_the_order_session_day_month() {
+    for (limits, expected) in [
+        (limits(10, 10, 10), "session: 0/10"),
+        (limits(None, 10, 10), "daily: 0/10"),
+        (limits(11, 10, 10), "session: 0/11"),
+        (limits(100, 100, 10), "monthly: 0/10"),
+        (limits(100, 11, None), "daily: 0/11"),
+    ] {
+        let desk = Desk::new(limits);
+        assert_eq!(refusal(desk.reserve("a", 11, 1).await), format!("token budget exceeded ({expected})"));
+        assert_eq!(desk.lines("a").await, [(0, 0); 3], "a refusal reserves nothing");
+    }
+    assert!(Desk::new(limits(12, 12, 12)).reserve("a", 11, 1).await.is_ok(), "one token of answer is enough");
+}
+
+#[tokio::test]
+async fn agents_have_limits_of_their_own() {
+    let desk = Desk::new(limits(100, 1000, None));
+    let frugal: Arc<str> = "frugal".into();
+    let own = limits(50, 60, 70);
+    let held = desk.reserve_for(&frugal, own, "a", 10, 100).await.unwrap();
+    assert_eq!(held.tokens, 50, "the smaller of the two session limits");
+    desk.spend(held, 50).await;
+    let refused = desk.reserve_for(&frugal, own, "a", 1, 1).await;
+    assert_eq!(refusal(refused), "token budget exceeded (session: 50/50)");
+    let refused = desk.reserve_for(&frugal, own, "b", 10, 1).await;
+    assert_eq!(refusal(refused), "token budget exceeded (daily: 50/60)");
+    assert!(desk.reserve("a", 10, 1).await.is_ok(), "other agents are not held to it");
+    desk.clock.advance_seconds(DAY);
+    let refused = desk.reserve_for(&frugal, own, "b", 20, 1).await;
+    assert_eq!(refusal(refused), "token budget exceeded (monthly: 50/70)");
+}
+
+#[tokio::test]
+async fn the_answer_is_cut_to_what_is_left() {
+    // (limit, text, extra, wanted output) → (reserved, output)
+    for (limit, text, extra, output, expected) in [
+        (None, 10, 5, 100, (115, 100)),
+        (Some(1000), 10, 5, 100, (115, 100)),
+        (Some(115), 10, 5, 100, (115, 100)),
+        (Some(100), 10, 5, 100, (100, 85)),
+        (Some(16), 10, 5, 100, (16, 1)),
+        // Schemas are reserved as far as the budget reaches; they do not stand in a call's way.
+        (Some(12), 10, 5, 100, (12, 1)),
+        (None, u64::MAX, 5, 100, (u64::MAX, 1)),
+    ] {
+        let desk = Desk::new(limits(limit, None, None));
+        let session = &session("a");
+        let wanted = Wanted {
+            session,
+            agent: &desk.agent,
+            agent_limits: BudgetLimits::default(),
+            text_tokens: text,
+            extra_tokens: extra,
+            max_output: output,
+        };
+        let held = desk.ledger.reserve(wanted).await.unwrap();
+        assert_eq!((held.tokens, held.max_output), expected, "limit {limit:?}, {text}+{extra}+{output}");
+    }
+}
+
+#[tokio::test]
+async fn idle_accounts_are_dropped_and_read_again() {
+    let desk = Desk::on(FaultyStore::new(), BudgetLimits::default());
+    desk.spend(desk.reserve("idle", 1, 1).await.unwrap(), 7).await;
+    let held = desk.reserve("busy", 3, 2).await.unwrap();
+    for number in 0..=MAX_IDLE_ACCOUNTS {
+        desk.lines(&number.to_string()).await;
+    }
+    assert!(desk.ledger.accounts().by_scope.len() < MAX_IDLE_ACCOUNTS, "bounded");
+    assert_eq!(desk.lines("idle").await, [(7, 0), (7, 5), (7, 5)]);
+    assert_eq!(desk.lines("busy").await, [(0, 5), (7, 5), (7, 5)], "what is reserved is never forgotten");
+    desk.spend(held, 4).await;
+    assert_eq!(desk.lines("busy").await, [(4, 0), (11, 0), (11, 0)]);
+}
+
+#[tokio::test]
+async fn a_figure_read_before_an_eviction_is_not_believed() {
+    let desk = Desk::new(BudgetLimits::default());
+    let mut slow_reader = std::pin::pin!(desk.lines("a"));
+    assert!((&mut slow_reader).now_or_never().is_none(), "it has read that nothing was spent");
+    desk.spend(desk.reserve("a", 10, 90).await.unwrap(), 100).await;
+    for number in 0..=MAX_IDLE_ACCOUNTS {
+        desk.lines(&number.to_string()).await;
+    }
+    assert!(!desk.ledger.accounts().by_scope.contains_key(&BudgetScope::Session(session("a"))));
+    assert_eq!(slow_reader.await, [(100, 0); 3]);
+    assert_eq!(desk.lines("a").await, [(100, 0); 3]);
+}
+
+#[tokio::test]
+async fn a_ledger_that_cannot_read_reserves_nothing() {
+    let desk = Desk::new(limits(100, None, None));
+    desk.store.close().await.unwrap();
+    let error = desk.reserve("a", 1, 1).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Unavailable, "storage: the store is closed"));
+    assert!(desk.ledger.accounts().by_scope.is_empty());
+}
+
+#[derive(Debug, Clone)]
+enum Move {
+    Reserve { session: usize, text: u64, output: u32 },
+    Settle { which: usize, share: u64 },
+    Drop { which: usize },
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        3 => (0usize..3, 0u64..80, 1u32..80).prop_map(|(session, text, output)| Move::Reserve { session, text, output }),
+        2 => (any::<usize>(), 0u64..=100).prop_map(|(which, share)| Move::Settle { which, share }),
+        1 => any::<usize>().prop_map(|which| Move::Drop { which }),
+    ]
+}
+
+proptest! {
+    /// As long as calls cost no more than was reserved for them, nothing ever goes over a limit.
+    #[test]
+    fn used_and_reserved_never_pass_a_limit(
+        (session_limit, daily, monthly) in (1u64..300, 1u64..500, 1u64..700),
+        moves in proptest::collection::vec(moves(), 1..60),
+    ) {
+        let names = ["a", "b", "c"];
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let desk = Desk::on(FaultyStore::new(), limits(session_limit, daily, monthly));
+            let mut held: Vec<Reservation> = Vec::new();
+            for step in moves {
+                match step {
+                    Move::Reserve { session, text, output } => {
+                        held.extend(desk.reserve(names[session], text, output).await);
+                    }
+                    Move::Settle { which, share } if !held.is_empty() => {
+                        let reservation = held.swap_remove(which % held.len());
+                        let used = reservation.tokens * share / 100;
+                        desk.spend(reservation, used).await;
+                    }
+                    Move::Drop { which } if !held.is_empty() => drop(held.swap_remove(which % held.len())),
+                    Move::Settle { .. } | Move::Drop { .. } => {}
+                }
+                for name in names {
+                    let totals = desk.lines(name).await.map(|(used, reserved)| used + reserved);
+                    for (total, limit) in totals.into_iter().zip([session_limit, daily, monthly]) {
+                        assert!(total <= limit, "{total} of {limit}");
+                    }
+                }
+            }
+            drop(held);
+            let fresh = Desk::on(desk.store.clone(), limits(session_limit, daily, monthly));
+            for name in names {
+                assert_eq!(desk.lines(name).await, fresh.lines(name).await, "memory and store agree");
+            }
+        });
+    }
+}

@@ -109,7 +109,8 @@ fn read_possession(words: &[&str], lower: &[String], at: usize, found: &mut Vec<
             continue;
         }
         let names = lower.get(at + 1..is).unwrap_or_default();
-        let is_plain = |word: &String| !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "'-".contains(c));
+        let is_plain =
+            |word: &String| !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "'-".contains(c));
         let ends_clause = words.get(at + 1..is).unwrap_or_default().iter().any(|word| clause_ends(word));
         if !names.iter().all(is_plain) || ends_clause {
             return 1;
@@ -147,7 +148,10 @@ fn object(words: &[&str], lower: &[String], start: usize, stop_words: &[&str]) -
 /// `… and I …`, `… and my …`: another statement begins.
 fn starts_new_clause(lower: &[String], index: usize) -> bool {
     let joins = lower.get(index).is_some_and(|word| word == "and" || word == "then");
-    joins && lower.get(index + 1).is_some_and(|next| matches!(next.as_str(), "i" | "i'm" | "my" | "we" | "you" | "please"))
+    joins
+        && lower
+            .get(index + 1)
+            .is_some_and(|next| matches!(next.as_str(), "i" | "i'm" | "my" | "we" | "you" | "please"))
 }
 
 fn clause_ends(word: &str) -> bool {

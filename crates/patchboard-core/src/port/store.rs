@@ -101,7 +101,11 @@ pub enum Write {
     Event(Arc<Envelope>),
     /// A run was accepted. Creates its session or marks it used (and no longer cleared).
     OpenRun(RunRow),
-    CloseRun { run: RunId, outcome: RunOutcome, at: Timestamp },
+    CloseRun {
+        run: RunId,
+        outcome: RunOutcome,
+        at: Timestamp,
+    },
     /// A model call is about to be made; its tokens are reserved until it is settled.
     OpenModelCall(ModelCallRow),
     /// Closes the model call of the same id and adds its tokens to every scope it counts in.
@@ -111,7 +115,11 @@ pub enum Write {
     /// A fact equal to the current one changes nothing.
     Fact(NewFact),
     /// Hides all turns so far; `purge` deletes the session with its turns, runs and events instead.
-    ClearSession { session: SessionKey, at: Timestamp, purge: bool },
+    ClearSession {
+        session: SessionKey,
+        at: Timestamp,
+        purge: bool,
+    },
     Audit(AuditRow),
 }
 
@@ -187,9 +195,16 @@ pub enum BudgetScope {
     Session(SessionKey),
     /// Since the session was last cleared is still the same session: clearing does not reset its budget.
     Day(jiff::civil::Date),
-    Month { year: i16, month: i8 },
+    Month {
+        year: i16,
+        month: i8,
+    },
     AgentDay(Arc<str>, jiff::civil::Date),
-    AgentMonth { agent: Arc<str>, year: i16, month: i8 },
+    AgentMonth {
+        agent: Arc<str>,
+        year: i16,
+        month: i8,
+    },
 }
 
 impl BudgetScope {

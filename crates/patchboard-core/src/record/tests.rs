@@ -10,18 +10,34 @@ use crate::model::{Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
 use crate::tool::ToolOutput;
 
 fn call() -> ToolCall {
-    ToolCall { id: CallId("call-1".into()), name: "read".into(), input: ToolInput::Json(Arc::new(json!({"path": "a"}))) }
+    ToolCall {
+        id: CallId("call-1".into()),
+        name: "read".into(),
+        input: ToolInput::Json(Arc::new(json!({"path": "a"}))),
+    }
+}
+
+/// Integers stay integers, whatever their size.
+fn numbers() -> ToolInput {
+    ToolInput::Json(Arc::new(
+        json!({"big": u64::MAX, "exact": 9_007_199_254_740_993_u64, "low": i64::MIN, "real": 0.5}),
+    ))
 }
 
 /// One of every kind, in the order of the fixture file.
 fn every_event() -> Vec<Event> {
     let approval = ApprovalId(uuid::Uuid::from_u128(7));
     vec![
-        Event::RunStarted { session: SessionKey::conversation("default", "web", "a:b", "main"), agent: "default".into() },
+        Event::RunStarted {
+            session: SessionKey::conversation("default", "web", "a:b", "main"),
+            agent: "default".into(),
+        },
         Event::Text(["Hé", "", "llo"].into_iter().collect()),
         Event::Thought(Pieces::one("hm")),
         Event::ToolRequested(call()),
         Event::ToolRequested(ToolCall { input: ToolInput::Malformed("{\"path\":".into()), ..call() }),
+        Event::ToolRequested(ToolCall { input: numbers(), ..call() }),
+        Event::ToolRequested(ToolCall { input: ToolInput::Json(Arc::new(json!(null))), ..call() }),
         Event::ToolFinished { call: CallId("call-1".into()), output: ToolOutput::error("no such file") },
         Event::ApprovalWanted(ApprovalRequest {
             approval,
@@ -44,7 +60,8 @@ fn every_event() -> Vec<Event> {
 }
 
 fn every_message() -> Vec<Message> {
-    let result = ToolResult { call: CallId("call-1".into()), name: "read".into(), content: "x".into(), is_error: false };
+    let result =
+        ToolResult { call: CallId("call-1".into()), name: "read".into(), content: "x".into(), is_error: false };
     vec![
         Message::user("hi"),
         Message { role: Role::Assistant, parts: vec![Part::Text("let me look".into()), Part::ToolCall(call())] },
@@ -94,7 +111,7 @@ proptest! {
 
     #[test]
     fn decoding_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = decode_event(1, &bytes);
-        let _ = decode_messages(1, &bytes);
+        drop(decode_event(1, &bytes));
+        drop(decode_messages(1, &bytes));
     }
 }

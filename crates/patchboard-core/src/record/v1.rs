@@ -87,11 +87,9 @@ impl From<&event::Event> for Event {
                 Self::Thought { text: pieces.text().to_owned(), ends: pieces.ends().to_vec() }
             }
             event::Event::ToolRequested(call) => Self::ToolRequested { call: call.into() },
-            event::Event::ToolFinished { call, output } => Self::ToolFinished {
-                call: call.0.clone(),
-                content: output.content.clone(),
-                is_error: output.is_error,
-            },
+            event::Event::ToolFinished { call, output } => {
+                Self::ToolFinished { call: call.0.clone(), content: output.content.clone(), is_error: output.is_error }
+            }
             event::Event::ApprovalWanted(request) => Self::ApprovalWanted {
                 approval: request.approval.to_string(),
                 call: (&request.call).into(),

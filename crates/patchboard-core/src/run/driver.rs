@@ -5,12 +5,11 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::model_call::{CallEnd, Pending, PreparedCall};
 use super::strategy::{self, Brief, Finish, Input, Step, Strategy};
+use super::workload::Workload;
 use crate::access::Caller;
 use crate::agent::{AgentSpec, Origin};
 use crate::budget::Ledger;
@@ -97,7 +96,7 @@ enum Progress {
     Tool(CallId, ToolOutput),
 }
 
-type Work<'a> = FuturesUnordered<BoxFuture<'a, Result<Progress, BoardError>>>;
+type Work<'a> = Workload<'a, Result<Progress, BoardError>>;
 
 impl Begun {
     /// Recalls, reserves and records. An error here means that nothing happened: no run, no tokens, no turn.
@@ -105,7 +104,7 @@ impl Begun {
         let RunRequest { run, caller, agent, origin, session, client_id, content, turn, stop } = request;
         agent.provider.check()?;
         let recalled = deps.memory.recall(&agent, &origin, &session, &content, &stop).await?;
-        let offer = deps.registry.offer(agent.tools.as_deref());
+        let offer = deps.registry.offer(agent.tools_for(caller.surface).as_deref());
         let writer = Arc::new(deps.log.open(Topic::Run(run), Seq::FIRST));
         let mut strategy = strategy::build(
             agent.strategy,
@@ -196,14 +195,14 @@ impl Ending {
 
 impl Driver {
     async fn work(&self, strategy: &mut dyn Strategy, first: PreparedCall) -> Result<Ending, BoardError> {
-        let mut work: Work<'_> = FuturesUnordered::new();
+        let mut work: Work<'_> = Workload::new();
         work.push(self.model_work(first));
         let ending = self.work_until_end(strategy, &mut work).await?;
         // Whatever still runs is stopped, and what it cost and did is recorded before the run's end is.
         self.work_stop.cancel();
         while let Some(progress) = work.next().await {
             if let Progress::Model(CallEnd { mut pending, .. }) = progress? {
-                self.record(&mut pending).await?;
+                work.alongside(self.record(&mut pending)).await?;
             }
         }
         Ok(ending)
@@ -236,22 +235,22 @@ impl Driver {
                     }
                     Step::Finish(Finish::Failed(message)) => return Ok(Ending::failed(message, pending)),
                     Step::CallTool(call) => {
-                        self.record(&mut pending).await?;
+                        work.alongside(self.record(&mut pending)).await?;
                         work.push(self.tool_work(call));
                     }
                     Step::AskModel { ask, messages, tools } => {
-                        let call = match self.prepare_call(ask, messages, tools).await {
+                        let call = match work.alongside(self.prepare_call(ask, messages, tools)).await {
                             Ok(call) => call,
                             Err(refused) => return Ok(Ending::failed(refused.message, pending)),
                         };
-                        let first_seq = self.context.writer.next_seq().await;
+                        let first_seq = work.alongside(self.context.writer.next_seq()).await;
                         pending.writes.push(self.open_row(&call, first_seq));
-                        self.record(&mut pending).await?;
+                        work.alongside(self.record(&mut pending)).await?;
                         work.push(self.model_work(call));
                     }
                 }
             }
-            self.record(&mut pending).await?;
+            work.alongside(self.record(&mut pending)).await?;
         }
         Ok(Ending::failed("the run stopped without an answer".to_owned(), Pending::default()))
     }
@@ -267,16 +266,18 @@ impl Driver {
         })
     }
 
-    /// Commits what is pending, then settles the budget it used.
+    /// Commits what is pending, then settles the budget it used: tokens are spent whether or not the store says so.
     async fn record(&self, pending: &mut Pending) -> Result<(), BoardError> {
         let Pending { events, writes, settlement } = std::mem::take(pending);
-        if !events.is_empty() || !writes.is_empty() {
-            self.context.writer.append(events, writes, Durability::Boundary).await?;
-        }
+        let recorded = if events.is_empty() && writes.is_empty() {
+            Ok(())
+        } else {
+            self.context.writer.append(events, writes, Durability::Boundary).await
+        };
         if let Some((reservation, used)) = settlement {
             reservation.settle(used);
         }
-        Ok(())
+        recorded
     }
 
     /// The last commit: the turn, its facts and `RunEnded` together, so that whoever hears `done` finds the turn stored.

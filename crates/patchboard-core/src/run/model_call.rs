@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::Driver;
 use super::strategy::{AskId, Completion, ToolUse};
-use crate::budget::{Reservation, Wanted, scopes};
+use crate::budget::{Reservation, Wanted};
 use crate::error::BoardError;
 use crate::event::{Event, Pieces, UsageNote};
 use crate::id::{CallId, Seq};
@@ -22,6 +23,10 @@ use crate::tool::ToolSpec;
 const EVENTS_PER_RECORD: usize = 1024;
 /// Calls one answer may make; more is a model gone wrong.
 const MAX_CALLS: usize = 128;
+/// Words and reasoning one answer may have, whatever limit its provider was given and ignored; more fails the call.
+const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
+/// Arguments nested deeper are taken for malformed: stored, they could not be read back.
+const MAX_ARGUMENT_DEPTH: usize = 64;
 
 /// A call with its tokens reserved, not yet made.
 #[derive(Debug)]
@@ -111,7 +116,14 @@ impl Driver {
         let started = tokio::time::Instant::now();
         let PreparedCall { ask, number, request, reservation, estimated_input } = call;
         let mut answer = Answer::default();
-        let result = self.stream_answer(request, stop, &mut answer).await?;
+        let result = match self.stream_answer(request, stop, &mut answer).await {
+            Ok(result) => result,
+            Err(unrecorded) => {
+                // The run ends here without a record, but what was said so far has been spent.
+                reservation.settle(answer.count(estimated_input).total());
+                return Err(unrecorded);
+            }
+        };
         let estimated = answer.stop.is_none() || answer.usage.is_none();
         let tokens = answer.count(estimated_input);
         let label = match &result {
@@ -134,7 +146,8 @@ impl Driver {
             tokens,
             cost_nanousd: self.deps.prices.cost_nanousd(&model, tokens),
             estimated,
-            scopes: scopes(&self.context.session, &self.agent.name, at),
+            // Counted where it was reserved, even if the day has changed since.
+            scopes: reservation.scopes.clone(),
         };
         let mut pending = Pending { settlement: Some((reservation, tokens.total())), ..Pending::default() };
         pending.events.append(&mut answer.unsaid);
@@ -156,9 +169,15 @@ impl Driver {
         stop: &CancellationToken,
         answer: &mut Answer,
     ) -> Result<Result<(), ModelError>, BoardError> {
+        if stop.is_cancelled() {
+            return Ok(Err(ModelError::Cancelled));
+        }
         let opened = tokio::select! {
             opened = self.agent.provider.stream(request, stop.child_token()) => opened,
-            () = stop.cancelled() => return Ok(Err(ModelError::Cancelled)),
+            () = stop.cancelled() => {
+                answer.left_waiting = true;
+                return Ok(Err(ModelError::Cancelled));
+            }
         };
         let mut stream = match opened {
             Ok(stream) => stream.ready_chunks(EVENTS_PER_RECORD),
@@ -167,7 +186,10 @@ impl Driver {
         loop {
             let chunk = tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(Err(ModelError::Cancelled)),
+                () = stop.cancelled() => {
+                    answer.left_waiting = true;
+                    return Ok(Err(ModelError::Cancelled));
+                }
                 chunk = async { self.context.writer.room().await; stream.next().await } => chunk,
             };
             let Some(chunk) = chunk else {
@@ -178,6 +200,10 @@ impl Driver {
                     Ok(event) => answer.take(event, &*self.deps.ids),
                     Err(error) => return Ok(Err(error)),
                 }
+            }
+            if answer.text.len() + answer.thought.len() > MAX_ANSWER_BYTES {
+                let message = format!("the answer is longer than {MAX_ANSWER_BYTES} bytes");
+                return Ok(Err(ModelError::Rejected(message)));
             }
             if answer.stop.is_some() {
                 return Ok(Ok(()));
@@ -197,10 +223,12 @@ struct Answer {
     model: Option<Arc<str>>,
     text: String,
     /// Reasoning counts as output but is not part of the conversation.
-    thought_bytes: String,
+    thought: String,
     calls: Vec<ToolCall>,
     usage: Option<TokenCount>,
     stop: Option<StopReason>,
+    /// Nobody waited for the end after the question was sent: it is paid for, even if nothing has come back yet.
+    left_waiting: bool,
     /// Text and thought records not yet in the log.
     unsaid: Vec<Event>,
 }
@@ -220,7 +248,7 @@ impl Answer {
                 }
             }
             ModelEvent::Thought(piece) => {
-                self.thought_bytes.push_str(&piece);
+                self.thought.push_str(&piece);
                 match self.unsaid.last_mut() {
                     Some(Event::Thought(pieces)) if !pieces.is_full() => pieces.push(&piece),
                     _ => self.unsaid.push(Event::Thought(Pieces::one(&piece))),
@@ -229,7 +257,7 @@ impl Answer {
             ModelEvent::Call { name, input, .. } => {
                 if self.calls.len() < MAX_CALLS {
                     let id = CallId(format!("call_{}", ids.next().simple()).into());
-                    self.calls.push(ToolCall { id, name, input });
+                    self.calls.push(ToolCall { id, name, input: storable(input) });
                 }
             }
             ModelEvent::Usage(tokens) => self.usage = Some(tokens),
@@ -241,18 +269,38 @@ impl Answer {
     fn count(&self, estimated_input: u64) -> TokenCount {
         match (self.usage, self.stop) {
             (Some(usage), Some(_)) => usage,
-            _ if self.provider.is_none() && self.text.is_empty() && self.calls.is_empty() => TokenCount::default(),
+            _ if !self.left_waiting && self.provider.is_none() && self.text.is_empty() && self.calls.is_empty() => {
+                TokenCount::default()
+            }
             (partial, _) => {
                 let arguments = self.calls.iter().map(|call| match &call.input {
                     ToolInput::Json(value) => tokens::estimate(&value.to_string()),
                     ToolInput::Malformed(text) => tokens::estimate(text),
                 });
-                let said = tokens::estimate(&self.text) + tokens::estimate(&self.thought_bytes);
+                let said = tokens::estimate(&self.text) + tokens::estimate(&self.thought);
                 let output = said + arguments.sum::<u64>();
                 let partial = partial.unwrap_or_default();
                 let input = if partial.input > 0 { partial.input } else { estimated_input };
                 TokenCount { input, output: output.max(partial.output) }
             }
         }
+    }
+}
+
+fn storable(input: ToolInput) -> ToolInput {
+    match input {
+        ToolInput::Json(value) if is_deeper(&value, MAX_ARGUMENT_DEPTH) => {
+            ToolInput::Malformed(value.to_string().into())
+        }
+        ToolInput::Json(_) | ToolInput::Malformed(_) => input,
+    }
+}
+
+fn is_deeper(value: &Value, depth: usize) -> bool {
+    let Some(left) = depth.checked_sub(1) else { return value.is_array() || value.is_object() };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, left)),
+        Value::Object(fields) => fields.values().any(|field| is_deeper(field, left)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }

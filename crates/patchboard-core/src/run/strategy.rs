@@ -34,7 +34,11 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Ask the model, with these messages after the agent's system text.
-    AskModel { ask: AskId, messages: Vec<Message>, tools: ToolUse },
+    AskModel {
+        ask: AskId,
+        messages: Vec<Message>,
+        tools: ToolUse,
+    },
     CallTool(ToolCall),
     Finish(Finish),
 }

@@ -77,7 +77,11 @@ impl ToolDesk {
             Some((spec, host)) => match self.admit(context, spec, call, stop).await? {
                 Admission::Refused(reason) => ToolOutput::error(reason),
                 Admission::Granted(arguments) => {
-                    let work = host.call(&context.session, call, &arguments, stop.child_token());
+                    // However the call ends, a timeout included, the tool hears that nobody waits for it any more.
+                    let call_stop = stop.child_token();
+                    let _over = call_stop.clone().drop_guard();
+                    // Inside the future, so that a tool that panics before its first await is caught too.
+                    let work = async { host.call(&context.session, call, &arguments, call_stop).await };
                     self.execute(spec, work, stop).await
                 }
             },
@@ -111,11 +115,14 @@ impl ToolDesk {
         Ok(match self.policy.decide(spec, context.caller.surface) {
             Approval::Allow => Admission::Granted(arguments),
             Approval::Deny => Admission::Refused(format!("{} is not allowed here by the approval policy", spec.name)),
-            Approval::Ask => match self.ask(context, call, stop).await? {
-                Verdict::Approved => Admission::Granted(arguments),
-                Verdict::Refused => Admission::Refused(format!("{} was refused by the user", spec.name)),
-                Verdict::Expired => Admission::Refused(format!("nobody approved {} in time", spec.name)),
-                Verdict::Withdrawn => Admission::Refused("cancelled".to_owned()),
+            Approval::Ask => match self.approvals.ask(context, call) {
+                Ok(asked) => match self.ask(context, call, asked, stop).await? {
+                    Verdict::Approved => Admission::Granted(arguments),
+                    Verdict::Refused => Admission::Refused(format!("{} was refused by the user", spec.name)),
+                    Verdict::Expired => Admission::Refused(format!("nobody approved {} in time", spec.name)),
+                    Verdict::Withdrawn => Admission::Refused("cancelled".to_owned()),
+                },
+                Err(too_many) => Admission::Refused(format!("{} cannot be approved now: {too_many}", spec.name)),
             },
         })
     }
@@ -124,12 +131,13 @@ impl ToolDesk {
         &self,
         context: &CallContext,
         call: &ToolCall,
+        asked: Asked<'_>,
         stop: &CancellationToken,
     ) -> Result<Verdict, BoardError> {
-        let Asked { request, answer } = self.approvals.ask(context, call)?;
-        let approval = request.approval;
-        context.writer.append(vec![Event::ApprovalWanted(request)], vec![], Durability::Boundary).await?;
-        let (verdict, by) = self.approvals.verdict(approval, answer, stop).await;
+        let approval = asked.request.approval;
+        let wanted = Event::ApprovalWanted(asked.request.clone());
+        context.writer.append(vec![wanted], vec![], Durability::Boundary).await?;
+        let (verdict, by) = asked.verdict(stop).await;
         let settled = Event::ApprovalSettled { approval, approved: verdict == Verdict::Approved, by: by.clone() };
         let mut audit = self.audit(context, "approval", &call.name, verdict.word());
         audit.principal = by;
@@ -140,12 +148,17 @@ impl ToolDesk {
     async fn execute(
         &self,
         spec: &ToolSpec,
-        work: futures_core::future::BoxFuture<'_, ToolOutput>,
+        work: impl Future<Output = ToolOutput>,
         stop: &CancellationToken,
     ) -> ToolOutput {
+        if stop.is_cancelled() {
+            return ToolOutput::error("cancelled");
+        }
         // A tool that panics has failed; the run goes on.
         let work = std::panic::AssertUnwindSafe(work).catch_unwind();
         tokio::select! {
+            // What a tool has done is told even when the run ends in the same moment.
+            biased;
             done = work => done.unwrap_or_else(|_| {
                 tracing::error!(tool.name = %spec.name, "tool panicked");
                 ToolOutput::error(format!("{} failed inside", spec.name))

@@ -42,10 +42,15 @@ impl Glob {
         pattern.get(at..).is_some_and(|rest| rest.iter().all(|&character| character == '*'))
     }
 
+    /// Without a wildcard it is the name of one thing.
+    pub fn is_name(&self) -> bool {
+        !self.0.contains(['*', '?'])
+    }
+
     /// More literal characters are more specific; no wildcard at all is the most specific.
     fn specificity(&self) -> (bool, usize) {
         let literal = self.0.chars().filter(|&character| character != '*' && character != '?').count();
-        (literal == self.0.chars().count(), literal)
+        (self.is_name(), literal)
     }
 }
 

@@ -15,7 +15,10 @@ fn plain_statements() {
     check("I live in New York.", &[("location", "New York")]);
     check("I'm from Lyon; it is nice.", &[("from", "Lyon")]);
     check("I’m from Lyon", &[("from", "Lyon")]);
-    check("I moved from Berlin to Paris last year", &[("previous_location", "Berlin"), ("location", "Paris last year")]);
+    check(
+        "I moved from Berlin to Paris last year",
+        &[("previous_location", "Berlin"), ("location", "Paris last year")],
+    );
     check("I moved to Oslo.", &[("location", "Oslo")]);
     check("I work for Acme (the big one)", &[("employer", "Acme")]);
     check("my favourite colour is dark blue!", &[("favourite_colour", "dark blue")]);
@@ -26,7 +29,17 @@ fn plain_statements() {
 
 #[test]
 fn what_states_nothing() {
-    for text in ["", "is my name Alice?", "my", "my is", "my name is", "my name is .", "I live in", "what is my name?", "my, is x"] {
+    for text in [
+        "",
+        "is my name Alice?",
+        "my",
+        "my is",
+        "my name is",
+        "my name is .",
+        "I live in",
+        "what is my name?",
+        "my, is x",
+    ] {
         check(text, &[]);
     }
 }

@@ -42,9 +42,15 @@ fn decide(rules: &[(&str, Approval)], name: &str, effect: Effect, surface: Surfa
 fn the_most_specific_rule_wins_and_a_tie_goes_to_the_stricter() {
     use Approval::{Allow, Ask, Deny};
     let rules = [("*", Allow), ("bash", Ask), ("app.*", Deny), ("app.n*", Ask), ("app.no*", Deny), ("app.*es", Allow)];
-    for (name, expected) in
-        [("read", Allow), ("bash", Ask), ("app.x", Deny), ("app.nx", Ask), ("app.nox", Deny), ("app.nes", Allow), ("app.notes", Deny)]
-    {
+    for (name, expected) in [
+        ("read", Allow),
+        ("bash", Ask),
+        ("app.x", Deny),
+        ("app.nx", Ask),
+        ("app.nox", Deny),
+        ("app.nes", Allow),
+        ("app.notes", Deny),
+    ] {
         assert_eq!(decide(&rules, name, Effect::Writes, Surface::Gateway), expected, "{name}");
     }
 }

@@ -35,7 +35,9 @@ fn run(machine: &mut React, input: Input) -> Vec<String> {
 
 fn short(step: &Step) -> String {
     match step {
-        Step::AskModel { ask, messages, tools: ToolUse::Offered } => format!("ask#{}({} messages)", ask.0, messages.len()),
+        Step::AskModel { ask, messages, tools: ToolUse::Offered } => {
+            format!("ask#{}({} messages)", ask.0, messages.len())
+        }
         Step::AskModel { tools: ToolUse::Withheld, .. } => "ask without tools".to_owned(),
         Step::CallTool(call) => format!("call {}", call.id),
         Step::Finish(Finish::Completed) => "done".to_owned(),

@@ -1,0 +1,132 @@
+//! Tools a person must approve: who is asked, who may answer, and what silence means.
+
+use serde_json::Value;
+
+use super::*;
+use crate::faulty::tells;
+use crate::id::ApprovalId;
+use crate::tool::Approval;
+
+fn writes(arguments: Value) -> [Script; 2] {
+    [call(&[("write", arguments)], 10, 5), say(&["done"], 20, 1)]
+}
+
+/// Starts a run whose tool needs approval and waits for the question.
+async fn asked(bench: &Bench) -> (RunId, Followed, ApprovalId) {
+    let (run, mut followed) = bench.begin("alice", "write it").await;
+    let record = until(&mut followed, "may write run").await;
+    let Event::ApprovalWanted(request) = &record.event else { panic!("not a question: {record:?}") };
+    let expiry = request.expires_at.duration_since(record.at);
+    assert_eq!(expiry, jiff::SignedDuration::from_secs(120));
+    (run, followed, request.approval)
+}
+
+async fn answer(bench: &Bench, caller: &Caller, approval: ApprovalId, approve: bool) -> Result<Reply, BoardError> {
+    bench.ask(caller, Command::AnswerApproval { approval, approve }).await
+}
+
+async fn open_questions(bench: &Bench, caller: &Caller) -> usize {
+    let list = Command::ListApprovals(PageRequest::new(None, None));
+    let Reply::Approvals(page) = bench.ask(caller, list).await.unwrap() else { panic!("not approvals") };
+    page.items.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn approved_or_refused_by_whoever_may_answer() {
+    for (by, approve, told) in [
+        (caller(1), true, ["approved true by gateway:local", "result {\"a\":1}"]),
+        (caller(1), false, ["approved false by gateway:local", "error write was refused by the user"]),
+        (operator(), true, ["approved true by gateway:operator", "result {\"a\":1}"]),
+    ] {
+        let bench = bench(writes(json!({"a": 1})));
+        let (_, followed, approval) = asked(&bench).await;
+        assert_eq!(bench.workshop.executed(), [""; 0], "not before the answer");
+        assert_eq!(answer(&bench, &by, approval, approve).await.unwrap(), Reply::Done);
+        let events = rest(followed).await;
+        assert_eq!(events[..2], told);
+        assert_eq!(events[2..], ["text done", "usage 20+1", "end Completed"]);
+        assert_eq!(bench.workshop.executed().len(), usize::from(approve));
+        let audit = bench.audit().await;
+        let verdict = audit.iter().find(|row| &*row.action == "approval").expect("an audit row");
+        assert_eq!(&*verdict.detail, if approve { "approved" } else { "refused" });
+        let late = answer(&bench, &by, approval, true).await.unwrap_err();
+        assert_eq!(late.kind, ErrorKind::NotFound, "an answer counts once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_else_may_answer_or_see_it() {
+    let bench = bench(writes(json!({})));
+    let (_, followed, approval) = asked(&bench).await;
+    let another_connection = caller(2);
+    for other in [&another_connection, &stranger()] {
+        let refused = answer(&bench, other, approval, true).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Forbidden);
+        assert_eq!(open_questions(&bench, other).await, 0);
+    }
+    assert_eq!((open_questions(&bench, &caller(1)).await, open_questions(&bench, &operator()).await), (1, 1));
+    answer(&bench, &caller(1), approval, true).await.unwrap();
+    assert_eq!(rest(followed).await[0], "approved true by gateway:local");
+    assert_eq!(open_questions(&bench, &operator()).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_a_refusal_after_two_minutes() {
+    let bench = bench(writes(json!({})));
+    let (_, followed, approval) = asked(&bench).await;
+    let waiting = tokio::time::Instant::now();
+    let events = rest(followed).await;
+    assert_eq!(waiting.elapsed(), Duration::from_secs(120));
+    assert_eq!(events[..2], ["approved false by expiry", "error nobody approved write in time"]);
+    assert_eq!(events.last().unwrap(), "end Completed");
+    assert_eq!(answer(&bench, &caller(1), approval, true).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!((bench.workshop.executed().len(), open_questions(&bench, &operator()).await), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_the_run_withdraws_the_question() {
+    let bench = bench(writes(json!({})));
+    let (run, followed, approval) = asked(&bench).await;
+    bench.ask(&caller(1), Command::CancelRun(run)).await.unwrap();
+    assert_eq!(rest(followed).await, ["approved false by cancel", "error cancelled", "end Cancelled"]);
+    assert_eq!(answer(&bench, &caller(1), approval, true).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!((bench.workshop.executed().len(), open_questions(&bench, &operator()).await), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_cannot_be_recorded_is_not_left_open() {
+    let bench = bench(writes(json!({})));
+    bench.store.fail(|batch| tells(batch, |event| matches!(event, Event::ApprovalWanted(_))));
+    let (_, followed) = bench.begin("alice", "write it").await;
+    assert_eq!(rest(followed).await.last().unwrap(), "call write {}");
+    bench.store.heal();
+    assert_eq!(open_questions(&bench, &operator()).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_dies_with_the_run_that_asked_it() {
+    // A second tool of the same answer kills the run while the question is open.
+    let both = [call(&[("write", json!({})), ("echo", json!({}))], 1, 1)];
+    let bench = bench(both);
+    bench.store.fail(|batch| tells(batch, |event| matches!(event, Event::ToolFinished { .. })));
+    let (_, followed) = bench.begin("alice", "both").await;
+    rest(followed).await;
+    assert_eq!((bench.live_runs(), open_questions(&bench, &operator()).await), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_says_who_is_asked() {
+    for (rules, surface, expected) in [
+        (vec![], Surface::Runs, "result {}"),
+        (vec![], Surface::Cli, "result {}"),
+        (vec![], Surface::Hub, "error write is not allowed here by the approval policy"),
+        (vec![("write", Approval::Allow)], Surface::Gateway, "result {}"),
+        (vec![("*", Approval::Deny)], Surface::Gateway, "error write is not allowed here by the approval policy"),
+    ] {
+        let bench = bench_with(writes(json!({})), |setup| {
+            setup.policy.rules = rules.iter().map(|&(glob, approval)| (Glob::new(glob), approval)).collect();
+        });
+        let run = started(bench.ask(&Caller { surface, ..caller(1) }, start("alice", "go")).await);
+        assert_eq!(rest(bench.follow(run).await).await[3], expected, "{rules:?} {surface:?}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Budgets as runs meet them: refused before anything happens, or in the middle.
+
+use futures_util::future;
+
+use super::*;
+use crate::faulty::{Fault, tells};
+use crate::port::BudgetScope;
+
+fn limits(session: impl Into<Option<u64>>, daily: impl Into<Option<u64>>) -> BudgetLimits {
+    BudgetLimits { session: session.into(), daily: daily.into(), monthly: None }
+}
+
+/// No tool schemas, so that the figures are those of the words.
+fn words_only(budgets: BudgetLimits) -> impl FnOnce(&mut Setup) {
+    move |setup| {
+        setup.budgets = budgets;
+        setup.agent.tools = Some(vec![]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_before_the_start_is_a_plain_error_and_leaves_nothing() {
+    let bench = bench_with([say(&["Hello"], 20, 10)], words_only(limits(30, None)));
+    bench.chat("alice", "hi").await;
+    let runs_before = bench.store.run_of_session(&session("alice")).await.unwrap();
+    let refused = bench.ask(&caller(1), start("alice", "more")).await.unwrap_err();
+    assert_eq!(
+        (refused.kind, refused.message.as_str()),
+        (ErrorKind::Exhausted, "token budget exceeded (session: 30/30)")
+    );
+    assert_eq!(bench.store.run_of_session(&session("alice")).await.unwrap(), runs_before, "no run");
+    assert_eq!((bench.live_runs(), bench.model.seen().len()), (0, 1));
+    assert_eq!(bench.spent("alice").await[0], (30, 0));
+    assert_eq!(bench.chat("bob", "hi").await[1], "text ok", "another session has its own budget");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_in_the_middle_fails_the_run() {
+    let bench = bench_with([call(&[("echo", json!({}))], 50, 45)], |setup| setup.budgets = limits(100, None));
+    let events = bench.chat("alice", "go").await;
+    let refusal = "failed token budget exceeded (session: 95/100)";
+    assert_eq!(events[1..], ["usage 50+45", "call echo {}", "result {}", refusal, "end Failed"]);
+    assert_eq!((bench.said("alice").await.len(), bench.spent("alice").await[0]), (0, (95, 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_model_may_say_no_more_than_is_left() {
+    let bench = bench_with([say(&["Hello"], 20, 10)], words_only(limits(None, 100)));
+    bench.chat("alice", "hi").await;
+    bench.chat("bob", "hi").await;
+    let allowed: Vec<u32> = bench.model.seen().iter().map(|request| request.max_tokens).collect();
+    assert_eq!(allowed, [95, 65]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn six_parallel_requests_cannot_spend_one_budget_twice() {
+    let (gate, closed) = closed_gate();
+    let scripts = (0..6).map(|_| say_and_wait(&["x"], closed.clone()));
+    let bench = bench_with(scripts, words_only(limits(None, 40)));
+    let asked = ["a", "b", "c", "d", "e", "f"].map(|account| bench.ask(&caller(1), start(account, "hi")));
+    let (granted, refused): (Vec<_>, Vec<_>) = future::join_all(asked).await.into_iter().partition(Result::is_ok);
+    assert_eq!(granted.len(), 1);
+    for refused in refused {
+        assert_eq!(refused.unwrap_err().message, "token budget exceeded (daily: 40/40)");
+    }
+    gate.add_permits(1);
+    for granted in granted {
+        rest(bench.follow(started(granted)).await).await;
+    }
+    assert_eq!(bench.spent("a").await[1], (15, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_over_midnight_counts_on_the_day_it_began_everywhere() {
+    let (gate, closed) = closed_gate();
+    let bench = bench([say_and_wait(&["x"], closed)]);
+    let (_, mut followed) = bench.begin("alice", "hi").await;
+    until(&mut followed, "text x").await;
+    let yesterday = BudgetScope::Day(jiff::civil::date(2026, 11, 15));
+    let today = BudgetScope::Day(jiff::civil::date(2026, 11, 16));
+    bench.clock.advance_seconds(12 * 3600);
+    assert_eq!(bench.spent("alice").await[1], (0, 0), "the new day's account is in memory now");
+    gate.add_permits(1);
+    rest(followed).await;
+    assert_eq!(bench.spent("alice").await, [(15, 0), (0, 0), (15, 0)]);
+    assert_eq!(bench.store.spent(vec![yesterday, today]).await.unwrap(), [15, 0], "the store agrees with memory");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_spent_counts_even_when_it_cannot_be_recorded() {
+    let fails_at_text: Fault = |batch| tells(batch, |event| matches!(event, Event::Text(_)));
+    let fails_at_end: Fault = |batch| tells(batch, |event| matches!(event, Event::RunEnded { .. }));
+    for (script, fails, counted) in
+        [(say_and_wait(&["x"], closed_gate().1), fails_at_text, 6), (say(&["x"], 10, 5), fails_at_end, 15)]
+    {
+        let bench = bench_with([script], words_only(BudgetLimits::default()));
+        bench.store.fail(fails);
+        let (run, followed) = bench.begin("alice", "hi").await;
+        let told = ["started default:web:alice:main by default"];
+        assert_eq!(rest(followed).await, told);
+        assert_eq!(bench.stored(run).await, told);
+        assert_eq!(bench.spent("alice").await, [(counted, 0); 3]);
+    }
+}

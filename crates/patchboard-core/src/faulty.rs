@@ -1,0 +1,170 @@
+//! A store that misbehaves on demand, for this crate's tests: commits that fail, hang or take their time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_core::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+
+use crate::event::{Envelope, Event, Topic};
+use crate::id::{RunId, Seq, SessionKey};
+use crate::local::LocalStore;
+use crate::port::{
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, RunRow, SessionFilter, SessionRow, Store, StoreError,
+    TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, Write,
+};
+
+/// Which batches are refused.
+pub(crate) type Fault = fn(&Batch) -> bool;
+
+#[derive(Debug, Default)]
+pub(crate) struct FaultyStore {
+    pub(crate) inner: LocalStore,
+    fails: Mutex<Option<Fault>>,
+    gate: Mutex<Option<Arc<Semaphore>>>,
+    /// Times each call lets others run before it is done, as a store on a disk would.
+    delay: usize,
+    /// Reads of events so far.
+    replays: AtomicUsize,
+}
+
+impl FaultyStore {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self::default())
+    }
+
+    pub(crate) fn slow(delay: usize) -> Arc<Self> {
+        Arc::new(Self { delay, ..Self::default() })
+    }
+
+    /// Batches for which `fails` holds are refused from now on, whole.
+    pub(crate) fn fail(&self, fails: Fault) {
+        *self.fails.lock().unwrap() = Some(fails);
+    }
+
+    pub(crate) fn heal(&self) {
+        *self.fails.lock().unwrap() = None;
+    }
+
+    /// Every commit from now on waits for a permit of the gate.
+    pub(crate) fn hold(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.gate.lock().unwrap() = Some(gate.clone());
+        gate
+    }
+
+    pub(crate) fn replays(&self) -> usize {
+        self.replays.load(Ordering::SeqCst)
+    }
+
+    async fn take_time(&self) {
+        for _ in 0..self.delay {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Does the batch hold an event like this?
+pub(crate) fn tells(batch: &Batch, wanted: fn(&Event) -> bool) -> bool {
+    batch.writes.iter().any(|write| matches!(write, Write::Event(record) if wanted(&record.event)))
+}
+
+impl Store for FaultyStore {
+    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let gate = self.gate.lock().unwrap().clone();
+            if let Some(gate) = gate
+                && let Ok(permit) = gate.acquire().await
+            {
+                permit.forget();
+            }
+            self.take_time().await;
+            let fails = *self.fails.lock().unwrap();
+            if fails.is_some_and(|fails| fails(&batch)) {
+                return Err(StoreError::Failed { attempted: "commit a batch", source: "the disk is gone".into() });
+            }
+            self.inner.commit(batch).await
+        })
+    }
+
+    fn events(&self, topic: &Topic, from: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Envelope>>, StoreError>> {
+        self.replays.fetch_add(1, Ordering::SeqCst);
+        let topic = topic.clone();
+        Box::pin(async move {
+            self.take_time().await;
+            self.inner.events(&topic, from, limit).await
+        })
+    }
+
+    fn last_seq(&self, topic: &Topic) -> BoxFuture<'_, Result<Seq, StoreError>> {
+        self.inner.last_seq(topic)
+    }
+
+    fn run(&self, run: RunId) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+        self.inner.run(run)
+    }
+
+    fn run_by_client_id(&self, principal: &str, client_id: &str) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+        self.inner.run_by_client_id(principal, client_id)
+    }
+
+    fn run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+        self.inner.run_of_session(session)
+    }
+
+    fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
+        self.inner.unfinished_runs()
+    }
+
+    fn session(&self, key: &SessionKey) -> BoxFuture<'_, Result<Option<SessionRow>, StoreError>> {
+        self.inner.session(key)
+    }
+
+    fn sessions(
+        &self,
+        filter: SessionFilter,
+        limit: usize,
+        cursor: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<Page<SessionRow>, StoreError>> {
+        self.inner.sessions(filter, limit, cursor)
+    }
+
+    fn count_sessions(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.inner.count_sessions()
+    }
+
+    fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<Page<TurnRow>, StoreError>> {
+        self.inner.turns(query)
+    }
+
+    fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<Page<Fact>, StoreError>> {
+        self.inner.facts(query)
+    }
+
+    fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
+        // The figures are read first and arrive later, as over a real connection.
+        let figures = self.inner.spent(scopes);
+        Box::pin(async move {
+            let figures = figures.await;
+            self.take_time().await;
+            figures
+        })
+    }
+
+    fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<Page<UsageGroup>, StoreError>> {
+        self.inner.usage(query)
+    }
+
+    fn audit(&self, limit: usize, cursor: Option<Cursor>) -> BoxFuture<'_, Result<Page<AuditRow>, StoreError>> {
+        self.inner.audit(limit, cursor)
+    }
+
+    fn prune(&self, finished_before: Timestamp) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.prune(finished_before)
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.close()
+    }
+}

@@ -1,0 +1,100 @@
+//! The Anthropic Messages API.
+
+mod request;
+mod stream;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::model::{ModelError, ModelRequest};
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use tokio_util::sync::CancellationToken;
+
+use crate::http::{Caller, CallerOptions, Outgoing, Pool, answering};
+use crate::names::Names;
+use crate::upstream::{AttemptLimits, Failure, ModelStream, Upstream};
+use crate::{Error, ProviderOptions};
+
+const OFFICIAL_HOST: &str = "api.anthropic.com";
+const OFFICIAL_ROOT: &str = "https://api.anthropic.com/v1";
+const API_VERSION: &str = "2023-06-01";
+const DEFAULT_MODEL: &str = "claude-sonnet-4-5-20250929";
+
+#[derive(Debug)]
+pub(crate) struct Anthropic {
+    name: Arc<str>,
+    caller: Caller,
+    messages: Url,
+    model: Arc<str>,
+}
+
+impl Anthropic {
+    pub(crate) fn new(options: ProviderOptions, pool: &Pool) -> Result<Self, Error> {
+        let caller_options = CallerOptions {
+            provider: &options.name,
+            base_url: options.base_url.as_deref().unwrap_or(OFFICIAL_ROOT),
+            api_key: options.api_key,
+            key_header: HeaderName::from_static("x-api-key"),
+            key_prefix: "",
+            connect_timeout: options.connect_timeout,
+            response_timeout: options.response_timeout,
+            idle_timeout: options.idle_timeout,
+        };
+        let mut caller = Caller::new(caller_options, pool)?;
+        caller.add_header(HeaderName::from_static("anthropic-version"), HeaderValue::from_static(API_VERSION));
+        Ok(Self {
+            name: options.name,
+            messages: caller.root().endpoint("messages"),
+            caller,
+            model: options.model.unwrap_or_else(|| DEFAULT_MODEL.into()),
+        })
+    }
+}
+
+impl Upstream for Anthropic {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        if self.caller.has_key() || !self.caller.root().is_host(OFFICIAL_HOST) {
+            return Ok(());
+        }
+        Err(crate::no_key(&self.name, "ANTHROPIC_API_KEY"))
+    }
+
+    fn attempt<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        limits: AttemptLimits,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
+        Box::pin(async move {
+            self.check()?;
+            let model = if request.model.is_empty() { &self.model } else { &request.model };
+            let names = Names::of(request);
+            let outgoing = Outgoing {
+                method: Method::POST,
+                url: self.messages.clone(),
+                body: request::body(request, model, &names)?,
+            };
+            let parser = stream::Messages::new(names);
+            self.caller.open(outgoing, parser, answering(&self.name, model), limits, stop).await
+        })
+    }
+}
+
+/// The models the account may use, newest first.
+pub(crate) async fn list_models(
+    options: ProviderOptions,
+    pool: &Pool,
+    stop: &CancellationToken,
+) -> Result<Vec<String>, ModelError> {
+    let provider = Anthropic::new(options, pool).map_err(|error| ModelError::NotConfigured(error.to_string()))?;
+    provider.check()?;
+    provider.caller.list_models(stop).await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The events of a Messages stream.
+
+use std::collections::VecDeque;
+
+use patchboard_core::model::{ModelError, ModelEvent, StopReason, TokenCount};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::calls::{CallLimit, parse_arguments};
+use crate::http::reported;
+use crate::names::Names;
+use crate::reader::{Parser, Progress, unreadable};
+use crate::sse;
+use crate::wire::Text;
+
+#[derive(Debug)]
+pub(super) struct Messages {
+    names: Names,
+    usage: Usage,
+    stop: Option<StopReason>,
+    calls: Vec<OpenCall>,
+    limit: CallLimit,
+}
+
+/// A tool call whose arguments are still coming.
+#[derive(Debug)]
+struct OpenCall {
+    index: u32,
+    id: String,
+    name: String,
+    /// Given with the start of the block by servers that do not send arguments in pieces.
+    whole: String,
+    pieces: String,
+}
+
+/// All kinds of events in one shape: told apart by `type` afterwards, which is much cheaper than a tagged enum.
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(default)]
+    index: u32,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    content_block: Option<ContentBlock<'a>>,
+    message: Option<MessageHead>,
+    usage: Option<Usage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    text: Option<String>,
+    thinking: Option<String>,
+    #[serde(borrow)]
+    partial_json: Option<Text<'a>>,
+    #[serde(borrow)]
+    stop_reason: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ContentBlock<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    id: Option<String>,
+    name: Option<String>,
+    text: Option<String>,
+    thinking: Option<String>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct MessageHead {
+    usage: Option<Usage>,
+}
+
+/// Figures are totals; those a later event leaves out keep their value.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+struct Usage {
+    input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+impl Messages {
+    pub(super) fn new(names: Names) -> Self {
+        Self { names, usage: Usage::default(), stop: None, calls: Vec::new(), limit: CallLimit::default() }
+    }
+
+    fn block_started(
+        &mut self,
+        index: u32,
+        block: ContentBlock<'_>,
+        out: &mut VecDeque<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        match block.kind.as_str() {
+            "tool_use" => {
+                self.limit.add_call()?;
+                let whole = block.input.map(RawValue::get).unwrap_or_default();
+                self.limit.add_arguments(whole.len())?;
+                self.calls.push(OpenCall {
+                    index,
+                    id: block.id.unwrap_or_default(),
+                    name: block.name.unwrap_or_default(),
+                    whole: whole.to_owned(),
+                    pieces: String::new(),
+                });
+            }
+            _ => say(block.text, block.thinking, out),
+        }
+        Ok(())
+    }
+
+    fn block_continued(
+        &mut self,
+        index: u32,
+        delta: Delta<'_>,
+        out: &mut VecDeque<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        say(delta.text, delta.thinking, out);
+        if let Some(piece) = delta.partial_json
+            && let Some(call) = self.calls.iter_mut().find(|call| call.index == index)
+        {
+            self.limit.add_arguments(piece.as_str().len())?;
+            call.pieces.push_str(piece.as_str());
+        }
+        Ok(())
+    }
+
+    fn block_stopped(&mut self, index: u32, out: &mut VecDeque<ModelEvent>) {
+        if let Some(position) = self.calls.iter().position(|call| call.index == index) {
+            let call = self.calls.remove(position);
+            let arguments = if call.pieces.is_empty() { &call.whole } else { &call.pieces };
+            out.push_back(ModelEvent::Call {
+                id: call.id.into(),
+                name: self.names.board(&call.name),
+                input: parse_arguments(arguments),
+            });
+        }
+    }
+
+    fn count(&mut self, usage: Option<Usage>, out: &mut VecDeque<ModelEvent>) {
+        let Some(new) = usage else { return };
+        let known = &mut self.usage;
+        known.input_tokens = new.input_tokens.or(known.input_tokens);
+        known.cache_creation_input_tokens = new.cache_creation_input_tokens.or(known.cache_creation_input_tokens);
+        known.cache_read_input_tokens = new.cache_read_input_tokens.or(known.cache_read_input_tokens);
+        known.output_tokens = new.output_tokens.or(known.output_tokens);
+        let input = [known.input_tokens, known.cache_creation_input_tokens, known.cache_read_input_tokens]
+            .into_iter()
+            .flatten()
+            .fold(0, u64::saturating_add);
+        // Half a figure would be taken for the whole.
+        if let (Some(_), Some(output)) = (known.input_tokens, known.output_tokens) {
+            out.push_back(ModelEvent::Usage(TokenCount { input, output }));
+        }
+    }
+}
+
+impl Parser for Messages {
+    fn event(&mut self, event: &sse::Event<'_>, out: &mut VecDeque<ModelEvent>) -> Result<Progress, ModelError> {
+        let frame: Frame<'_> = serde_json::from_str(&event.data).map_err(|_| unreadable())?;
+        match frame.kind.as_str() {
+            "content_block_delta" => {
+                if let Some(delta) = frame.delta {
+                    self.block_continued(frame.index, delta, out)?;
+                }
+            }
+            "content_block_start" => {
+                if let Some(block) = frame.content_block {
+                    self.block_started(frame.index, block, out)?;
+                }
+            }
+            "content_block_stop" => self.block_stopped(frame.index, out),
+            "message_start" => self.count(frame.message.and_then(|message| message.usage), out),
+            "message_delta" => {
+                self.count(frame.usage, out);
+                if let Some(reason) = frame.delta.and_then(|delta| delta.stop_reason) {
+                    self.stop = Some(stop_reason(reason.as_str()));
+                }
+            }
+            "message_stop" => {
+                out.push_back(ModelEvent::Stop(self.stop.unwrap_or(StopReason::EndOfTurn)));
+                return Ok(Progress::Done);
+            }
+            "error" => {
+                let error = frame.error.and_then(|error| serde_json::from_str::<Value>(error.get()).ok());
+                return Err(reported(&error.unwrap_or_default()));
+            }
+            // `ping`, and whatever the API learns to say next.
+            _ => {}
+        }
+        Ok(Progress::More)
+    }
+
+    fn end(&mut self, _out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        Err(ModelError::Truncated("provider stream ended before `message_stop`".to_owned()))
+    }
+}
+
+fn say(text: Option<String>, thinking: Option<String>, out: &mut VecDeque<ModelEvent>) {
+    if let Some(thought) = thinking.filter(|thought| !thought.is_empty()) {
+        out.push_back(ModelEvent::Thought(thought));
+    }
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        out.push_back(ModelEvent::Text(text));
+    }
+}
+
+fn stop_reason(text: &str) -> StopReason {
+    match text {
+        "tool_use" => StopReason::ToolCalls,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+        "refusal" => StopReason::Refused,
+        // `end_turn`, `stop_sequence`, `pause_turn`.
+        _ => StopReason::EndOfTurn,
+    }
+}

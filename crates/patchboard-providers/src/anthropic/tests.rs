@@ -1,0 +1,71 @@
+use std::sync::Arc;
+
+use patchboard_core::model::{Message, Role};
+use serde_json::json;
+
+use super::*;
+use crate::ProviderKind;
+use crate::tests::fixture::{assert_golden, call, everything, message, pretty, replay, request, result, text, tool};
+
+fn body(request: &ModelRequest) -> String {
+    pretty(&request::body(request, &request.model, &Names::of(request)).unwrap())
+}
+
+#[test]
+fn a_request_with_everything() {
+    assert_golden!("everything.request", body(&everything()));
+}
+
+#[test]
+fn the_smallest_request() {
+    assert_golden!("smallest.request", body(&request(vec![Message::user("hello")])));
+}
+
+#[test]
+fn tools_of_the_past_are_defined_but_not_offered() {
+    let request = request(vec![
+        Message::user("look"),
+        message(Role::Assistant, vec![text(""), call("c-1", "app.notes", json!({}))]),
+        message(Role::User, vec![result("c-1", "app.notes", "done", false)]),
+    ]);
+    assert_golden!("past_tools.request", body(&request));
+}
+
+#[test]
+fn streams() {
+    for (name, bytes) in [
+        ("text", include_bytes!("golden/text.sse").as_slice()),
+        ("calls", include_bytes!("golden/calls.sse")),
+        ("thinking", include_bytes!("golden/thinking.sse")),
+        ("error", include_bytes!("golden/error.sse")),
+        ("cut", include_bytes!("golden/cut.sse")),
+        ("cut_in_event", include_bytes!("golden/cut_in_event.sse")),
+        ("max_tokens", include_bytes!("golden/max_tokens.sse")),
+        ("refusal", include_bytes!("golden/refusal.sse")),
+        ("lookalike", include_bytes!("golden/lookalike.sse")),
+        ("unreadable", include_bytes!("golden/unreadable.sse")),
+    ] {
+        let offered = ModelRequest { tools: Arc::new([tool("app.notes", "", json!({}))]), ..request(vec![]) };
+        let said = replay(|| stream::Messages::new(Names::of(&offered)), bytes);
+        assert_golden!(format!("{name}.events"), said);
+    }
+}
+
+#[test]
+fn the_key_is_needed_at_the_official_address_only() {
+    let check = |base_url: Option<&str>, key: Option<&str>| {
+        let options = ProviderOptions {
+            base_url: base_url.map(str::to_owned),
+            api_key: key.map(Into::into),
+            ..ProviderOptions::new("anthropic", ProviderKind::Anthropic)
+        };
+        Anthropic::new(options, &Pool::new()).unwrap().check()
+    };
+    let missing = ModelError::NotConfigured(
+        "no API key for provider 'anthropic'. Set ANTHROPIC_API_KEY env var or run `patchboard onboard`".to_owned(),
+    );
+    assert_eq!(check(None, None), Err(missing.clone()));
+    assert_eq!(check(Some("https://api.anthropic.com"), Some(" \n")), Err(missing));
+    assert_eq!(check(None, Some("sk-ant-1")), Ok(()));
+    assert_eq!(check(Some("http://127.0.0.1:9"), None), Ok(()));
+}

@@ -1,0 +1,349 @@
+//! One provider after another until one answers. Knows no HTTP: only what each failure says about trying again.
+//!
+//! # How long it may take
+//!
+//! Retries and fallbacks of one call cost at most [`ChainOptions::patience`] (8 s) before the first token:
+//!
+//! * Counted are the waits between attempts, connecting, and attempts that fail. No attempt starts unless
+//!   [`ATTEMPT_RESERVE`] (2 s) of the time is left for it, connecting is cut when the time is over, and a `Retry-After`
+//!   that does not fit is not waited for.
+//! * Never cut is a provider that has taken the request: a slow model and a dead one look the same, so only the
+//!   provider's own timeouts end that wait. If it fails after holding the request for longer than the reserve, that
+//!   time is not counted against the providers still to be asked, but the same one is asked again only while the
+//!   whole call is younger than the limit.
+//!
+//! From the first text, thought or call on (or an answer that ends without any) nothing is tried again, since somebody
+//! has seen it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{Stream, StreamExt};
+use patchboard_core::model::{ModelError, ModelEvent, ModelRequest};
+use patchboard_core::port::{BoxStream, ModelProvider};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::telemetry;
+use crate::upstream::{Again, AttemptLimits, Failure, ModelStream, Reached, Upstream};
+
+/// What an attempt may cost without being thought of as a slow model.
+pub const ATTEMPT_RESERVE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone)]
+pub struct ChainOptions {
+    pub patience: Duration,
+    /// Further attempts at the last provider.
+    pub retries: u32,
+    /// Further attempts at a provider that has one after it: asking the next is quicker than waiting. Whoever was
+    /// slow to fail gets none.
+    pub retries_before_fallback: u32,
+    /// The wait before the first retry; it doubles with each, and up to half of it is left to chance.
+    pub first_wait: Duration,
+    pub jitter: Jitter,
+}
+
+impl Default for ChainOptions {
+    fn default() -> Self {
+        Self {
+            patience: Duration::from_secs(8),
+            retries: 3,
+            retries_before_fallback: 1,
+            first_wait: Duration::from_millis(400),
+            jitter: Jitter::random(),
+        }
+    }
+}
+
+/// Where chance comes from: numbers from 0 up to 1.
+#[derive(Clone)]
+pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
+
+impl Jitter {
+    pub fn random() -> Self {
+        // Every `RandomState` has keys of its own, which is randomness enough to keep callers apart.
+        Self::from_fn(|| (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+
+    pub fn from_fn(source: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(source))
+    }
+}
+
+impl fmt::Debug for Jitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Jitter")
+    }
+}
+
+/// A provider of the chain and the model to ask it for.
+#[derive(Debug, Clone)]
+pub struct Link {
+    pub upstream: Arc<dyn Upstream>,
+    pub model: ModelChoice,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelChoice {
+    /// The model of the request.
+    AsAsked,
+    /// The provider's own default.
+    Own,
+    Named(Arc<str>),
+}
+
+impl Link {
+    pub fn new(upstream: Arc<dyn Upstream>, model: ModelChoice) -> Self {
+        Self { upstream, model }
+    }
+}
+
+#[derive(Debug)]
+pub struct Chain {
+    first: Link,
+    fallbacks: Vec<Link>,
+    options: ChainOptions,
+}
+
+impl Chain {
+    pub fn new(first: Link, fallbacks: Vec<Link>, options: ChainOptions) -> Self {
+        Self { first, fallbacks, options }
+    }
+
+    fn links(&self) -> impl Iterator<Item = &Link> {
+        std::iter::once(&self.first).chain(&self.fallbacks)
+    }
+
+    async fn run(&self, mut request: ModelRequest, stop: &CancellationToken) -> Result<ModelStream, ModelError> {
+        let asked = Arc::clone(&request.model);
+        let mut patience = Patience::new(self.options.patience);
+        let mut failures: Vec<(&str, ModelError)> = Vec::new();
+        for (index, link) in self.links().enumerate() {
+            let name = link.upstream.name();
+            if index > 0 {
+                if !patience.allows_next() {
+                    break;
+                }
+                if let Some((failed, error)) = failures.last() {
+                    tracing::warn!(provider = failed, %error, next = name, "model provider failed, asking the next one");
+                }
+                telemetry::fallback(name);
+            }
+            request.model = match &link.model {
+                ModelChoice::AsAsked => Arc::clone(&asked),
+                ModelChoice::Own => Arc::default(),
+                ModelChoice::Named(model) => Arc::clone(model),
+            };
+            let place = if index < self.fallbacks.len() { Place::BeforeOthers } else { Place::Last };
+            let failure = match self.ask(link, place, &request, &mut patience, stop).await {
+                Ok(stream) => return Ok(stream),
+                Err(failure) => failure,
+            };
+            if failure.error == ModelError::Cancelled {
+                return Err(ModelError::Cancelled);
+            }
+            failures.push((name, failure.error));
+            if failure.again == Again::Never {
+                break;
+            }
+        }
+        Err(sum_up(failures))
+    }
+
+    /// Asks one provider as often as is sensible.
+    async fn ask(
+        &self,
+        link: &Link,
+        place: Place,
+        request: &ModelRequest,
+        patience: &mut Patience,
+        stop: &CancellationToken,
+    ) -> Result<ModelStream, Failure> {
+        link.upstream.check()?;
+        let mut tries = 0;
+        loop {
+            let began = Instant::now();
+            let limits = AttemptLimits { connect_within: patience.left() };
+            let failure = match attempt(link, request, limits, stop).await {
+                Ok(stream) => return Ok(stream),
+                Err(failure) => failure,
+            };
+            telemetry::failed_attempt(link.upstream.name(), &failure.error);
+            let took = began.elapsed();
+            patience.charge(took, failure.reached);
+            let Again::Here { after } = failure.again else { return Err(failure) };
+            let wait = self.backoff(tries).max(after.unwrap_or_default());
+            let sensible = match place {
+                Place::BeforeOthers => tries < self.options.retries_before_fallback && took <= ATTEMPT_RESERVE,
+                Place::Last => tries < self.options.retries,
+            };
+            if !sensible || !patience.allows_retry_after(wait) {
+                return Err(failure);
+            }
+            tracing::debug!(provider = link.upstream.name(), error = %failure.error, ?wait, "model call is tried again");
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Err(ModelError::Cancelled.into()),
+                () = tokio::time::sleep(wait) => {}
+            }
+            tries += 1;
+        }
+    }
+
+    fn backoff(&self, tries: u32) -> Duration {
+        let full = self.options.first_wait.saturating_mul(2_u32.saturating_pow(tries));
+        let chance = (self.options.jitter.0)().clamp(0.0, 1.0);
+        full.mul_f64(0.5 + chance / 2.0)
+    }
+}
+
+impl ModelProvider for Chain {
+    fn name(&self) -> &str {
+        self.first.upstream.name()
+    }
+
+    /// Fine when any of its providers can be asked; otherwise what the first one misses.
+    fn check(&self) -> Result<(), ModelError> {
+        let first = self.first.upstream.check();
+        if first.is_err() && self.fallbacks.iter().any(|link| link.upstream.check().is_ok()) {
+            return Ok(());
+        }
+        first
+    }
+
+    fn stream(
+        &self,
+        request: ModelRequest,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>> {
+        Box::pin(async move { self.run(request, &stop).await })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    BeforeOthers,
+    Last,
+}
+
+/// One attempt, up to the first event somebody will see.
+async fn attempt(
+    link: &Link,
+    request: &ModelRequest,
+    limits: AttemptLimits,
+    stop: &CancellationToken,
+) -> Result<ModelStream, Failure> {
+    let beginning = async {
+        let mut rest = link.upstream.attempt(request, limits, stop).await?;
+        let mut held = VecDeque::new();
+        loop {
+            match rest.next().await {
+                Some(Ok(event)) => {
+                    let seen = match &event {
+                        ModelEvent::Text(_)
+                        | ModelEvent::Thought(_)
+                        | ModelEvent::Call { .. }
+                        | ModelEvent::Stop(_) => true,
+                        ModelEvent::Answering { .. } => false,
+                        ModelEvent::Usage(_) => {
+                            // A later figure replaces an earlier one, so no more than one is ever held.
+                            held.retain(|event| !matches!(event, ModelEvent::Usage(_)));
+                            false
+                        }
+                    };
+                    held.push_back(event);
+                    if seen {
+                        let stream: ModelStream = Box::pin(Begun { held, rest });
+                        return Ok(stream);
+                    }
+                }
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err(ModelError::Truncated("provider stream ended without an answer".to_owned()).into()),
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => Err(ModelError::Cancelled.into()),
+        begun = beginning => begun,
+    }
+}
+
+/// A stream whose first events have been looked at.
+struct Begun {
+    held: VecDeque<ModelEvent>,
+    rest: ModelStream,
+}
+
+impl Stream for Begun {
+    type Item = Result<ModelEvent, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.held.pop_front() {
+            Some(event) => Poll::Ready(Some(Ok(event))),
+            None => self.rest.poll_next_unpin(cx),
+        }
+    }
+}
+
+/// The time that is left for trying again; the rule is in the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    limit: Duration,
+    began: Instant,
+    /// Time providers held the request for long before they failed.
+    held: Duration,
+}
+
+impl Patience {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { limit, began: Instant::now(), held: Duration::ZERO }
+    }
+
+    fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.began.elapsed().saturating_sub(self.held))
+    }
+
+    fn charge(&mut self, attempt: Duration, reached: Reached) {
+        if reached == Reached::Yes && attempt > ATTEMPT_RESERVE {
+            self.held += attempt;
+        }
+    }
+
+    fn allows_next(&self) -> bool {
+        self.left() >= ATTEMPT_RESERVE
+    }
+
+    fn allows_retry_after(&self, wait: Duration) -> bool {
+        let whole_call = self.began.elapsed();
+        wait.saturating_add(whole_call).saturating_add(ATTEMPT_RESERVE) <= self.limit
+    }
+}
+
+/// One provider's error as it is; of several, what each said, in the kind of the last.
+fn sum_up(mut failures: Vec<(&str, ModelError)>) -> ModelError {
+    let text = failures.iter().map(|(name, error)| format!("{name}: {error}")).collect::<Vec<_>>().join("; ");
+    let several = failures.len() > 1;
+    match failures.pop() {
+        None => ModelError::Unavailable("no provider could be asked".to_owned()),
+        Some((_, error)) if !several => error,
+        Some((_, error)) => match error {
+            ModelError::NotConfigured(_) => ModelError::Unavailable(text),
+            ModelError::Rejected(_) => ModelError::Rejected(text),
+            ModelError::RateLimited(_) => ModelError::RateLimited(text),
+            ModelError::Unavailable(_) => ModelError::Unavailable(text),
+            ModelError::Timeout(_) => ModelError::Timeout(text),
+            ModelError::Truncated(_) => ModelError::Truncated(text),
+            ModelError::Cancelled => ModelError::Cancelled,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Where an API lives: the root an operator wrote, made into the URLs of its endpoints.
+
+use std::net::IpAddr;
+
+use reqwest::Url;
+
+use super::Route;
+use crate::Error;
+
+/// Endpoints people paste instead of the root.
+const ENDPOINTS: [&str; 4] = ["/chat/completions", "/messages", "/embeddings", "/models"];
+
+#[derive(Debug, Clone)]
+pub(crate) struct ApiRoot {
+    url: Url,
+    /// Host and port, which is all that is ever shown: the rest of a URL may hold credentials.
+    label: String,
+}
+
+impl ApiRoot {
+    /// Takes a root with or without the version at its end: where no part of the path looks like one, it is `/v1`.
+    pub(crate) fn parse(provider: &str, text: &str) -> Result<Self, Error> {
+        let refuse = |reason| Error::BaseUrl { provider: provider.to_owned(), reason };
+        let mut url = Url::parse(text.trim()).map_err(|_| refuse("it is not a URL"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(refuse("it must start with `http://` or `https://`"));
+        }
+        let host = url.host_str().ok_or_else(|| refuse("it names no host"))?;
+        let label = match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        url.set_query(None);
+        url.set_fragment(None);
+        let mut path = url.path().trim_end_matches('/');
+        for endpoint in ENDPOINTS {
+            path = path.strip_suffix(endpoint).unwrap_or(path);
+        }
+        let path = match path.split('/').any(is_version) {
+            true => path.to_owned(),
+            false => format!("{path}/v1"),
+        };
+        url.set_path(&path);
+        Ok(Self { url, label })
+    }
+
+    pub(crate) fn endpoint(&self, path: &str) -> Url {
+        let mut url = self.url.clone();
+        url.set_path(&format!("{}/{path}", self.url.path()));
+        url
+    }
+
+    pub(crate) fn label(&self) -> &str {
+        &self.label
+    }
+
+    pub(crate) fn is_host(&self, host: &str) -> bool {
+        self.url.host_str() == Some(host)
+    }
+
+    pub(crate) fn route(&self) -> Route {
+        match (self.url.scheme() == "https", self.is_loopback()) {
+            (false, true) => Route::Loopback,
+            (false, false) => Route::Plain,
+            (true, false) => Route::Tls,
+            (true, true) => Route::LoopbackTls,
+        }
+    }
+
+    fn is_loopback(&self) -> bool {
+        let host = self.url.host_str().unwrap_or_default();
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost"
+            || host.ends_with(".localhost")
+            || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}
+
+/// `v1`, `v2`, `v1beta`, …
+fn is_version(segment: &str) -> bool {
+    segment.strip_prefix('v').is_some_and(|rest| {
+        rest.starts_with(|first: char| first.is_ascii_digit()) && rest.chars().all(|c| c.is_ascii_alphanumeric())
+    })
+}
+
+#[cfg(test)]
+mod tests;

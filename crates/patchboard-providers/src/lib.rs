@@ -1,0 +1,133 @@
+//! Models behind HTTP APIs, and one that needs none.
+//!
+//! [`build`] makes a provider that retries; [`Chain`] puts fallbacks behind it; [`Upstream`] is one try without either.
+//! Inside: `sse` (bytes to events) and each dialect's `request` and `stream` are pure; `http` carries bytes; `chain`
+//! decides what to try next. This crate must not know surfaces, the store, configuration files or the environment.
+
+mod anthropic;
+mod calls;
+pub mod chain;
+mod embed;
+pub mod http;
+pub mod managed;
+mod names;
+mod offline;
+mod openai;
+mod reader;
+pub mod sse;
+mod telemetry;
+mod upstream;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use patchboard_core::model::ModelError;
+use patchboard_core::port::ModelProvider;
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+
+pub use crate::chain::{Chain, ChainOptions, Jitter, Link, ModelChoice};
+pub use crate::embed::{HttpEmbedder, embedder};
+pub use crate::http::Pool;
+pub use crate::offline::Offline;
+pub use crate::upstream::{Again, AttemptLimits, Failure, Foreign, ModelStream, Reached, Upstream};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderKind {
+    Anthropic,
+    /// OpenAI, or any server that speaks its Chat Completions.
+    OpenAi,
+    /// Built in; asks nobody.
+    Offline,
+}
+
+/// What the operator chose; [`ProviderOptions::new`] has the defaults.
+#[derive(Clone)]
+pub struct ProviderOptions {
+    /// What it is called in the configuration, in messages and in metrics.
+    pub name: Arc<str>,
+    pub kind: ProviderKind,
+    /// The API's root, with or without `/v1`; none means the vendor's own.
+    pub base_url: Option<String>,
+    pub api_key: Option<SecretString>,
+    /// Asked for when a request names no model.
+    pub model: Option<Arc<str>>,
+    pub connect_timeout: Duration,
+    /// From sending a request to the head of its answer. Local servers send none before they have read the prompt.
+    pub response_timeout: Duration,
+    /// The longest silence within an answer.
+    pub idle_timeout: Duration,
+}
+
+impl ProviderOptions {
+    pub fn new(name: impl Into<Arc<str>>, kind: ProviderKind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            base_url: None,
+            api_key: None,
+            model: None,
+            connect_timeout: Duration::from_secs(5),
+            response_timeout: Duration::from_secs(45),
+            idle_timeout: Duration::from_secs(45),
+        }
+    }
+}
+
+/// Without the key, and without what may be a password in the URL.
+impl fmt::Debug for ProviderOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderOptions")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("provider `{provider}` has a `base_url` that cannot be used: {reason}")]
+    BaseUrl { provider: String, reason: &'static str },
+    #[error("provider `{provider}` has an API key that cannot be sent: it holds control characters")]
+    ApiKey { provider: String },
+}
+
+/// A provider that tries again by itself, for agents without fallbacks.
+pub fn build(options: ProviderOptions, pool: &Pool) -> Result<Arc<dyn ModelProvider>, Error> {
+    let link = Link::new(upstream(options, pool)?, ModelChoice::AsAsked);
+    Ok(Arc::new(Chain::new(link, Vec::new(), ChainOptions::default())))
+}
+
+/// One link for a [`Chain`]. Nothing is asked, and no connection made, before the first request.
+pub fn upstream(options: ProviderOptions, pool: &Pool) -> Result<Arc<dyn Upstream>, Error> {
+    Ok(match options.kind {
+        ProviderKind::Anthropic => Arc::new(anthropic::Anthropic::new(options, pool)?),
+        ProviderKind::OpenAi => Arc::new(openai::OpenAi::new(options, pool)?),
+        ProviderKind::Offline => Arc::new(Offline::new(options.name)),
+    })
+}
+
+/// The names of the models a provider offers. Both APIs answer the same question in the same shape.
+pub async fn list_models(
+    options: ProviderOptions,
+    pool: &Pool,
+    stop: &CancellationToken,
+) -> Result<Vec<String>, ModelError> {
+    match options.kind {
+        ProviderKind::Anthropic => anthropic::list_models(options, pool, stop).await,
+        ProviderKind::OpenAi => openai::list_models(options, pool, stop).await,
+        ProviderKind::Offline => Ok(vec![offline::MODEL.to_owned()]),
+    }
+}
+
+fn no_key(provider: &str, variable: &str) -> ModelError {
+    ModelError::NotConfigured(format!(
+        "no API key for provider '{provider}'. Set {variable} env var or run `patchboard onboard`"
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! The managed local model: a private Python environment with the llama.cpp server, weights to run in it, and a
+//! watched process that speaks the OpenAI dialect on loopback.
+//!
+//! [`prepare`] makes the environment once; [`ManagedServer::start`] runs the server from it. This module knows
+//! processes and files; it must not know the provider that talks to the server, nor how progress is drawn.
+
+mod child;
+mod command;
+mod environment;
+mod error;
+mod front;
+mod prepare;
+mod python;
+mod server;
+mod stamp;
+mod tail;
+mod weights;
+
+#[cfg(test)]
+mod tests;
+
+use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use self::error::Error;
+pub use self::prepare::{Prepared, prepare};
+pub use self::server::{ManagedServer, ServerStatus};
+
+/// What the operator chose; [`ManagedOptions::new`] has sensible defaults for the rest.
+#[derive(Debug, Clone)]
+pub struct ManagedOptions {
+    /// Everything made here lives in `local-model/` below it.
+    pub data_dir: PathBuf,
+    /// A GGUF file of the operator, or the small packaged model.
+    pub weights: Option<PathBuf>,
+    /// The interpreter to build on, or the first suitable one on the search path.
+    pub python: Option<PathBuf>,
+    /// The window of one conversation; a model trained on less gets less.
+    pub context_tokens: NonZeroU32,
+    /// Requests computed at the same time; each costs memory for a whole window, further ones wait.
+    pub parallel: NonZeroU8,
+    /// Threads to compute with, or what the server thinks best.
+    pub threads: Option<NonZeroU16>,
+    /// Large weights on a slow disk take minutes to load.
+    pub startup_timeout: Duration,
+}
+
+impl ManagedOptions {
+    pub fn new(data_dir: PathBuf, weights: Option<PathBuf>) -> Self {
+        // A second window is cheap with the small model and may not fit beside a large one.
+        let parallel = if weights.is_none() { NonZeroU8::MIN.saturating_add(1) } else { NonZeroU8::MIN };
+        Self {
+            data_dir,
+            weights,
+            python: None,
+            context_tokens: NonZeroU32::MIN.saturating_add(8191),
+            parallel,
+            threads: None,
+            startup_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Hears how far a preparation is.
+pub trait Progress: Send + Sync {
+    /// `fraction` is between 0 and 1 where the size of the step is known. Called several times a second.
+    fn step(&self, message: &str, fraction: Option<f32>);
+}

@@ -1,0 +1,201 @@
+//! One run of the server process: started, announced, drained, ended.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::command::{Purpose, program};
+use super::tail::Tail;
+use super::{Error, Prepared};
+
+/// Prompts of idle conversations kept for re-use; the oldest go first.
+const PROMPT_CACHE_MIB: u32 = 256;
+/// An announcement is one short line.
+const MAX_ANNOUNCEMENT_BYTES: u64 = 4096;
+/// A process that closed its output without a word is normally gone at once.
+const SILENT_END: Duration = Duration::from_secs(2);
+
+/// What the launcher reads; the key travels here because arguments and variables are easier to see.
+#[derive(Serialize)]
+struct Settings<'a> {
+    weights: &'a str,
+    model_name: &'a str,
+    api_key: &'a str,
+    context_tokens: u32,
+    parallel: u8,
+    threads: Option<u16>,
+    prompt_cache_mib: u32,
+}
+
+/// What the launcher says once the server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) struct Announcement {
+    port: u16,
+    pub(super) context_tokens: u32,
+    pub(super) tools: bool,
+}
+
+impl Announcement {
+    pub(super) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ServerProcess {
+    process: Child,
+    /// Held open as long as this process lives: its end, even by SIGKILL, tells the launcher to end.
+    input: ChildStdin,
+    words: LastWords,
+    pub(super) announcement: Announcement,
+}
+
+impl ServerProcess {
+    /// Returns when the server answers; on any failure the process is gone.
+    pub(super) async fn launch(
+        prepared: &Prepared,
+        api_key: &SecretString,
+        stop: &CancellationToken,
+        tracker: &TaskTracker,
+    ) -> Result<Self, Error> {
+        let mut command = program(&prepared.python, Purpose::Serve);
+        command.arg("-I").arg(&prepared.launcher).current_dir(&prepared.directory).stdin(Stdio::piped());
+        let mut process = command.spawn().map_err(|source| Error::Spawn {
+            step: "the model server",
+            program: prepared.python.clone(),
+            source,
+        })?;
+        let mut words = LastWords::listen(process.stderr.take(), tracker);
+        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(Error::Announcement { output: String::new() });
+        };
+        let opening = open(&mut process, input, output, prepared, api_key);
+        let opened = tokio::select! {
+            opened = tokio::time::timeout(prepared.startup_timeout, opening) => opened,
+            () = stop.cancelled() => {
+                kill(&mut process).await;
+                return Err(Error::Stopped);
+            }
+        };
+        match opened {
+            Ok(Ok((input, output, announcement))) => {
+                tracker.spawn(words.tail.clone().drain(output));
+                Ok(Self { process, input, words, announcement })
+            }
+            Ok(Err(OpenError::Ended(status))) => {
+                Err(Error::Startup { status: status.to_string(), output: words.complete().await })
+            }
+            Ok(Err(OpenError::Announcement)) => {
+                kill(&mut process).await;
+                Err(Error::Announcement { output: words.complete().await })
+            }
+            Err(_elapsed) => {
+                kill(&mut process).await;
+                Err(Error::StartupTimeout { limit: prepared.startup_timeout, output: words.complete().await })
+            }
+        }
+    }
+
+    /// Resolves when the process has died by itself; says how and with which last words.
+    pub(super) async fn died(&mut self) -> (String, String) {
+        let status = match self.process.wait().await {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        (status, self.words.complete().await)
+    }
+
+    /// Asks by closing the input, then insists.
+    pub(super) async fn shut_down(self, farewell: Duration) {
+        let Self { mut process, input, .. } = self;
+        drop(input);
+        if tokio::time::timeout(farewell, process.wait()).await.is_err() {
+            kill(&mut process).await;
+        }
+    }
+}
+
+/// What a process printed, complete once the process is gone.
+#[derive(Debug)]
+struct LastWords {
+    tail: Tail,
+    listening: Option<JoinHandle<()>>,
+}
+
+impl LastWords {
+    fn listen(stderr: Option<ChildStderr>, tracker: &TaskTracker) -> Self {
+        let tail = Tail::default();
+        let listening = stderr.map(|stderr| tracker.spawn(tail.clone().drain(stderr)));
+        Self { tail, listening }
+    }
+
+    /// Waits for what is still in the pipe; a stray process that holds the pipe open cannot delay this for long.
+    async fn complete(&mut self) -> String {
+        if let Some(listening) = self.listening.take()
+            && tokio::time::timeout(SILENT_END, listening).await.is_err()
+        {
+            tracing::debug!("the output of the model server does not end");
+        }
+        self.tail.text()
+    }
+}
+
+enum OpenError {
+    Ended(ExitStatus),
+    Announcement,
+}
+
+/// Hands over the settings and waits for the announcement.
+async fn open(
+    process: &mut Child,
+    mut input: ChildStdin,
+    output: ChildStdout,
+    prepared: &Prepared,
+    api_key: &SecretString,
+) -> Result<(ChildStdin, BufReader<ChildStdout>, Announcement), OpenError> {
+    let mut output = BufReader::new(output);
+    let announced = async {
+        let settings = Settings {
+            weights: prepared.weights.to_str()?,
+            model_name: &prepared.model_name,
+            api_key: api_key.expose_secret(),
+            context_tokens: prepared.context_tokens.get(),
+            parallel: prepared.parallel.get(),
+            threads: prepared.threads.map(Into::into),
+            prompt_cache_mib: PROMPT_CACHE_MIB,
+        };
+        let mut line = serde_json::to_vec(&settings).ok()?;
+        line.push(b'\n');
+        input.write_all(&line).await.ok()?;
+        let mut answer = Vec::new();
+        (&mut output).take(MAX_ANNOUNCEMENT_BYTES).read_until(b'\n', &mut answer).await.ok()?;
+        serde_json::from_slice(&answer).ok()
+    }
+    .await;
+    match announced {
+        Some(announcement) => Ok((input, output, announcement)),
+        None => {
+            // Usually the process is ending by itself, and how it ends says more than the missing line. Its input
+            // stays open meanwhile, for the end of that would be another reason to end.
+            let _open = input;
+            match tokio::time::timeout(SILENT_END, process.wait()).await {
+                Ok(Ok(status)) => Err(OpenError::Ended(status)),
+                Ok(Err(_)) | Err(_) => Err(OpenError::Announcement),
+            }
+        }
+    }
+}
+
+async fn kill(process: &mut Child) {
+    if let Err(error) = process.kill().await {
+        tracing::debug!(%error, "the model server could not be killed");
+    }
+}

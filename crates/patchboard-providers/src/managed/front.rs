@@ -1,0 +1,133 @@
+//! The address that clients see: passes bytes to whichever process serves right now, and makes clients wait while
+//! there is none. It reads nothing of what it passes on; the server behind it checks the key.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Further connections wait in the system's queue until one of these ends.
+const MAX_CONNECTIONS: usize = 64;
+/// How long a client waits for a restarting server before it is told to come back.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a closed connection is read on, so that the answer is not lost to a reset.
+const LINGER: Duration = Duration::from_secs(2);
+/// Pause after a failed accept, which usually means that the process is out of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    Content-Type: application/json\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 85\r\n\r\n\
+    {\"error\":{\"message\":\"the local model is restarting\",\"type\":\"unavailable\",\"code\":503}}";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Upstream {
+    Ready(SocketAddr),
+    Restarting,
+    Stopped,
+}
+
+pub(super) async fn serve(
+    listener: TcpListener,
+    upstream: watch::Receiver<Upstream>,
+    stop: CancellationToken,
+    tracker: TaskTracker,
+) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let accepted = async {
+            let place = places.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            accepted = accepted => accepted,
+            () = stop.cancelled() => return,
+        };
+        match accepted {
+            Ok((client, _)) => {
+                let (upstream, stop) = (upstream.clone(), stop.clone());
+                tracker.spawn(async move {
+                    tokio::select! {
+                        () = pass(client, upstream) => {}
+                        () = stop.cancelled() => {}
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection for the local model");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn pass(mut client: TcpStream, upstream: watch::Receiver<Upstream>) {
+    match tokio::time::timeout(PATIENCE, connect(upstream)).await {
+        Ok(Some(server)) => join(client, server).await,
+        Ok(None) | Err(_) => {
+            if client.write_all(UNAVAILABLE).await.is_ok() {
+                let (mut from_client, mut to_client) = client.split();
+                close(&mut from_client, &mut to_client).await;
+            }
+        }
+    }
+}
+
+/// Nothing when the server has stopped for good.
+async fn connect(mut upstream: watch::Receiver<Upstream>) -> Option<TcpStream> {
+    loop {
+        let current = *upstream.borrow_and_update();
+        match current {
+            Upstream::Ready(address) => {
+                if let Ok(server) = TcpStream::connect(address).await {
+                    return Some(server);
+                }
+                // The process has just died; its keeper says so in a moment.
+            }
+            Upstream::Restarting => {}
+            Upstream::Stopped => return None,
+        }
+        upstream.changed().await.ok()?;
+    }
+}
+
+async fn join(mut client: TcpStream, mut server: TcpStream) {
+    // Tokens are small and must not wait for each other.
+    for stream in [&client, &server] {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection of the local model keeps its delay");
+        }
+    }
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = server.split();
+    let ending = {
+        let mut answering = std::pin::pin!(tokio::io::copy(&mut from_server, &mut to_client));
+        tokio::select! {
+            asked = tokio::io::copy(&mut from_client, &mut to_server) => match asked {
+                // The client left: closing the other side tells the server to stop computing.
+                Ok(_) => return,
+                // The server reads no more, but what it has already said is still under way.
+                Err(_) => answering.await,
+            },
+            answered = &mut answering => answered,
+        }
+    };
+    if ending.is_ok() {
+        close(&mut from_client, &mut to_client).await;
+    }
+}
+
+/// Closing with unread input would reset the connection and take the answer with it.
+async fn close(from_client: &mut (impl AsyncReadExt + Unpin), to_client: &mut (impl AsyncWriteExt + Unpin)) {
+    if to_client.shutdown().await.is_ok() {
+        let mut sink = tokio::io::sink();
+        if let Ok(Err(error)) = tokio::time::timeout(LINGER, tokio::io::copy(from_client, &mut sink)).await {
+            tracing::debug!(%error, "a client of the local model closed abruptly");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The provider that is always there. It is no model and says so: it tells how to configure one, lists tools, and
+//! calls them on request, so that every path of the product can be walked on a fresh machine.
+//!
+//! A pure function of the request. What it understands as the last user message:
+//!
+//! * `/tools` lists the tools it was offered.
+//! * `/call NAME JSON` calls a tool; several lines that start with `/call` make several calls at once. The follow-up
+//!   request, which ends with the results, is answered with what the tools said.
+//! * Anything else gets the explanation.
+//!
+//! It counts one token for every four bytes of text, rounded up: of system text, messages and tool descriptions as
+//! input, of what it says and calls as output.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use patchboard_core::model::{
+    Message, ModelError, ModelEvent, ModelRequest, Part, Role, StopReason, TokenCount, ToolInput,
+};
+use patchboard_core::port::ModelProvider;
+use tokio_util::sync::CancellationToken;
+
+use crate::calls::{MAX_CALLS, parse_arguments};
+use crate::upstream::{AttemptLimits, Failure, ModelStream, Upstream};
+
+pub(crate) const MODEL: &str = "offline";
+const BYTES_PER_TOKEN: usize = 4;
+/// Words of one piece of text.
+const WORDS_PER_PIECE: usize = 4;
+
+#[derive(Debug, Clone)]
+pub struct Offline {
+    name: Arc<str>,
+}
+
+impl Offline {
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self { name: name.into() }
+    }
+
+    fn answer(&self, request: &ModelRequest) -> VecDeque<ModelEvent> {
+        let input = tokens_of(request);
+        let mut events = VecDeque::from([
+            ModelEvent::Answering { provider: Arc::clone(&self.name), model: MODEL.into() },
+            ModelEvent::Usage(TokenCount { input, output: 0 }),
+        ]);
+        let (output, stop) = match reply(request) {
+            Reply::Say(text) => say(&text, request.max_tokens, &mut events),
+            Reply::Call(calls) => call(calls, &mut events),
+        };
+        events.push_back(ModelEvent::Usage(TokenCount { input, output }));
+        events.push_back(ModelEvent::Stop(stop));
+        events
+    }
+}
+
+impl Upstream for Offline {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        Ok(())
+    }
+
+    fn attempt<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        _limits: AttemptLimits,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
+        let events = self.answer(request);
+        let stop = stop.clone();
+        Box::pin(async move {
+            let stream: ModelStream = Box::pin(stream::unfold(events, move |mut events| {
+                let stopped = stop.is_cancelled();
+                async move {
+                    let event = events.pop_front()?;
+                    if stopped {
+                        return Some((Err(ModelError::Cancelled), VecDeque::new()));
+                    }
+                    Some((Ok(event), events))
+                }
+            }));
+            Ok(stream)
+        })
+    }
+}
+
+impl ModelProvider for Offline {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        Ok(())
+    }
+
+    fn stream(&self, request: ModelRequest, stop: CancellationToken) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+        Box::pin(async move {
+            let limits = AttemptLimits { connect_within: std::time::Duration::MAX };
+            self.attempt(&request, limits, &stop).await.map_err(|failure| failure.error)
+        })
+    }
+}
+
+enum Reply<'a> {
+    Say(String),
+    Call(Vec<(&'a str, ToolInput)>),
+}
+
+fn reply(request: &ModelRequest) -> Reply<'_> {
+    let Some(last) = request.messages.iter().rfind(|message| message.role == Role::User) else {
+        return Reply::Say(explanation(request));
+    };
+    if last.parts.iter().any(|part| matches!(part, Part::ToolResult(_))) {
+        return Reply::Say(tell_results(last));
+    }
+    let text = last.parts.iter().rev().find_map(|part| match part {
+        Part::Text(text) => Some(text.trim()),
+        Part::ToolCall(_) | Part::ToolResult(_) => None,
+    });
+    match text.unwrap_or_default() {
+        "/tools" => Reply::Say(list_tools(request)),
+        text if starts_call(text) => Reply::Call(read_calls(text)),
+        _ => Reply::Say(explanation(request)),
+    }
+}
+
+fn starts_call(line: &str) -> bool {
+    line.strip_prefix("/call").is_some_and(|rest| rest.starts_with(char::is_whitespace) && !rest.trim().is_empty())
+}
+
+/// Cuts the text before each line that starts a call; arguments may take several lines.
+fn read_calls(text: &str) -> Vec<(&str, ToolInput)> {
+    let mut starts: Vec<usize> = vec![0];
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        if offset > 0 && starts_call(line) {
+            starts.push(offset);
+        }
+        offset += line.len();
+    }
+    starts.truncate(MAX_CALLS);
+    let ends = starts.iter().copied().skip(1).chain([text.len()]);
+    starts
+        .iter()
+        .zip(ends)
+        .filter_map(|(start, end)| {
+            let call = text.get(*start..end)?.strip_prefix("/call")?.trim();
+            let (name, arguments) = call.split_once(char::is_whitespace).unwrap_or((call, ""));
+            Some((name, parse_arguments(arguments.trim())))
+        })
+        .collect()
+}
+
+fn tell_results(message: &Message) -> String {
+    let lines = message.parts.iter().filter_map(|part| match part {
+        Part::ToolResult(result) if result.is_error => {
+            Some(format!("The tool `{}` failed:\n{}", result.name, result.content))
+        }
+        Part::ToolResult(result) => Some(format!("The tool `{}` answered:\n{}", result.name, result.content)),
+        Part::Text(_) | Part::ToolCall(_) => None,
+    });
+    lines.collect::<Vec<_>>().join("\n\n")
+}
+
+fn list_tools(request: &ModelRequest) -> String {
+    if request.tools.is_empty() {
+        return "No tools are offered here.".to_owned();
+    }
+    let mut list = format!("{} tools are offered here:\n", request.tools.len());
+    for tool in request.tools.iter() {
+        let first_line = tool.description.lines().next().unwrap_or_default();
+        list.push_str(&format!("\n- `{}`: {first_line}", tool.name));
+    }
+    list.push_str("\n\nCall one with `/call NAME JSON`.");
+    list
+}
+
+fn explanation(request: &ModelRequest) -> String {
+    format!(
+        "No language model is configured, so nobody can answer that. This is Patchboard's built-in offline provider: \
+         it follows a few commands and understands nothing else.\n\n\
+         To talk to a model, do one of these and start again:\n\
+         - run `patchboard onboard` to choose a provider and enter its key;\n\
+         - set ANTHROPIC_API_KEY or OPENAI_API_KEY;\n\
+         - start Ollama or a llama.cpp server on this machine;\n\
+         - run `patchboard serve --local-model` to have one managed for you.\n\n\
+         Until then, `/tools` lists the {} tools offered here and `/call NAME JSON` calls one.",
+        request.tools.len()
+    )
+}
+
+/// Says as much as the limit allows, a few words at a time.
+fn say(text: &str, max_tokens: u32, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
+    let limit = usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
+    let allowed = text.get(..text.floor_char_boundary(limit)).unwrap_or(text);
+    let mut rest = allowed;
+    while !rest.is_empty() {
+        let end = rest.match_indices([' ', '\n']).nth(WORDS_PER_PIECE - 1).map_or(rest.len(), |(at, _)| at + 1);
+        let (piece, later) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        events.push_back(ModelEvent::Text(piece.to_owned()));
+        rest = later;
+    }
+    let stop = if allowed.len() < text.len() { StopReason::MaxTokens } else { StopReason::EndOfTurn };
+    (tokens(allowed), stop)
+}
+
+fn call(calls: Vec<(&str, ToolInput)>, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
+    let mut output = 0;
+    for (number, (name, input)) in calls.into_iter().enumerate() {
+        output += tokens(name) + tokens_of_input(&input);
+        events.push_back(ModelEvent::Call { id: format!("offline-{}", number + 1).into(), name: name.into(), input });
+    }
+    (output, StopReason::ToolCalls)
+}
+
+fn tokens_of(request: &ModelRequest) -> u64 {
+    let parts = request.messages.iter().flat_map(|message| &message.parts).map(|part| match part {
+        Part::Text(text) => tokens(text),
+        Part::ToolCall(call) => tokens(&call.name) + tokens_of_input(&call.input),
+        Part::ToolResult(result) => tokens(&result.content),
+    });
+    let tools = request.tools.iter().map(|tool| tokens(&tool.name) + tokens(&tool.description));
+    tokens(&request.system) + parts.chain(tools).sum::<u64>()
+}
+
+fn tokens_of_input(input: &ToolInput) -> u64 {
+    match input {
+        ToolInput::Json(value) => tokens(&value.to_string()),
+        ToolInput::Malformed(text) => tokens(text),
+    }
+}
+
+fn tokens(text: &str) -> u64 {
+    text.len().div_ceil(BYTES_PER_TOKEN) as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use futures_util::StreamExt;
+use serde_json::json;
+
+use super::*;
+use crate::tests::fixture::{message, request, result, text, tool};
+
+fn asked(words: &str) -> ModelRequest {
+    let tools =
+        Arc::new([tool("weather", "Weather of a city.\nMore.", json!({})), tool("app.notes", "Notes.", json!({}))]);
+    ModelRequest { tools, system: "Be kind.".into(), ..request(vec![Message::user(words)]) }
+}
+
+async fn events(request: ModelRequest) -> Vec<ModelEvent> {
+    let stream = Offline::new("offline").stream(request, CancellationToken::new()).await.unwrap();
+    stream.map(|event| event.unwrap()).collect().await
+}
+
+/// What was said, in pieces, and how it ended.
+async fn said(request: ModelRequest) -> (Vec<String>, ModelEvent) {
+    let events = events(request).await;
+    let pieces =
+        events.iter().filter_map(|event| if let ModelEvent::Text(piece) = event { Some(piece.clone()) } else { None });
+    (pieces.collect(), events.last().unwrap().clone())
+}
+
+#[tokio::test]
+async fn it_says_what_it_is_in_several_pieces() {
+    let (pieces, end) = said(asked("hello")).await;
+    assert!(pieces.len() > 5, "{pieces:?}");
+    let whole = pieces.concat();
+    for part in
+        ["No language model is configured", "patchboard onboard", "ANTHROPIC_API_KEY", "`/tools` lists the 2 tools"]
+    {
+        assert!(whole.contains(part), "{whole}");
+    }
+    assert_eq!(end, ModelEvent::Stop(StopReason::EndOfTurn));
+}
+
+#[tokio::test]
+async fn the_whole_sequence() {
+    let events = events(asked("/call weather {\"city\": \"Bern\"}")).await;
+    let input = 2 + 8 + (2 + 6) + (3 + 2);
+    assert_eq!(
+        events,
+        [
+            ModelEvent::Answering { provider: "offline".into(), model: "offline".into() },
+            ModelEvent::Usage(TokenCount { input, output: 0 }),
+            ModelEvent::Call {
+                id: "offline-1".into(),
+                name: "weather".into(),
+                input: ToolInput::Json(Arc::new(json!({"city": "Bern"}))),
+            },
+            ModelEvent::Usage(TokenCount { input, output: 2 + 4 }),
+            ModelEvent::Stop(StopReason::ToolCalls),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn it_lists_tools() {
+    let (pieces, _) = said(asked(" /tools\n")).await;
+    assert_eq!(
+        pieces.concat(),
+        "2 tools are offered here:\n\n- `weather`: Weather of a city.\n- `app.notes`: Notes.\n\n\
+         Call one with `/call NAME JSON`."
+    );
+    let (pieces, _) = said(request(vec![Message::user("/tools")])).await;
+    assert_eq!(pieces.concat(), "No tools are offered here.");
+}
+
+#[test]
+fn calls_as_written() {
+    let calls = |text| read_calls(text).into_iter().map(|(name, input)| (name.to_owned(), input)).collect::<Vec<_>>();
+    let json = |name: &str, value| (name.to_owned(), ToolInput::Json(Arc::new(value)));
+    assert_eq!(calls("/call a"), [json("a", json!({}))]);
+    assert_eq!(calls("/call a {\n\"b\": 1\n}\n/call c\t[2]"), [json("a", json!({"b": 1})), json("c", json!([2]))]);
+    assert_eq!(calls("/call a {nonsense"), [("a".to_owned(), ToolInput::Malformed("{nonsense".into()))]);
+    assert_eq!(calls(&"/call a\n".repeat(MAX_CALLS + 5)).len(), MAX_CALLS);
+}
+
+#[tokio::test]
+async fn what_only_looks_like_a_command_gets_the_explanation() {
+    for words in ["/call", "/call ", "/caller a", "please /call a", "/tools all", ""] {
+        let (pieces, _) = said(asked(words)).await;
+        assert!(pieces.concat().starts_with("No language model"), "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn it_says_what_the_tools_answered() {
+    let mut request = asked("/call weather\n/call app.notes");
+    request.messages.push(message(Role::Assistant, vec![text("calls")]));
+    request.messages.push(message(
+        Role::User,
+        vec![result("1", "weather", "12 °C", false), result("2", "app.notes", "no such app", true)],
+    ));
+    let (pieces, end) = said(request).await;
+    assert_eq!(pieces.concat(), "The tool `weather` answered:\n12 °C\n\nThe tool `app.notes` failed:\nno such app");
+    assert_eq!(end, ModelEvent::Stop(StopReason::EndOfTurn));
+}
+
+#[tokio::test]
+async fn it_keeps_to_the_limit() {
+    let events = events(ModelRequest { max_tokens: 3, ..asked("hello") }).await;
+    assert_eq!(events[2], ModelEvent::Text("No language ".to_owned()));
+    assert_eq!(events[4], ModelEvent::Stop(StopReason::MaxTokens));
+}
+
+#[tokio::test]
+async fn it_stops_when_told() {
+    let stop = CancellationToken::new();
+    let mut stream = Offline::new("offline").stream(asked("hello"), stop.clone()).await.unwrap();
+    assert!(stream.next().await.unwrap().is_ok());
+    stop.cancel();
+    assert_eq!(stream.next().await, Some(Err(ModelError::Cancelled)));
+    assert_eq!(stream.next().await, None);
+}

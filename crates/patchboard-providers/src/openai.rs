@@ -1,0 +1,126 @@
+//! The OpenAI Chat Completions API, of OpenAI and of everybody who speaks it: Ollama, llama.cpp, vLLM, gateways.
+
+mod request;
+mod stream;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::model::{ModelError, ModelRequest};
+use reqwest::header::AUTHORIZATION;
+use reqwest::{Method, Url};
+use tokio_util::sync::CancellationToken;
+
+use crate::http::{Caller, CallerOptions, Outgoing, Pool, answering};
+use crate::names::Names;
+use crate::upstream::{AttemptLimits, Failure, ModelStream, Upstream};
+use crate::{Error, ProviderOptions};
+
+const OFFICIAL_HOST: &str = "api.openai.com";
+const OFFICIAL_ROOT: &str = "https://api.openai.com/v1";
+const DEFAULT_MODEL: &str = "gpt-4o";
+
+#[derive(Debug)]
+pub(crate) struct OpenAi {
+    name: Arc<str>,
+    caller: Caller,
+    completions: Url,
+    /// None: another server, whose models we cannot know.
+    model: Option<Arc<str>>,
+    flavour: Flavour,
+}
+
+/// Where OpenAI's own service and its look-alikes want different things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flavour {
+    Official,
+    Compatible,
+}
+
+impl OpenAi {
+    pub(crate) fn new(options: ProviderOptions, pool: &Pool) -> Result<Self, Error> {
+        let name = Arc::clone(&options.name);
+        let model = options.model.clone();
+        let caller = caller(options, pool)?;
+        let flavour = if caller.root().is_host(OFFICIAL_HOST) { Flavour::Official } else { Flavour::Compatible };
+        let model = model.or_else(|| match flavour {
+            Flavour::Official => Some(DEFAULT_MODEL.into()),
+            Flavour::Compatible => None,
+        });
+        Ok(Self { name, completions: caller.root().endpoint("chat/completions"), caller, model, flavour })
+    }
+}
+
+/// Also for the other endpoints of the same API.
+pub(crate) fn caller(options: ProviderOptions, pool: &Pool) -> Result<Caller, Error> {
+    let options = CallerOptions {
+        provider: &options.name,
+        base_url: options.base_url.as_deref().unwrap_or(OFFICIAL_ROOT),
+        api_key: options.api_key,
+        key_header: AUTHORIZATION,
+        key_prefix: "Bearer ",
+        connect_timeout: options.connect_timeout,
+        response_timeout: options.response_timeout,
+        idle_timeout: options.idle_timeout,
+    };
+    Caller::new(options, pool)
+}
+
+pub(crate) fn check_key(name: &str, caller: &Caller) -> Result<(), ModelError> {
+    if caller.has_key() || !caller.root().is_host(OFFICIAL_HOST) {
+        return Ok(());
+    }
+    Err(crate::no_key(name, "OPENAI_API_KEY"))
+}
+
+impl Upstream for OpenAi {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        check_key(&self.name, &self.caller)
+    }
+
+    fn attempt<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        limits: AttemptLimits,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
+        Box::pin(async move {
+            self.check()?;
+            let model = match &self.model {
+                Some(own) if request.model.is_empty() => own,
+                None if request.model.is_empty() => {
+                    let missing = format!("no model named for provider '{}'. Set `model`", self.name);
+                    return Err(ModelError::NotConfigured(missing).into());
+                }
+                Some(_) | None => &request.model,
+            };
+            let names = Names::of(request);
+            let outgoing = Outgoing {
+                method: Method::POST,
+                url: self.completions.clone(),
+                body: request::body(request, model, self.flavour, &names)?,
+            };
+            let parser = stream::Completions::new(names);
+            self.caller.open(outgoing, parser, answering(&self.name, model), limits, stop).await
+        })
+    }
+}
+
+/// The models a server offers, in its order.
+pub(crate) async fn list_models(
+    options: ProviderOptions,
+    pool: &Pool,
+    stop: &CancellationToken,
+) -> Result<Vec<String>, ModelError> {
+    let name = Arc::clone(&options.name);
+    let caller = caller(options, pool).map_err(|error| ModelError::NotConfigured(error.to_string()))?;
+    check_key(&name, &caller)?;
+    caller.list_models(stop).await
+}
+
+#[cfg(test)]
+mod tests;

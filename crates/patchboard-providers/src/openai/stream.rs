@@ -1,0 +1,245 @@
+//! The chunks of a Chat Completions stream, with the liberties servers take.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use patchboard_core::model::{ModelError, ModelEvent, StopReason, TokenCount};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::calls::{CallLimit, parse_arguments};
+use crate::http::reported;
+use crate::names::Names;
+use crate::reader::{Parser, Progress, unreadable};
+use crate::sse;
+use crate::wire::Text;
+
+#[derive(Debug)]
+pub(super) struct Completions {
+    names: Names,
+    calls: Vec<OpenCall>,
+    called: usize,
+    finish: Option<StopReason>,
+    refused: bool,
+    limit: CallLimit,
+}
+
+/// A tool call as far as it is known.
+#[derive(Debug, Default)]
+struct OpenCall {
+    index: Option<u32>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    usage: Option<Usage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default)]
+    index: u32,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    finish_reason: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    content: Option<String>,
+    /// Reasoning, under either of the names servers have given it.
+    reasoning_content: Option<String>,
+    reasoning: Option<String>,
+    refusal: Option<String>,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<CallDelta<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta<'a> {
+    index: Option<u32>,
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    #[serde(borrow)]
+    function: Option<FunctionDelta<'a>>,
+}
+
+#[derive(Deserialize)]
+struct FunctionDelta<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    /// A piece of text, or from some servers the object itself.
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+}
+
+impl Completions {
+    pub(super) fn new(names: Names) -> Self {
+        Self { names, calls: Vec::new(), called: 0, finish: None, refused: false, limit: CallLimit::default() }
+    }
+
+    fn say(&mut self, delta: Delta<'_>, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        let spoken = |text: Option<String>| text.filter(|text| !text.is_empty());
+        if let Some(thought) = spoken(delta.reasoning_content).or(spoken(delta.reasoning)) {
+            out.push_back(ModelEvent::Thought(thought));
+        }
+        if let Some(text) = spoken(delta.content) {
+            out.push_back(ModelEvent::Text(text));
+        }
+        if let Some(refusal) = spoken(delta.refusal) {
+            self.refused = true;
+            out.push_back(ModelEvent::Text(refusal));
+        }
+        for call in delta.tool_calls.into_iter().flatten() {
+            self.add_call_piece(call)?;
+        }
+        Ok(())
+    }
+
+    fn add_call_piece(&mut self, piece: CallDelta<'_>) -> Result<(), ModelError> {
+        let id = piece.id.as_ref().map(Text::as_str).unwrap_or_default();
+        let (name, arguments) = match &piece.function {
+            Some(function) => (function.name.as_ref().map(Text::as_str).unwrap_or_default(), function.arguments),
+            None => ("", None),
+        };
+        let known = self.calls.iter().rposition(|call| call.continues(piece.index, id, name));
+        if known.is_none() {
+            self.limit.add_call()?;
+            self.calls.push(OpenCall { index: piece.index, ..OpenCall::default() });
+        }
+        let position = known.unwrap_or(self.calls.len() - 1);
+        let Some(call) = self.calls.get_mut(position) else { return Ok(()) };
+        // Both come whole; some servers repeat them with every piece.
+        if call.id.is_empty() {
+            call.id.push_str(id);
+        }
+        if call.name.is_empty() {
+            call.name.push_str(name);
+        }
+        let arguments = argument_text(arguments)?;
+        self.limit.add_arguments(arguments.len())?;
+        call.arguments.push_str(&arguments);
+        Ok(())
+    }
+
+    /// Calls are known to be whole only when nothing more is said.
+    fn tell_calls(&mut self, out: &mut VecDeque<ModelEvent>) {
+        for call in self.calls.drain(..) {
+            self.called += 1;
+            let id = if call.id.is_empty() { format!("call-{}", self.called) } else { call.id };
+            out.push_back(ModelEvent::Call {
+                id: id.into(),
+                name: self.names.board(&call.name),
+                input: parse_arguments(&call.arguments),
+            });
+        }
+    }
+
+    fn finish(&mut self, out: &mut VecDeque<ModelEvent>) {
+        self.tell_calls(out);
+        // Servers say `stop` after calls and `tool_calls` after none; the calls themselves decide.
+        let reason = match self.finish.unwrap_or(StopReason::EndOfTurn) {
+            _ if self.refused => StopReason::Refused,
+            StopReason::EndOfTurn | StopReason::ToolCalls if self.called > 0 => StopReason::ToolCalls,
+            StopReason::ToolCalls => StopReason::EndOfTurn,
+            reason @ (StopReason::EndOfTurn | StopReason::MaxTokens | StopReason::Refused) => reason,
+        };
+        out.push_back(ModelEvent::Stop(reason));
+    }
+}
+
+impl Parser for Completions {
+    fn event(&mut self, event: &sse::Event<'_>, out: &mut VecDeque<ModelEvent>) -> Result<Progress, ModelError> {
+        if event.data.trim() == "[DONE]" {
+            self.finish(out);
+            return Ok(Progress::Done);
+        }
+        if event.name == "error" {
+            return Err(reported(&serde_json::from_str(&event.data).unwrap_or_default()));
+        }
+        let chunk: Chunk<'_> = serde_json::from_str(&event.data).map_err(|_| unreadable())?;
+        if let Some(error) = chunk.error {
+            return Err(reported(&serde_json::from_str::<Value>(error.get()).unwrap_or_default()));
+        }
+        // One answer is asked for; others would only confuse.
+        for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index == 0) {
+            if let Some(delta) = choice.delta {
+                self.say(delta, out)?;
+            }
+            match choice.finish_reason.as_ref().map(Text::as_str) {
+                None | Some("") => {}
+                Some("error") => return Err(reported(&Value::Null)),
+                Some(reason) => {
+                    self.finish = Some(finish_reason(reason));
+                    self.tell_calls(out);
+                }
+            }
+        }
+        out.extend(chunk.usage.and_then(|usage| usage.count()).map(ModelEvent::Usage));
+        Ok(if self.finish.is_some() { Progress::Complete } else { Progress::More })
+    }
+
+    fn end(&mut self, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        if self.finish.is_none() {
+            return Err(ModelError::Truncated("provider stream ended before the answer was complete".to_owned()));
+        }
+        self.finish(out);
+        Ok(())
+    }
+}
+
+impl OpenCall {
+    /// The index tells calls apart, except at servers that number every call 0: there a new id does. Where there are
+    /// no indexes at all, a new name begins a new call.
+    fn continues(&self, index: Option<u32>, id: &str, name: &str) -> bool {
+        let same_id = id.is_empty() || self.id.is_empty() || self.id == id;
+        match index {
+            Some(_) => self.index == index && same_id,
+            None => same_id && (name.is_empty() || self.name.is_empty() || !id.is_empty()),
+        }
+    }
+}
+
+impl Usage {
+    /// None unless both figures are there: half a figure would be taken for the whole. Nothing but zeros is what
+    /// servers send that do not count.
+    fn count(&self) -> Option<TokenCount> {
+        let input = self.prompt_tokens?;
+        let rest = || self.total_tokens.map(|total| total.saturating_sub(input));
+        let count = TokenCount { input, output: self.completion_tokens.or_else(rest)? };
+        (count.total() > 0).then_some(count)
+    }
+}
+
+fn argument_text<'a>(arguments: Option<&'a RawValue>) -> Result<Cow<'a, str>, ModelError> {
+    match arguments.map(RawValue::get) {
+        None | Some("null") => Ok(Cow::Borrowed("")),
+        Some(text) if text.starts_with('"') => serde_json::from_str(text).map(Cow::Owned).map_err(|_| unreadable()),
+        Some(object) => Ok(Cow::Borrowed(object)),
+    }
+}
+
+fn finish_reason(text: &str) -> StopReason {
+    match text {
+        "length" | "max_tokens" => StopReason::MaxTokens,
+        "tool_calls" | "function_call" => StopReason::ToolCalls,
+        "content_filter" | "refusal" => StopReason::Refused,
+        _ => StopReason::EndOfTurn,
+    }
+}

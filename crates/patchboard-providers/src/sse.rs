@@ -1,0 +1,297 @@
+//! Server-sent events out of bytes, in whatever pieces they arrive. Knows the framing and nothing of any model API;
+//! does no I/O.
+//!
+//! Follows the event stream format of the HTML standard (all three line ends, a byte order mark, comments, data of
+//! several lines, malformed UTF-8 replaced) with two concessions to servers: an event is not lost when the stream
+//! ends without the blank line after it, and a field named `error` counts as data of an event of that name.
+
+use std::borrow::Cow;
+
+/// The longest line, and the most data of one event, that is taken. More ends the stream with an error.
+pub const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// One event. Both texts are borrowed from the decoder unless bytes had to be replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Empty when the event has no name.
+    pub name: Cow<'a, str>,
+    pub data: Cow<'a, str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("event is larger than {limit} bytes")]
+pub struct TooLarge {
+    pub limit: usize,
+}
+
+/// Push bytes, then take events until there are none; every byte is looked at once and moved at most once.
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    /// Where the first line that has not been read starts.
+    line: usize,
+    /// No line ends between `line` and here.
+    scanned: usize,
+    /// The last line ended with a carriage return; a line feed right after it belongs to it.
+    after_return: bool,
+    at_start: bool,
+    name: Field,
+    data: Field,
+    /// The event in `name` and `data` has been handed out.
+    taken: bool,
+    limit: usize,
+    failed: bool,
+}
+
+/// A value collected from lines: a place in the buffer while it is one line of it, bytes of its own otherwise.
+#[derive(Debug, Default)]
+struct Field {
+    present: bool,
+    place: Option<(usize, usize)>,
+    spilled: Vec<u8>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::with_limit(MAX_EVENT_BYTES)
+    }
+}
+
+impl Decoder {
+    pub fn with_limit(limit: usize) -> Self {
+        Self {
+            buffer: Vec::new(),
+            line: 0,
+            scanned: 0,
+            after_return: false,
+            at_start: true,
+            name: Field::default(),
+            data: Field::default(),
+            taken: false,
+            limit,
+            failed: false,
+        }
+    }
+
+    /// Adds bytes. Take all events before pushing more: what is not taken stays in memory.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.forget_taken();
+        // Lines already read leave the buffer now, so values still standing in it get room of their own.
+        self.name.spill(&self.buffer);
+        self.data.spill(&self.buffer);
+        if self.line > 0 {
+            self.buffer.drain(..self.line);
+            self.scanned = self.scanned.saturating_sub(self.line);
+            self.line = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next complete event, or `None` until more bytes come. After an error there are no more events.
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, TooLarge> {
+        self.forget_taken();
+        loop {
+            if self.failed {
+                return Err(self.too_large());
+            }
+            if !self.skip_line_feed() {
+                return Ok(None);
+            }
+            let Some((offset, ending)) = self.buffer.get(self.scanned..).and_then(find_line_end) else {
+                self.scanned = self.buffer.len();
+                if self.scanned.saturating_sub(self.line) > self.limit {
+                    self.failed = true;
+                }
+                if self.failed {
+                    continue;
+                }
+                return Ok(None);
+            };
+            let (start, end) = (self.line, self.scanned + offset);
+            self.line = end + 1;
+            self.scanned = self.line;
+            self.after_return = ending == b'\r';
+            if self.read_line(start, end) == Line::Blank && self.dispatch() {
+                return Ok(Some(self.current()));
+            }
+        }
+    }
+
+    /// The event the stream ended in, if it got as far as having data. Call once, after the last byte.
+    pub fn finish(&mut self) -> Result<Option<Event<'_>>, TooLarge> {
+        self.forget_taken();
+        if !self.failed && self.skip_line_feed() {
+            let (start, end) = (self.line, self.buffer.len());
+            self.line = end;
+            self.scanned = end;
+            if start < end {
+                self.read_line(start, end);
+            }
+        }
+        if self.failed {
+            return Err(self.too_large());
+        }
+        Ok(if self.dispatch() { Some(self.current()) } else { None })
+    }
+
+    /// `false`: it cannot be known yet whether a line feed has to be skipped, and there is nothing else to read.
+    fn skip_line_feed(&mut self) -> bool {
+        let Some(first) = self.buffer.get(self.line) else { return !self.after_return };
+        if std::mem::take(&mut self.after_return) && *first == b'\n' {
+            self.line += 1;
+            self.scanned = self.line;
+        }
+        true
+    }
+
+    fn read_line(&mut self, mut start: usize, end: usize) -> Line {
+        if end - start > self.limit {
+            self.failed = true;
+            return Line::Field;
+        }
+        let mut line = self.buffer.get(start..end).unwrap_or_default();
+        if std::mem::take(&mut self.at_start)
+            && let Some(rest) = line.strip_prefix(BYTE_ORDER_MARK)
+        {
+            line = rest;
+            start += BYTE_ORDER_MARK.len();
+        }
+        if line.is_empty() {
+            return Line::Blank;
+        }
+        // Nearly every line of a model's stream starts like this; anything else is looked at in full.
+        let name_length = if line.starts_with(b"data:") {
+            4
+        } else {
+            line.iter().position(|byte| *byte == b':').unwrap_or(line.len())
+        };
+        let (name, value) = line.split_at_checked(name_length).unwrap_or((line, &[]));
+        let separator = match value {
+            [b':', b' ', ..] => 2,
+            [b':', ..] => 1,
+            _ => 0,
+        };
+        let place = (start + name_length + separator, end);
+        match name {
+            b"data" => self.add_data(place),
+            b"event" => self.name.set(place),
+            b"error" => {
+                self.name.set((start, start + name_length));
+                self.add_data(place);
+            }
+            _ => {}
+        }
+        Line::Field
+    }
+
+    fn add_data(&mut self, place: (usize, usize)) {
+        self.data.add_line(place, &self.buffer);
+        if self.data.len() > self.limit {
+            self.failed = true;
+        }
+    }
+
+    /// Ends the event. An event without data is none.
+    fn dispatch(&mut self) -> bool {
+        self.taken = self.data.present;
+        if !self.taken {
+            self.name.clear();
+        }
+        self.taken
+    }
+
+    fn current(&self) -> Event<'_> {
+        Event { name: self.name.text(&self.buffer), data: self.data.text(&self.buffer) }
+    }
+
+    fn forget_taken(&mut self) {
+        if std::mem::take(&mut self.taken) {
+            self.name.clear();
+            self.data.clear();
+        }
+    }
+
+    fn too_large(&self) -> TooLarge {
+        TooLarge { limit: self.limit }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Blank,
+    Field,
+}
+
+impl Field {
+    fn set(&mut self, place: (usize, usize)) {
+        self.present = true;
+        self.place = Some(place);
+        self.spilled.clear();
+    }
+
+    fn add_line(&mut self, place: (usize, usize), buffer: &[u8]) {
+        if !self.present {
+            return self.set(place);
+        }
+        self.spill(buffer);
+        self.spilled.push(b'\n');
+        self.spilled.extend_from_slice(slice(buffer, place));
+    }
+
+    fn spill(&mut self, buffer: &[u8]) {
+        if let Some(place) = self.place.take() {
+            self.spilled.extend_from_slice(slice(buffer, place));
+        }
+    }
+
+    fn bytes<'a>(&'a self, buffer: &'a [u8]) -> &'a [u8] {
+        self.place.map_or(&self.spilled, |place| slice(buffer, place))
+    }
+
+    fn len(&self) -> usize {
+        self.place.map_or(self.spilled.len(), |(start, end)| end - start)
+    }
+
+    fn text<'a>(&'a self, buffer: &'a [u8]) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.bytes(buffer))
+    }
+
+    fn clear(&mut self) {
+        self.present = false;
+        self.place = None;
+        self.spilled.clear();
+    }
+}
+
+fn slice(buffer: &[u8], (start, end): (usize, usize)) -> &[u8] {
+    buffer.get(start..end).unwrap_or_default()
+}
+
+/// The first line feed or carriage return, eight bytes at a time: this runs over every byte of every stream.
+fn find_line_end(bytes: &[u8]) -> Option<(usize, u8)> {
+    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
+    // Marks each zero byte; marks above the lowest one may be wrong, and only the lowest is used.
+    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGH_BITS;
+
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut position = None;
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let marks = zero_bytes(word ^ (ONES * u64::from(b'\n'))) | zero_bytes(word ^ (ONES * u64::from(b'\r')));
+        if marks != 0 {
+            position = Some(index * 8 + marks.trailing_zeros() as usize / 8);
+            break;
+        }
+    }
+    let position = position.or_else(|| {
+        let offset = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
+        Some(words.len() * 8 + offset)
+    })?;
+    bytes.get(position).map(|ending| (position, *ending))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Tests of the crate as a whole, and what the modules' own tests share.
+
+pub(crate) mod fixture;
+mod http;
+mod stub;

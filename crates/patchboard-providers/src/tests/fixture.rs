@@ -1,0 +1,143 @@
+use std::sync::Arc;
+
+use patchboard_core::id::CallId;
+use patchboard_core::model::{Message, ModelEvent, ModelRequest, Part, Role, ToolCall, ToolInput, ToolResult};
+use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
+use serde_json::{Value, json};
+
+use crate::reader::{Parser, Reader};
+
+pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
+    ModelRequest {
+        model: "test-model".into(),
+        system: "".into(),
+        messages,
+        tools: Arc::new([]),
+        max_tokens: 1024,
+        temperature: None,
+    }
+}
+
+pub(crate) fn tool(name: &str, description: &str, input_schema: Value) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        description: description.into(),
+        input_schema: Arc::new(input_schema),
+        effect: Effect::ReadOnly,
+        unknown_outcome: UnknownOutcome::Fail,
+        kind: "builtin",
+    }
+}
+
+pub(crate) fn call(id: &str, name: &str, input: Value) -> Part {
+    let input = ToolInput::Json(Arc::new(input));
+    Part::ToolCall(ToolCall { id: CallId(id.into()), name: name.into(), input })
+}
+
+pub(crate) fn result(id: &str, name: &str, content: &str, is_error: bool) -> Part {
+    Part::ToolResult(ToolResult { call: CallId(id.into()), name: name.into(), content: content.into(), is_error })
+}
+
+pub(crate) fn text(text: &str) -> Part {
+    Part::Text(text.into())
+}
+
+pub(crate) fn message(role: Role, parts: Vec<Part>) -> Message {
+    Message { role, parts }
+}
+
+/// A conversation with everything in it: system text, tools of awkward names, parallel calls, a failure, history.
+pub(crate) fn everything() -> ModelRequest {
+    let malformed = ToolInput::Malformed("{\"city\":".into());
+    let malformed = Part::ToolCall(ToolCall { id: CallId("c-3".into()), name: "weather".into(), input: malformed });
+    ModelRequest {
+        system: "You are the desk clerk.\nAnna lives in Bern.".into(),
+        tools: Arc::new([
+            tool(
+                "weather",
+                "Weather of a city.",
+                json!({
+                    "type": "object",
+                    "properties": {"city": {"type": "string"}},
+                    "required": ["city"],
+                }),
+            ),
+            tool("app.notes", "", json!({"type": "object"})),
+            tool("app__notes", "Another one of nearly that name.", json!(null)),
+            tool(&format!("worker.{}", "x".repeat(70)), "Too long a name.", json!({})),
+        ]),
+        temperature: Some(0.7),
+        ..request(vec![
+            Message::user("What is the weather in Bern and Genf?"),
+            message(
+                Role::Assistant,
+                vec![
+                    text("Let me look."),
+                    call("c-1", "weather", json!({"city": "Bern"})),
+                    call("c-2", "app.notes", json!({})),
+                    malformed,
+                ],
+            ),
+            message(
+                Role::User,
+                vec![
+                    result("c-1", "weather", "12 °C", false),
+                    result("c-2", "app.notes", "", false),
+                    result("c-3", "weather", "arguments are not valid JSON", true),
+                ],
+            ),
+            message(Role::Assistant, vec![call("c-4", "gone.tool", json!([1]))]),
+            message(Role::User, vec![text("Never mind."), result("c-4", "gone.tool", "unknown tool: gone.tool", true)]),
+            Message::assistant("It is 12 °C in Bern."),
+            Message::user("  Thanks! \n"),
+        ])
+    }
+}
+
+pub(crate) fn pretty(body: &[u8]) -> String {
+    let body: Value = serde_json::from_slice(body).unwrap();
+    serde_json::to_string_pretty(&body).unwrap()
+}
+
+/// Everything the bytes mean, a line each, the same however they are cut.
+pub(crate) fn replay<P: Parser>(parser: impl Fn() -> P, bytes: &[u8]) -> String {
+    let whole = replay_in_pieces(parser(), bytes, bytes.len().max(1));
+    for size in [1, 3, 7, 64] {
+        assert_eq!(replay_in_pieces(parser(), bytes, size), whole, "in pieces of {size} bytes");
+    }
+    whole
+}
+
+fn replay_in_pieces<P: Parser>(parser: P, bytes: &[u8], size: usize) -> String {
+    let answering = ModelEvent::Answering { provider: "test".into(), model: "test-model".into() };
+    let mut reader = Reader::new(parser, answering);
+    let mut lines = Vec::new();
+    let mut drain = |reader: &mut Reader<P>| {
+        while let Some(said) = reader.next() {
+            lines.push(match said {
+                Ok(event) => format!("{event:?}"),
+                Err(error) => format!("error {error:?}"),
+            });
+        }
+    };
+    for piece in bytes.chunks(size) {
+        reader.push(piece);
+        drain(&mut reader);
+    }
+    if reader.progress() != crate::reader::Progress::Done {
+        reader.end();
+        drain(&mut reader);
+    }
+    lines.join("\n")
+}
+
+/// Compares with a file in the caller's `golden` folder.
+macro_rules! assert_golden {
+    ($name:expr, $text:expr) => {
+        insta::with_settings!(
+            { snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true },
+            { insta::assert_snapshot!($name, $text) }
+        );
+    };
+}
+pub(crate) use assert_golden;

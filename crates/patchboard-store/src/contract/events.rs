@@ -1,0 +1,93 @@
+//! The log: what goes in comes out, in order, without gaps.
+
+use std::sync::Arc;
+
+use patchboard_core::event::{ApprovalRequest, Event, Pieces, RunOutcome, UsageNote};
+use patchboard_core::id::{ApprovalId, CallId, Seq};
+use patchboard_core::model::{Message, TokenCount, ToolCall, ToolInput};
+use patchboard_core::port::{Store, Write};
+use patchboard_core::tool::ToolOutput;
+use uuid::Uuid;
+
+use super::sample::{at, commit, commit_refused, event, ok, run, session, text, topic, turn};
+
+pub async fn events_are_replayed(store: Arc<dyn Store>) {
+    let session = session("replay");
+    let call =
+        ToolCall { id: CallId("call-1".into()), name: "weather".into(), input: ToolInput::Malformed("{".into()) };
+    let records = vec![
+        event(1, 1, Event::RunStarted { session, agent: "main".into() }),
+        event(1, 2, text(&["It ", "", "is 雨", " today"])),
+        event(1, 6, Event::Thought(Pieces::one("hm"))),
+        event(1, 7, Event::ToolRequested(call.clone())),
+        event(1, 8, Event::ApprovalWanted(ApprovalRequest { approval: approval(), call, expires_at: at(9) })),
+        event(1, 9, Event::ApprovalSettled { approval: approval(), approved: true, by: "token:main".into() }),
+        event(1, 10, Event::ToolFinished { call: CallId("call-1".into()), output: ToolOutput::error("no such place") }),
+        event(
+            1,
+            11,
+            Event::Usage(UsageNote {
+                tokens: TokenCount { input: 3, output: 4 },
+                provider: "anthropic".into(),
+                model: "claude".into(),
+                estimated: true,
+            }),
+        ),
+        event(1, 12, Event::RunFailed { message: "provider error".into() }),
+        event(1, 13, Event::RunEnded { outcome: RunOutcome::Failed }),
+    ];
+    commit(&*store, records.iter().cloned().map(Write::Event).collect()).await;
+    commit(&*store, vec![Write::Event(event(2, 1, text(&["another topic"])))]).await;
+
+    let read = async |from, limit| ok(store.events(&topic(1), Seq(from), limit).await);
+    assert_eq!(read(1, 100).await, records, "from the beginning");
+    assert_eq!(read(0, 100).await, records, "from before the beginning");
+    assert_eq!(read(5, 100).await, records[1..], "from the middle of a record: the whole record");
+    assert_eq!(read(6, 2).await, records[2..4], "no more than asked for");
+    assert_eq!(read(13, 100).await, records[9..], "the last one");
+    assert_eq!(read(14, 100).await, [], "from behind the end");
+    assert_eq!(read(u64::MAX, 100).await, [], "from far behind the end");
+    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(13));
+    assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(1));
+    assert_eq!(ok(store.last_seq(&topic(3)).await), Seq(0), "a topic nobody wrote to");
+    assert_eq!(ok(store.events(&topic(3), Seq(1), 100).await), []);
+}
+
+pub async fn events_follow_each_other(store: Arc<dyn Store>) {
+    commit(&*store, vec![Write::Event(event(1, 1, text(&["a", "b"])))]).await;
+    for wrong in [1, 2, 4] {
+        commit_refused(&*store, vec![Write::Event(event(1, wrong, text(&["wrong"])))]).await;
+    }
+    commit_refused(&*store, vec![Write::Event(event(2, 2, text(&["does not begin at 1"])))]).await;
+    let gap =
+        vec![Write::Event(event(1, 3, text(&["right"]))), Write::Event(event(1, 5, text(&["gap inside a batch"])))];
+    commit_refused(&*store, gap).await;
+    commit(&*store, vec![Write::Event(event(1, 3, text(&["c"]))), Write::Event(event(1, 4, text(&["d"])))]).await;
+    let stored = ok(store.events(&topic(1), Seq::FIRST, 100).await);
+    assert_eq!(stored, [event(1, 1, text(&["a", "b"])), event(1, 3, text(&["c"])), event(1, 4, text(&["d"]))]);
+    assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(0));
+}
+
+pub async fn batches_are_all_or_nothing(store: Arc<dyn Store>) {
+    let session = session("atomic");
+    let mut writes = vec![
+        Write::Event(event(1, 1, text(&["kept or not"]))),
+        Write::OpenRun(run(1, &session)),
+        Write::Turn(turn(1, &session)),
+        Write::Event(event(1, 9, text(&["does not follow"]))),
+    ];
+    commit_refused(&*store, writes.clone()).await;
+    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(0));
+    assert_eq!(ok(store.run(run(1, &session).run).await), None);
+    assert_eq!(ok(store.session(&session).await), None);
+    writes.pop();
+    commit(&*store, writes).await;
+    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(1));
+    assert_eq!(ok(store.session(&session).await).map(|session| session.turns), Some(1));
+    assert_eq!(turn(1, &session).messages.first().map(Message::text).as_deref(), Some("question 1"));
+    commit(&*store, Vec::new()).await;
+}
+
+fn approval() -> ApprovalId {
+    ApprovalId(Uuid::from_u128(77))
+}

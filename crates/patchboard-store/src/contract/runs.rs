@@ -1,0 +1,99 @@
+//! Runs: found by every name they have, opened and closed once, forgotten when their time is over.
+
+use std::sync::Arc;
+
+use patchboard_core::event::{Event, RunOutcome};
+use patchboard_core::id::Seq;
+use patchboard_core::port::{RunRow, RunState, Store, UnfinishedRun, Write};
+
+use super::sample::{
+    at, close_run, commit, commit_refused, ended, event, model_call, ok, run, run_id, session, text, topic, turn,
+};
+
+pub async fn runs_are_found(store: Arc<dyn Store>) {
+    let (here, there) = (session("here"), session("there"));
+    let of = |row: RunRow, principal: &str| RunRow { principal: principal.into(), client_id: "1".into(), ..row };
+    let rows = [of(run(1, &here), "alice"), of(run(2, &here), "alice"), of(run(3, &there), "bob")];
+    for row in &rows {
+        commit(&*store, vec![Write::OpenRun(row.clone())]).await;
+    }
+    let [first, second, third] = rows.map(Some);
+    assert_eq!(ok(store.run(run_id(1)).await), first);
+    assert_eq!(ok(store.run(run_id(9)).await), None);
+    assert_eq!(ok(store.run_by_client_id("alice", "1").await), second, "the newest of that principal");
+    assert_eq!(ok(store.run_by_client_id("bob", "1").await), third);
+    assert_eq!(ok(store.run_by_client_id("carol", "1").await), None, "a principal nobody knows");
+    assert_eq!(ok(store.run_by_client_id("alice", "2").await), None, "an id nobody used");
+    assert_eq!(ok(store.run_of_session(&here).await), second);
+    assert_eq!(ok(store.run_of_session(&there).await), third);
+    assert_eq!(ok(store.run_of_session(&session("nowhere")).await), None);
+}
+
+pub async fn runs_open_and_close_once(store: Arc<dyn Store>) {
+    let session = session("once");
+    commit_refused(&*store, vec![close_run(1, 3)]).await;
+    commit(&*store, vec![Write::OpenRun(run(1, &session))]).await;
+    commit_refused(&*store, vec![Write::OpenRun(run(1, &session))]).await;
+    let cancelled = Write::CloseRun { run: run_id(1), outcome: RunOutcome::Cancelled, at: at(3) };
+    commit(&*store, vec![cancelled]).await;
+    commit_refused(&*store, vec![close_run(1, 4)]).await;
+    let state = ok(store.run(run_id(1)).await).map(|run| run.state);
+    assert_eq!(state, Some(RunState::Ended(RunOutcome::Cancelled)));
+    commit(&*store, vec![Write::OpenRun(run(2, &session)), close_run(2, 5)]).await;
+    assert_eq!(ok(store.run(run_id(2)).await), Some(ended(run(2, &session))));
+}
+
+pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
+    assert_eq!(ok(store.unfinished_runs().await), []);
+    let session = session("unfinished");
+    for number in 1..=4 {
+        commit(&*store, vec![Write::OpenRun(run(number, &session))]).await;
+    }
+    commit(&*store, vec![Write::OpenModelCall(model_call(3, 1, &session))]).await;
+    commit(&*store, vec![Write::OpenModelCall(model_call(3, 2, &session))]).await;
+    commit(&*store, vec![close_run(2, 9)]).await;
+    let expected = [
+        UnfinishedRun { run: run(1, &session), open_call: None },
+        UnfinishedRun { run: run(3, &session), open_call: Some(model_call(3, 2, &session)) },
+        UnfinishedRun { run: run(4, &session), open_call: None },
+    ];
+    assert_eq!(ok(store.unfinished_runs().await), expected, "oldest first, with the newest open call");
+}
+
+pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
+    let session = session("prune");
+    for number in 1..=3 {
+        let started = event(number, 1, Event::RunStarted { session: session.clone(), agent: "main".into() });
+        let opened =
+            vec![Write::OpenRun(run(number, &session)), Write::Event(started), Write::Turn(turn(number, &session))];
+        commit(&*store, opened).await;
+    }
+    commit(&*store, vec![close_run(1, 10)]).await;
+    commit(&*store, vec![close_run(2, 20)]).await;
+    assert!(!ok(store.prune(at(20)).await), "nothing more to do");
+    assert_eq!(ok(store.run(run_id(1)).await), None, "ended before");
+    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 10).await), []);
+    assert_eq!(ok(store.run(run_id(2)).await), Some(ended(run(2, &session))), "ended at that very moment");
+    assert_eq!(ok(store.run(run_id(3)).await), Some(run(3, &session)), "did not end");
+    assert_eq!(ok(store.last_seq(&topic(3)).await), Seq(1));
+    assert_eq!(ok(store.session(&session).await).map(|session| session.turns), Some(3), "history is not pruned");
+
+    // More than one call's worth.
+    for number in 100..1000 {
+        let mut writes = vec![Write::OpenRun(run(number, &session)), close_run(number, 30)];
+        writes.push(Write::Event(event(number, 1, text(&["short"]))));
+        commit(&*store, writes).await;
+    }
+    let mut calls = 1;
+    while ok(store.prune(at(31)).await) {
+        calls += 1;
+        assert!(calls < 100, "pruning does not end");
+    }
+    assert!(calls > 1, "one call does a bounded amount of work");
+    for number in [2, 100, 999] {
+        assert_eq!(ok(store.run(run_id(number)).await), None);
+    }
+    // What is pruned can be written anew without meeting remains.
+    commit(&*store, vec![Write::OpenRun(run(999, &session)), Write::Event(event(999, 1, text(&["again"])))]).await;
+    assert_eq!(ok(store.run_of_session(&session).await), Some(run(999, &session)));
+}

@@ -1,0 +1,167 @@
+//! Sessions: listed by use, hidden or deleted on request, with their history.
+
+use std::sync::Arc;
+
+use patchboard_core::id::{Seq, SessionKey};
+use patchboard_core::model::TokenCount;
+use patchboard_core::port::{
+    AuditRow, BudgetScope, RunRow, SessionFilter, SessionRow, Store, TurnQuery, TurnRow, Write,
+};
+
+use super::sample::{
+    all_pages, at, close_run, commit, event, model_call, ok, run, run_id, session, settlement, text, topic, turn,
+};
+
+pub async fn sessions_are_listed(store: Arc<dyn Store>) {
+    let keys = [
+        SessionKey::conversation("main", "web", "alice", "1"),
+        SessionKey::conversation("main", "web", "bob", "1"),
+        SessionKey::conversation("main", "chat:x", "alice", "100%"),
+        SessionKey::conversation("main", "web", "alice", "2"),
+    ];
+    for (index, key) in keys.iter().enumerate() {
+        commit(&*store, vec![Write::OpenRun(run(index as u64 + 1, key))]).await;
+    }
+    // Used again, so it moves to the front and keeps its age.
+    commit(&*store, vec![Write::OpenRun(run(9, &keys[0]))]).await;
+
+    let list = async |channel: Option<&str>, account: Option<&str>| {
+        let filter = SessionFilter { channel: channel.map(str::to_owned), account: account.map(str::to_owned) };
+        let whole = ok(store.sessions(filter.clone(), 100, None).await);
+        assert_eq!(whole.next, None);
+        let paged = all_pages(async |cursor| store.sessions(filter.clone(), 1, cursor).await, async || {}).await;
+        assert_eq!(paged.concat(), whole.items, "pages are the list");
+        whole.items.into_iter().map(|session| session.key).collect::<Vec<_>>()
+    };
+    let expect = |indexes: &[usize]| indexes.iter().map(|&index| keys[index].clone()).collect::<Vec<_>>();
+    assert_eq!(list(None, None).await, expect(&[0, 3, 2, 1]));
+    assert_eq!(list(Some("web"), None).await, expect(&[0, 3, 1]));
+    assert_eq!(list(None, Some("alice")).await, expect(&[0, 3, 2]));
+    assert_eq!(list(Some("web"), Some("alice")).await, expect(&[0, 3]));
+    assert_eq!(list(Some("web"), Some("carol")).await, []);
+    assert_eq!(ok(store.count_sessions().await), 4);
+    let expected = SessionRow { key: keys[0].clone(), created_at: at(1), used_at: at(9), turns: 0 };
+    assert_eq!(ok(store.session(&keys[0]).await), Some(expected));
+    assert_eq!(ok(store.session(&session("unknown")).await), None);
+
+    // Sessions that appear or are used while somebody turns pages neither repeat nor push out others.
+    let mut next = 10;
+    let pages = all_pages(
+        async |cursor| store.sessions(SessionFilter::default(), 2, cursor).await,
+        async || {
+            next += 1;
+            let used = [run(next, &session(&format!("new {next}"))), run(next + 100, &keys[3])];
+            commit(&*store, used.into_iter().map(Write::OpenRun).collect()).await;
+        },
+    );
+    let listed: Vec<_> = pages.await.concat().into_iter().map(|session| session.key).collect();
+    assert_eq!(listed, expect(&[0, 3, 2, 1]));
+}
+
+pub async fn turns_are_paged(store: Arc<dyn Store>) {
+    let (talk, other) = (session("talk"), session("other"));
+    let row = |number: u64, position: u64| {
+        let turn = turn(number, &talk);
+        TurnRow { number: position, run: turn.run, at: turn.at, messages: turn.messages }
+    };
+    commit(&*store, vec![Write::OpenRun(run(1, &talk)), Write::OpenRun(run(50, &other))]).await;
+    for number in 1..=5 {
+        commit(&*store, vec![Write::Turn(turn(number, &talk)), Write::Turn(turn(number + 50, &other))]).await;
+    }
+    let query = |limit, before| TurnQuery { session: talk.clone(), limit, before };
+    let newest = ok(store.turns(query(2, None)).await);
+    let numbers: Vec<_> = newest.items.iter().map(|turn| turn.number).collect();
+    assert!(numbers.is_sorted() && numbers.len() == 2, "oldest first: {numbers:?}");
+    assert_eq!(newest.items, [row(4, numbers[0]), row(5, numbers[1])], "the newest two");
+    let mut next = 5;
+    let pages = all_pages(
+        async |cursor| store.turns(query(2, cursor)).await,
+        async || {
+            next += 1;
+            commit(&*store, vec![Write::Turn(turn(next, &talk))]).await;
+        },
+    );
+    let runs: Vec<Vec<_>> =
+        pages.await.into_iter().map(|page| page.into_iter().map(|turn| turn.run).collect()).collect();
+    assert_eq!(runs, [vec![run_id(4), run_id(5)], vec![run_id(2), run_id(3)], vec![run_id(1)]]);
+    let nobody = TurnQuery { session: session("nobody"), limit: 5, before: None };
+    assert_eq!(ok(store.turns(nobody).await).items, []);
+}
+
+pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
+    let key = session("clear");
+    let clear = || Write::ClearSession { session: key.clone(), at: at(50), purge: false };
+    commit(&*store, vec![clear()]).await;
+    assert_eq!(ok(store.session(&key).await), None, "clearing what is not there does not create it");
+    for number in 1..=3 {
+        commit(&*store, vec![Write::OpenRun(run(number, &key)), Write::Turn(turn(number, &key))]).await;
+    }
+    commit(&*store, vec![clear()]).await;
+    assert_eq!(ok(store.count_sessions().await), 0);
+    assert_eq!(ok(store.sessions(SessionFilter::default(), 10, None).await).items, []);
+    assert_eq!(visible_runs(&*store, &key).await, []);
+    assert_eq!(ok(store.session(&key).await).map(|session| session.turns), Some(0));
+    assert!(ok(store.run(run_id(1)).await).is_some(), "a marker deletes nothing");
+
+    commit(&*store, vec![Write::OpenRun(run(4, &key)), Write::Turn(turn(4, &key))]).await;
+    let back = SessionRow { key: key.clone(), created_at: at(1), used_at: at(4), turns: 1 };
+    assert_eq!(ok(store.sessions(SessionFilter::default(), 10, None).await).items, [back], "used again, counts again");
+    assert_eq!(ok(store.count_sessions().await), 1);
+    assert_eq!(visible_runs(&*store, &key).await, [run_id(4)]);
+}
+
+pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
+    let (key, neighbour) = (session("purge"), session("neighbour"));
+    let purge = || Write::ClearSession { session: key.clone(), at: at(50), purge: true };
+    let scope = BudgetScope::Session(key.clone());
+    let said = |number| Write::Event(event(number, 1, text(&["secret"])));
+    commit(&*store, vec![Write::OpenRun(run(1, &key)), said(1), Write::Turn(turn(1, &key)), close_run(1, 2)]).await;
+    commit(&*store, vec![Write::OpenRun(run(2, &neighbour)), said(2), Write::Turn(turn(2, &neighbour))]).await;
+    let call = model_call(3, 1, &key);
+    commit(&*store, vec![Write::OpenRun(run(3, &key)), said(3), Write::OpenModelCall(call.clone())]).await;
+    let audit = AuditRow {
+        at: at(50),
+        principal: "token:main".into(),
+        surface: "gateway".into(),
+        action: "session.clear".into(),
+        subject: key.as_str().into(),
+        run: None,
+        detail: "purged".into(),
+    };
+    commit(&*store, vec![purge(), Write::Audit(audit.clone())]).await;
+
+    assert_eq!(ok(store.session(&key).await), None);
+    assert_eq!(visible_runs(&*store, &key).await, []);
+    assert_eq!(ok(store.run(run_id(1)).await), None);
+    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 10).await), []);
+
+    // A new run may begin before the old one has ended; the old one still can be settled, and then it is gone.
+    commit(&*store, vec![Write::OpenRun(run(4, &key))]).await;
+    let tokens = TokenCount { input: 5, output: 6 };
+    let end = vec![
+        Write::Event(event(3, 2, text(&["more of the secret"]))),
+        Write::SettleModelCall(settlement(&call, tokens, vec![scope.clone()])),
+        Write::Turn(turn(3, &key)),
+        close_run(3, 60),
+        Write::Event(event(3, 3, text(&["the end"]))),
+    ];
+    commit(&*store, end).await;
+    assert_eq!(ok(store.run(run_id(3)).await), None);
+    assert_eq!(ok(store.events(&topic(3), Seq::FIRST, 10).await), []);
+    assert_eq!(visible_runs(&*store, &key).await, [], "its turn went with it");
+    assert_eq!(ok(store.spent(vec![scope]).await), [11], "what it cost is counted");
+    assert_eq!(ok(store.unfinished_runs().await).len(), 2);
+
+    assert_eq!(visible_runs(&*store, &neighbour).await, [run_id(2)]);
+    assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(1));
+    assert_eq!(ok(store.audit(10, None).await).items, [audit], "the audit trail keeps everything");
+    commit(&*store, vec![Write::OpenRun(RunRow { started_at: at(70), ..run(5, &key) }), Write::Turn(turn(5, &key))])
+        .await;
+    let reborn = SessionRow { key: key.clone(), created_at: at(4), used_at: at(70), turns: 1 };
+    assert_eq!(ok(store.session(&key).await), Some(reborn));
+}
+
+async fn visible_runs(store: &dyn Store, key: &SessionKey) -> Vec<patchboard_core::id::RunId> {
+    let query = TurnQuery { session: key.clone(), limit: 100, before: None };
+    ok(store.turns(query).await).items.into_iter().map(|turn| turn.run).collect()
+}

@@ -1,0 +1,160 @@
+//! The store of one node. Writes go through one thread that commits whatever is waiting as one transaction;
+//! reads go through two threads with connections of their own, so that neither ever blocks the async runtime.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use jiff::Timestamp;
+use patchboard_core::event::{Envelope, Topic};
+use patchboard_core::id::{RunId, Seq, SessionKey};
+use patchboard_core::port::{
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, RunRow, SessionFilter, SessionRow, Store, StoreError,
+    TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
+};
+
+use crate::Error;
+
+mod apply;
+mod audit;
+mod events;
+mod facts;
+mod fault;
+mod inspect;
+mod names;
+mod reader;
+mod runs;
+mod schema;
+mod sessions;
+mod usage;
+mod words;
+mod writer;
+
+pub use inspect::{Inspection, inspect};
+
+use reader::Readers;
+use writer::Writer;
+
+/// No list is longer, whatever was asked for.
+const MAX_ITEMS: usize = 1000;
+
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// The database file. Created, readable by its owner only, when it is not there; its folder must exist.
+    pub path: PathBuf,
+    /// What may wait to be written. A batch counts for its size, small ones for 8 KiB.
+    pub queue_bytes: usize,
+    /// How long a commit waits for room in a full queue before it is refused as `Busy`.
+    pub queue_wait: Duration,
+}
+
+impl SqliteOptions {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), queue_bytes: 32 * 1024 * 1024, queue_wait: Duration::from_secs(5) }
+    }
+}
+
+/// Cheap to share; `close` it before the process ends, so that the write-ahead log is folded into the database.
+/// Dropped without that, it loses nothing: the next start reads the log.
+#[derive(Debug)]
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Readers,
+}
+
+impl SqliteStore {
+    /// Opens the database, creating it or bringing it up to date first.
+    pub fn open(options: SqliteOptions) -> Result<Self, Error> {
+        let path = schema::absolute(&options.path)?;
+        let connection = schema::open_for_writing(&path)?;
+        let writer = Writer::start(connection, &options)?;
+        let readers = Readers::start(path, options.queue_wait)?;
+        Ok(Self { writer, readers })
+    }
+}
+
+impl Store for SqliteStore {
+    /// The batch is queued when this is called, not when the future is first polled, as long as the queue has
+    /// room. Dropping the future does not take the batch back.
+    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.writer.commit(batch)
+    }
+
+    fn events(&self, topic: &Topic, from: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Envelope>>, StoreError>> {
+        let topic = topic.clone();
+        self.readers.read("read events", move |db| events::read(db, &topic, from, limit))
+    }
+
+    fn last_seq(&self, topic: &Topic) -> BoxFuture<'_, Result<Seq, StoreError>> {
+        let topic = topic.clone();
+        self.readers.read("read the last event number", move |db| events::last_seq(db, &topic))
+    }
+
+    fn run(&self, run: RunId) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+        self.readers.read("read a run", move |db| runs::by_id(db, run))
+    }
+
+    fn run_by_client_id(&self, principal: &str, client_id: &str) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+        let (principal, client_id) = (principal.to_owned(), client_id.to_owned());
+        self.readers.read("find a run", move |db| runs::by_client_id(db, &principal, &client_id))
+    }
+
+    fn run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+        let session = session.clone();
+        self.readers.read("find the run of a session", move |db| runs::of_session(db, &session))
+    }
+
+    fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
+        self.readers.read("read unfinished runs", runs::unfinished)
+    }
+
+    fn session(&self, key: &SessionKey) -> BoxFuture<'_, Result<Option<SessionRow>, StoreError>> {
+        let key = key.clone();
+        self.readers.read("read a session", move |db| sessions::by_key(db, &key))
+    }
+
+    fn sessions(
+        &self,
+        filter: SessionFilter,
+        limit: usize,
+        cursor: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<Page<SessionRow>, StoreError>> {
+        self.readers.read("list sessions", move |db| sessions::list(db, &filter, limit, cursor.as_ref()))
+    }
+
+    fn count_sessions(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.readers.read("count sessions", sessions::count_visible)
+    }
+
+    fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<Page<TurnRow>, StoreError>> {
+        self.readers.read("read turns", move |db| sessions::turns(db, &query))
+    }
+
+    fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<Page<Fact>, StoreError>> {
+        self.readers.read("search facts", move |db| facts::search(db, &query))
+    }
+
+    fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
+        self.readers.read("read budgets", move |db| usage::spent(db, &scopes))
+    }
+
+    fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<Page<UsageGroup>, StoreError>> {
+        self.readers.read("report usage", move |db| usage::report(db, &query))
+    }
+
+    fn audit(&self, limit: usize, cursor: Option<Cursor>) -> BoxFuture<'_, Result<Page<AuditRow>, StoreError>> {
+        self.readers.read("read the audit trail", move |db| audit::read(db, limit, cursor.as_ref()))
+    }
+
+    fn prune(&self, finished_before: Timestamp) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.writer.prune(finished_before)
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.writer.close(self.readers.stop())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! Turns a batch into SQL. Runs inside the writer's transaction; the first refusal undoes the whole batch.
+
+use std::collections::HashMap;
+
+use patchboard_core::id::RunId;
+use patchboard_core::port::{Batch, Durability, Write};
+use patchboard_core::record;
+use rusqlite::Connection;
+
+use super::events::Topics;
+use super::fault::Fault;
+use super::names::Names;
+use super::{audit, events, facts, runs, sessions, usage};
+
+/// A batch with its payloads encoded.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    batch: Batch,
+    /// One per `Event` and `Turn`, in order.
+    payloads: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Prepared {
+    pub(super) fn new(batch: Batch) -> Self {
+        let mut payloads = Vec::new();
+        let mut bytes = 0;
+        for write in &batch.writes {
+            match write {
+                Write::Event(record) => payloads.push(record::encode_event(&record.event)),
+                Write::Turn(turn) => payloads.push(record::encode_messages(&turn.messages)),
+                Write::OpenRun(run) => bytes += run.input.len(),
+                Write::Fact(fact) => {
+                    bytes += fact.object.len() + fact.embedding.as_ref().map_or(0, |(_, vector)| vector.len() * 4);
+                }
+                Write::CloseRun { .. }
+                | Write::OpenModelCall(_)
+                | Write::SettleModelCall(_)
+                | Write::ClearSession { .. }
+                | Write::Audit(_) => {}
+            }
+        }
+        bytes += payloads.iter().map(Vec::len).sum::<usize>();
+        Self { batch, payloads, bytes }
+    }
+
+    pub(super) fn durability(&self) -> Durability {
+        self.batch.durability
+    }
+
+    /// About what it takes in memory and on disk.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What the writer remembers between batches to save lookups, and what it saves up for the end of a transaction.
+#[derive(Debug, Default)]
+pub(super) struct Applier {
+    names: Names,
+    topics: Topics,
+    /// Tokens to add per budget scope: many calls of a group count in the same day and month.
+    spent: HashMap<String, i64>,
+    /// Runs that ended in this transaction after their session had been purged.
+    ended_doomed: Vec<RunId>,
+}
+
+impl Applier {
+    /// Must follow every rollback: what was learned in the transaction is not true any more.
+    pub(super) fn forget(&mut self) {
+        self.names.forget();
+        self.topics.forget();
+        self.spent.clear();
+        self.ended_doomed.clear();
+    }
+
+    pub(super) fn apply(&mut self, db: &Connection, prepared: &Prepared) -> Result<(), Fault> {
+        let Self { names, topics, spent, ended_doomed } = self;
+        let mut payloads = prepared.payloads.iter().map(Vec::as_slice);
+        for write in &prepared.batch.writes {
+            match write {
+                Write::Event(record) => events::append(db, topics, record, payloads.next().unwrap_or_default())?,
+                Write::OpenRun(row) => runs::open(db, names, topics, row)?,
+                Write::CloseRun { run, outcome, at } => {
+                    if runs::close(db, topics, *run, *outcome, *at)? == runs::Closed::Doomed {
+                        ended_doomed.push(*run);
+                    }
+                }
+                Write::OpenModelCall(call) => usage::open_call(db, names, topics, call)?,
+                Write::SettleModelCall(row) => usage::settle_call(db, names, topics, spent, row)?,
+                Write::Turn(turn) => {
+                    sessions::add_turn(db, names, topics, turn, payloads.next().unwrap_or_default())?;
+                }
+                Write::Fact(fact) => facts::learn(db, names, fact)?,
+                Write::ClearSession { session, purge: false, .. } => sessions::clear(db, session)?,
+                Write::ClearSession { session, purge: true, .. } => {
+                    sessions::purge(db, session)?;
+                    topics.forget();
+                }
+                Write::Audit(row) => audit::add(db, names, row)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What is left to do before the transaction can be committed.
+    pub(super) fn finish(&mut self, db: &Connection) -> Result<(), Fault> {
+        usage::add_spent(db, self.spent.drain())?;
+        for run in std::mem::take(&mut self.ended_doomed) {
+            let topic = self.topics.of(db, run)?.number;
+            sessions::overwriting(db, || runs::delete(db, topic))?;
+            self.topics.forget();
+        }
+        Ok(())
+    }
+}

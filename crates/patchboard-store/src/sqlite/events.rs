@@ -1,0 +1,155 @@
+//! The event log: records of a topic lie next to each other, in order.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use patchboard_core::event::{Envelope, Topic};
+use patchboard_core::id::{RunId, Seq};
+use patchboard_core::record;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::fault::{Fault, count, row_limit, timestamp};
+
+/// A topic has room for 67 million sequence numbers: at a hundred pieces a second, a week of talking without
+/// pause. A record beyond is refused.
+const SEQ_BITS: u32 = 26;
+const MAX_SEQ: u64 = (1 << SEQ_BITS) - 1;
+
+/// Topics kept at hand. When there are more, all are forgotten and looked up again.
+const MAX_LIVE: usize = 4096;
+
+/// The writer's memory of the topics being written to.
+#[derive(Debug, Default)]
+pub(super) struct Topics {
+    live: HashMap<RunId, LiveTopic>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LiveTopic {
+    pub(super) number: i64,
+    last: u64,
+    /// The run's session was purged while it ran.
+    pub(super) doomed: bool,
+}
+
+impl Topics {
+    /// The run's topic; a new run gets one.
+    pub(super) fn of(&mut self, db: &Connection, run: RunId) -> Result<&mut LiveTopic, Fault> {
+        if self.live.len() >= MAX_LIVE && !self.live.contains_key(&run) {
+            self.live.clear();
+        }
+        match self.live.entry(run) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(unknown) => {
+                let topic = match stored_topic(db, run)? {
+                    Some(topic) => topic,
+                    None => {
+                        let number = db
+                            .prepare_cached("INSERT INTO topics (id) VALUES (?1)")?
+                            .insert([run.0.as_bytes().as_slice()])?;
+                        LiveTopic { number, last: 0, doomed: false }
+                    }
+                };
+                Ok(unknown.insert(topic))
+            }
+        }
+    }
+
+    /// Like `of`, for a run that may not be stored at all.
+    pub(super) fn find(&self, db: &Connection, run: RunId) -> Result<Option<LiveTopic>, Fault> {
+        self.live.get(&run).map_or_else(|| stored_topic(db, run), |topic| Ok(Some(*topic)))
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.live.clear();
+    }
+}
+
+fn stored_topic(db: &Connection, run: RunId) -> Result<Option<LiveTopic>, Fault> {
+    let mut statement = db.prepare_cached(
+        "SELECT topics.number, ifnull(runs.doomed, 0)
+         FROM topics LEFT JOIN runs ON runs.number = topics.number WHERE topics.id = ?1",
+    )?;
+    let found = statement.query_row([run.0.as_bytes().as_slice()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((number, doomed)) = found else { return Ok(None) };
+    Ok(Some(LiveTopic { number, last: last_of(db, number)?, doomed }))
+}
+
+pub(super) fn append(db: &Connection, topics: &mut Topics, record: &Envelope, payload: &[u8]) -> Result<(), Fault> {
+    let Topic::Run(run) = record.topic;
+    let topic = topics.of(db, run)?;
+    let last = record.last_seq().0;
+    if record.seq.0 != topic.last + 1 {
+        return Err(Fault::Refused(format!("event number {} does not follow {}", record.seq, topic.last)));
+    }
+    if last > MAX_SEQ {
+        return Err(Fault::Refused(format!("event number {last} is beyond the end of its log: {MAX_SEQ}")));
+    }
+    db.prepare_cached("INSERT INTO events (position, width, at, version, payload) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![
+            position(topic.number, last),
+            record.event.width().cast_signed(),
+            record.at.as_microsecond(),
+            record::VERSION,
+            payload,
+        ])?;
+    topic.last = last;
+    Ok(())
+}
+
+pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, Fault> {
+    let mut statement = db.prepare_cached("DELETE FROM events WHERE position BETWEEN ?1 AND ?2")?;
+    Ok(statement.execute([position(topic, 0), position(topic, MAX_SEQ)])?)
+}
+
+pub(super) fn read(db: &Connection, topic: &Topic, from: Seq, limit: usize) -> Result<Vec<Arc<Envelope>>, Fault> {
+    let Some(number) = topic_number(db, topic)? else { return Ok(Vec::new()) };
+    if from.0 > MAX_SEQ {
+        return Ok(Vec::new());
+    }
+    let mut statement = db.prepare_cached(
+        "SELECT position, width, at, version, payload FROM events
+         WHERE position BETWEEN ?1 AND ?2 ORDER BY position LIMIT ?3",
+    )?;
+    let mut rows = statement.query([position(number, from.0), position(number, MAX_SEQ), row_limit(limit)])?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next()? {
+        let last = count(row.get(0)?) & MAX_SEQ;
+        let width = count(row.get(1)?);
+        let payload = row.get_ref(4)?.as_blob().map_err(|error| Fault::corrupt("event", error))?;
+        let event = record::decode_event(row.get(3)?, payload).map_err(|error| Fault::corrupt("event", error))?;
+        if event.width() != width || last < width {
+            return Err(Fault::corrupt("event", "its numbers do not fit its content"));
+        }
+        let (seq, at) = (Seq(last + 1 - width), timestamp(row.get(2)?)?);
+        records.push(Arc::new(Envelope { topic: topic.clone(), seq, at, event }));
+    }
+    Ok(records)
+}
+
+pub(super) fn last_seq(db: &Connection, topic: &Topic) -> Result<Seq, Fault> {
+    match topic_number(db, topic)? {
+        Some(number) => Ok(Seq(last_of(db, number)?)),
+        None => Ok(Seq(0)),
+    }
+}
+
+fn last_of(db: &Connection, topic: i64) -> Result<u64, Fault> {
+    let mut statement = db.prepare_cached(
+        "SELECT position FROM events WHERE position BETWEEN ?1 AND ?2 ORDER BY position DESC LIMIT 1",
+    )?;
+    let range = [position(topic, 0), position(topic, MAX_SEQ)];
+    let last: Option<i64> = statement.query_row(range, |row| row.get(0)).optional()?;
+    Ok(last.map_or(0, |position| count(position) & MAX_SEQ))
+}
+
+fn topic_number(db: &Connection, topic: &Topic) -> Result<Option<i64>, Fault> {
+    let Topic::Run(run) = topic;
+    let mut statement = db.prepare_cached("SELECT number FROM topics WHERE id = ?1")?;
+    Ok(statement.query_row([run.0.as_bytes().as_slice()], |row| row.get(0)).optional()?)
+}
+
+fn position(topic: i64, seq: u64) -> i64 {
+    topic << SEQ_BITS | seq.cast_signed()
+}

@@ -1,0 +1,222 @@
+//! Facts and how they are found. Everything here is for one owner: the words in the index carry the owner's
+//! number, vectors are selected by it, rows are checked against it, and no figure of anyone else enters a score.
+
+use std::collections::{HashMap, HashSet};
+
+use patchboard_core::port::{Cursor, Fact, FactQuery, NewFact, Page};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::fault::{Fault, count, cursor_parts, session_key, timestamp};
+use super::names::{self, Names};
+use super::{MAX_ITEMS, words};
+
+/// Facts looked at for one word, newest first. Older ones are not found by a word that so many have.
+const MAX_PER_WORD: u32 = 2000;
+/// Vectors compared with the query's, newest first.
+const MAX_VECTORS: u32 = 10_000;
+
+/// Replaces the owner's fact about the same thing; the old one is kept but never found again.
+pub(super) fn learn(db: &Connection, names: &mut Names, fact: &NewFact) -> Result<(), Fault> {
+    let owner = names.number(db, fact.owner.as_str())?;
+    let session = names.session(db, &fact.session)?;
+    let learned_at = fact.learned_at.as_microsecond();
+    let current: Option<(i64, bool)> = db
+        .prepare_cached(
+            "SELECT number, object = ?4 FROM facts
+             WHERE owner = ?1 AND subject = ?2 AND predicate = ?3 AND superseded_at IS NULL",
+        )?
+        .query_row(params![owner, fact.subject, fact.predicate, fact.object], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let replaced = match current {
+        Some((_, true)) => return Ok(()),
+        Some((number, false)) => Some(number),
+        None => None,
+    };
+    if let Some(old) = replaced {
+        db.prepare_cached("UPDATE facts SET superseded_at = ?2 WHERE number = ?1")?.execute([old, learned_at])?;
+        db.prepare_cached("DELETE FROM fact_words WHERE rowid = ?1")?.execute([old])?;
+        db.prepare_cached("DELETE FROM fact_vectors WHERE fact = ?1")?.execute([old])?;
+    }
+    let confidence = if fact.confidence.is_nan() { 0.0 } else { fact.confidence };
+    let number = db
+        .prepare_cached(
+            "INSERT INTO facts (owner, session, learned_at, confidence, subject, predicate, object)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .insert(params![owner, session, learned_at, confidence, fact.subject, fact.predicate, fact.object])?;
+    if let Some(old) = replaced {
+        db.prepare_cached("UPDATE facts SET superseded_by = ?2 WHERE number = ?1")?.execute([old, number])?;
+    }
+    let text = format!("{} {} {}", fact.subject, fact.predicate, fact.object);
+    let indexed: Vec<String> = words::distinct(&text).iter().map(|word| words::owned(owner, word)).collect();
+    db.prepare_cached("INSERT INTO fact_words (rowid, words) VALUES (?1, ?2)")?
+        .execute(params![number, indexed.join(" ")])?;
+    if let Some((space, vector)) = &fact.embedding {
+        db.prepare_cached("INSERT INTO fact_vectors (fact, owner, space, vector) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![number, owner, names.number(db, space)?, to_bytes(vector)])?;
+    }
+    Ok(())
+}
+
+/// Where a page ended. Later pages leave out facts learned after the first.
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    newest: i64,
+    /// The last fact's score; zero once the facts that only are recent have begun.
+    score: f32,
+    number: i64,
+}
+
+pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<Page<Fact>, Fault> {
+    let empty = Page { items: Vec::new(), next: None };
+    let after = query.cursor.as_ref().map(position).transpose()?;
+    let limit = query.limit.min(MAX_ITEMS);
+    let Some(owner) = names::find(db, query.owner.as_str())? else { return Ok(empty) };
+    let newest = match after {
+        Some(after) => after.newest,
+        None => db.query_row("SELECT ifnull(max(number), 0) FROM facts", [], |row| row.get(0))?,
+    };
+    // One more than asked for tells whether there is another page.
+    let mut chosen = choose(db, owner, query, newest, after, limit + 1)?;
+    let more = chosen.len() > limit;
+    chosen.truncate(limit);
+    let next =
+        chosen.last().filter(|_| more).map(|(number, score)| Cursor(format!("{newest}.{}.{number}", score.to_bits())));
+    let mut items = Vec::with_capacity(chosen.len());
+    for (number, score) in chosen {
+        items.extend(load(db, owner, number, score)?);
+    }
+    Ok(Page { items, next })
+}
+
+/// The facts to show, best first, then newest first.
+fn choose(
+    db: &Connection,
+    owner: i64,
+    query: &FactQuery,
+    newest: i64,
+    after: Option<Position>,
+    wanted: usize,
+) -> Result<Vec<(i64, f32)>, Fault> {
+    let scores = scores(db, owner, query, newest)?;
+    let mut chosen: Vec<(i64, f32)> = scores.iter().map(|(&number, &score)| (number, score)).collect();
+    chosen.sort_by(|left, right| right.1.total_cmp(&left.1).then(right.0.cmp(&left.0)));
+    if let Some(after) = after {
+        chosen.retain(|&(number, score)| score < after.score || (score == after.score && number < after.number));
+    }
+    chosen.truncate(wanted);
+    if query.fill_with_recent && chosen.len() < wanted {
+        let before = after.filter(|after| after.score == 0.0).map_or(i64::MAX, |after| after.number);
+        let mut statement = db.prepare_cached(
+            "SELECT number FROM facts WHERE owner = ?1 AND superseded_at IS NULL AND number <= ?2 AND number < ?3
+             ORDER BY number DESC",
+        )?;
+        let mut rows = statement.query([owner, newest, before])?;
+        while chosen.len() < wanted
+            && let Some(row) = rows.next()?
+        {
+            let number = row.get(0)?;
+            if !scores.contains_key(&number) {
+                chosen.push((number, 0.0));
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+/// Between 0 and 1, only for facts that match at all. With a vector in the query, words and meaning count equally.
+fn scores(db: &Connection, owner: i64, query: &FactQuery, newest: i64) -> Result<HashMap<i64, f32>, Fault> {
+    let mut scores = word_scores(db, owner, &query.text, newest)?;
+    let Some((space, vector)) = &query.embedding else { return Ok(scores) };
+    for score in scores.values_mut() {
+        *score /= 2.0;
+    }
+    let Some(space) = names::find(db, space)? else { return Ok(scores) };
+    let mut statement = db.prepare_cached(
+        "SELECT fact, vector FROM fact_vectors WHERE owner = ?1 AND space = ?2 AND fact <= ?3
+         ORDER BY fact DESC LIMIT ?4",
+    )?;
+    let mut rows = statement.query(params![owner, space, newest, MAX_VECTORS])?;
+    while let Some(row) = rows.next()? {
+        let bytes = row.get_ref(1)?.as_blob().map_err(|error| Fault::corrupt("vector", error))?;
+        let alike = cosine(vector, bytes);
+        if alike > 0.0 {
+            *scores.entry(row.get(0)?).or_insert(0.0) += alike / 2.0;
+        }
+    }
+    Ok(scores)
+}
+
+/// How much of the query's words a fact has, rare words counting for more. Rarity is that among the owner's own
+/// facts, so that nobody's facts have any influence on what others find.
+fn word_scores(db: &Connection, owner: i64, text: &str, newest: i64) -> Result<HashMap<i64, f32>, Fault> {
+    let mut statement = db.prepare_cached(
+        "SELECT rowid FROM fact_words WHERE fact_words MATCH ?1 AND rowid <= ?2 ORDER BY rowid DESC LIMIT ?3",
+    )?;
+    let mut scores = HashMap::new();
+    let mut total = 0.0;
+    for word in words::asked(text) {
+        let found =
+            statement.query_map(params![words::pattern(owner, &word), newest, MAX_PER_WORD], |row| row.get(0))?;
+        let found = found.collect::<Result<HashSet<i64>, _>>()?;
+        if found.is_empty() {
+            continue;
+        }
+        let weight = (1.0 + MAX_PER_WORD as f32 / found.len() as f32).ln();
+        total += weight;
+        for fact in found {
+            *scores.entry(fact).or_insert(0.0) += weight;
+        }
+    }
+    for score in scores.values_mut() {
+        *score /= total;
+    }
+    Ok(scores)
+}
+
+fn load(db: &Connection, owner: i64, number: i64, score: f32) -> Result<Option<Fact>, Fault> {
+    let mut statement = db.prepare_cached(
+        "SELECT subject, predicate, object, confidence, names.name, learned_at
+         FROM facts JOIN names ON names.number = facts.session
+         WHERE facts.number = ?1 AND owner = ?2 AND superseded_at IS NULL",
+    )?;
+    let mut rows = statement.query([number, owner])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(Fact {
+        number: count(number),
+        subject: row.get(0)?,
+        predicate: row.get(1)?,
+        object: row.get(2)?,
+        confidence: row.get(3)?,
+        session: session_key(&row.get::<_, String>(4)?)?,
+        learned_at: timestamp(row.get(5)?)?,
+        score,
+    }))
+}
+
+fn position(cursor: &Cursor) -> Result<Position, Fault> {
+    let [newest, score, number] = cursor_parts(cursor)?;
+    let score = f32::from_bits(u32::try_from(score).map_err(|_| Fault::BadCursor)?);
+    Ok(Position { newest, score, number })
+}
+
+fn to_bytes(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// Vectors of another length than the query's cannot be compared and are not alike.
+fn cosine(left: &[f32], right: &[u8]) -> f32 {
+    let (values, rest) = right.as_chunks::<4>();
+    if values.len() != left.len() || !rest.is_empty() {
+        return 0.0;
+    }
+    let (mut dot, mut left_square, mut right_square) = (0.0, 0.0, 0.0);
+    for (&left, right) in left.iter().zip(values) {
+        let right = f32::from_le_bytes(*right);
+        dot += left * right;
+        left_square += left * left;
+        right_square += right * right;
+    }
+    let length = (left_square * right_square).sqrt();
+    if length > 0.0 { dot / length } else { 0.0 }
+}

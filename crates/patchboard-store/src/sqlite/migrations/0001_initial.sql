@@ -1,0 +1,146 @@
+-- Times are microseconds since 1970 UTC. Identifiers that repeat are stored once, in `names` or `topics`, and
+-- meant by their number everywhere else. What grows without end is only ever appended to, near the end of its
+-- tree, so that a commit costs the same whatever is already stored.
+
+-- Session keys, memory owners, principals, surfaces, agents, providers, models, vector spaces.
+CREATE TABLE names (
+    number INTEGER PRIMARY KEY,
+    name   TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- What has an event log of its own: the sixteen bytes of a run id.
+CREATE TABLE topics (
+    number INTEGER PRIMARY KEY,
+    id     BLOB NOT NULL UNIQUE
+) STRICT;
+
+-- position = topic << 26 | the record's last sequence number.
+CREATE TABLE events (
+    position INTEGER PRIMARY KEY,
+    width    INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    version  INTEGER NOT NULL,
+    payload  BLOB NOT NULL
+) STRICT;
+
+-- number = the number of the run's topic.
+CREATE TABLE runs (
+    number     INTEGER PRIMARY KEY,
+    session    INTEGER NOT NULL,
+    principal  INTEGER NOT NULL,
+    surface    INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at   INTEGER,
+    outcome    INTEGER,
+    doomed     INTEGER NOT NULL DEFAULT 0,
+    client_id  TEXT NOT NULL,
+    input      TEXT NOT NULL
+) STRICT;
+-- Unfinished runs come first (no end), then finished ones in the order they are pruned.
+CREATE INDEX runs_by_end ON runs (ended_at);
+-- Grouped by blocks of 8192 runs: a new run touches the few pages of the newest block instead of a random page
+-- of a large index; a search looks at one block after the other, newest first.
+CREATE INDEX runs_by_client ON runs (number >> 13, principal, client_id);
+CREATE INDEX runs_by_session ON runs (number >> 13, session);
+
+-- Model calls under way: opened, not settled.
+CREATE TABLE open_calls (
+    run             INTEGER NOT NULL,
+    call            INTEGER NOT NULL,
+    session         INTEGER NOT NULL,
+    agent           INTEGER NOT NULL,
+    provider        INTEGER NOT NULL,
+    model           INTEGER NOT NULL,
+    estimated_input INTEGER NOT NULL,
+    reserved        INTEGER NOT NULL,
+    first_seq       INTEGER NOT NULL,
+    at              INTEGER NOT NULL,
+    PRIMARY KEY (run, call)
+) STRICT, WITHOUT ROWID;
+
+-- Settled model calls. Outlives the run it names.
+CREATE TABLE usage (
+    at           INTEGER NOT NULL,
+    run          BLOB NOT NULL,
+    call         INTEGER NOT NULL,
+    session      INTEGER NOT NULL,
+    agent        INTEGER NOT NULL,
+    provider     INTEGER NOT NULL,
+    model        INTEGER NOT NULL,
+    input        INTEGER NOT NULL,
+    output       INTEGER NOT NULL,
+    cost_nanousd INTEGER NOT NULL,
+    estimated    INTEGER NOT NULL,
+    PRIMARY KEY (at, run, call)
+) STRICT, WITHOUT ROWID;
+
+-- Tokens counted per budget scope.
+CREATE TABLE spent (
+    scope  TEXT PRIMARY KEY,
+    tokens INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- number = the number of the key's name. Channel and account are null for keys of other shapes.
+CREATE TABLE sessions (
+    number       INTEGER PRIMARY KEY,
+    created_at   INTEGER NOT NULL,
+    used_at      INTEGER NOT NULL,
+    cleared      INTEGER NOT NULL DEFAULT 0,
+    hidden_turns INTEGER NOT NULL DEFAULT 0,
+    channel      TEXT,
+    account      TEXT
+) STRICT;
+CREATE INDEX sessions_by_use ON sessions (used_at) WHERE cleared = 0;
+CREATE INDEX sessions_by_account ON sessions (account, channel);
+
+-- position = session << 30 | the turn's number in its session.
+CREATE TABLE turns (
+    position INTEGER PRIMARY KEY,
+    run      BLOB NOT NULL,
+    at       INTEGER NOT NULL,
+    version  INTEGER NOT NULL,
+    payload  BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE facts (
+    number        INTEGER PRIMARY KEY,
+    owner         INTEGER NOT NULL,
+    session       INTEGER NOT NULL,
+    learned_at    INTEGER NOT NULL,
+    superseded_at INTEGER,
+    superseded_by INTEGER,
+    confidence    REAL NOT NULL,
+    subject       TEXT NOT NULL,
+    predicate     TEXT NOT NULL,
+    object        TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX facts_current ON facts (owner, subject, predicate) WHERE superseded_at IS NULL;
+CREATE INDEX facts_newest ON facts (owner) WHERE superseded_at IS NULL;
+
+-- Words of current facts, each written `<owner>x<word>`: a search for one owner's words cannot even touch another's.
+CREATE VIRTUAL TABLE fact_words USING fts5 (
+    words,
+    content = '',
+    contentless_delete = 1,
+    tokenize = 'porter unicode61 remove_diacritics 2'
+);
+
+-- Vectors of current facts: little-endian 32-bit floats.
+CREATE TABLE fact_vectors (
+    fact   INTEGER PRIMARY KEY,
+    owner  INTEGER NOT NULL,
+    space  INTEGER NOT NULL,
+    vector BLOB NOT NULL
+) STRICT;
+CREATE INDEX fact_vectors_by_owner ON fact_vectors (owner, space);
+
+CREATE TABLE audit (
+    number    INTEGER PRIMARY KEY,
+    at        INTEGER NOT NULL,
+    principal INTEGER NOT NULL,
+    surface   INTEGER NOT NULL,
+    run       BLOB,
+    action    TEXT NOT NULL,
+    subject   TEXT NOT NULL,
+    detail    TEXT NOT NULL
+) STRICT;

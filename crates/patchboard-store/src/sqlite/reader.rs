@@ -1,0 +1,136 @@
+//! Reads: two threads, a connection each, one queue. A read begins after it was asked for and therefore sees
+//! every commit that was answered before.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use patchboard_core::port::StoreError;
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot};
+
+use super::fault::Fault;
+use super::schema;
+use crate::Error;
+
+const THREADS: usize = 2;
+/// Reads that may wait. One more waits outside for at most `queue_wait`, then it is refused as `Busy`.
+const MAX_WAITING: usize = 1024;
+/// Queries sort and decode a page of rows at most.
+pub(super) const STACK_BYTES: usize = 1024 * 1024;
+
+type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+
+#[derive(Debug)]
+pub(super) struct Readers {
+    inbox: Mutex<Option<mpsc::Sender<Job>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    room: Arc<Semaphore>,
+    queue_wait: Duration,
+}
+
+impl Readers {
+    pub(super) fn start(path: PathBuf, queue_wait: Duration) -> Result<Self, Error> {
+        let (sender, receiver) = mpsc::channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let path: Arc<Path> = path.into();
+        let mut threads = Vec::with_capacity(THREADS);
+        for number in 0..THREADS {
+            let (path, receiver) = (path.clone(), receiver.clone());
+            let thread = std::thread::Builder::new().name(format!("store-reader-{number}")).stack_size(STACK_BYTES);
+            threads.push(thread.spawn(move || serve(&path, &receiver)).map_err(Error::Thread)?);
+        }
+        Ok(Self {
+            inbox: Mutex::new(Some(sender)),
+            threads: Mutex::new(threads),
+            room: Arc::new(Semaphore::new(MAX_WAITING)),
+            queue_wait,
+        })
+    }
+
+    /// Runs `work` on a reader thread, in one read transaction.
+    pub(super) fn read<T: Send + 'static>(
+        &self,
+        attempted: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        Box::pin(async move {
+            let permit = enter(&self.room, 1, self.queue_wait).await?;
+            let (sender, receiver) = oneshot::channel();
+            let job: Job = Box::new(move |db| {
+                // Nobody waits any more: the caller was cancelled.
+                if sender.is_closed() {
+                    return;
+                }
+                let answer = db.and_then(|db| in_transaction(db, work).map_err(|fault| fault.during(attempted)));
+                drop(permit);
+                // The caller may have gone meanwhile; then nobody wants the answer.
+                drop(sender.send(answer));
+            });
+            self.send(job)?;
+            receiver.await.map_err(|_| StoreError::Closed)?
+        })
+    }
+
+    fn send(&self, job: Job) -> Result<(), StoreError> {
+        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        inbox.as_ref().and_then(|inbox| inbox.send(job).ok()).ok_or(StoreError::Closed)
+    }
+
+    /// Takes no more reads. The threads end when they have answered those they were given.
+    pub(super) fn stop(&self) -> Vec<JoinHandle<()>> {
+        self.room.close();
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+        std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Waits for `weight` units of room, for at most `patience`.
+pub(super) async fn enter(
+    room: &Arc<Semaphore>,
+    weight: u32,
+    patience: Duration,
+) -> Result<OwnedSemaphorePermit, StoreError> {
+    match room.clone().try_acquire_many_owned(weight) {
+        Ok(permit) => Ok(permit),
+        Err(TryAcquireError::Closed) => Err(StoreError::Closed),
+        Err(TryAcquireError::NoPermits) => {
+            crate::telemetry::queue_full();
+            match tokio::time::timeout(patience, room.clone().acquire_many_owned(weight)).await {
+                Ok(permit) => permit.map_err(|_| StoreError::Closed),
+                Err(_elapsed) => Err(StoreError::Busy),
+            }
+        }
+    }
+}
+
+fn in_transaction<T>(db: &Connection, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+    db.prepare_cached("BEGIN")?.execute([])?;
+    let answer = work(db);
+    // Nothing was written, so there is nothing to undo either.
+    db.prepare_cached("COMMIT")?.execute([])?;
+    answer
+}
+
+fn serve(path: &Path, inbox: &Mutex<mpsc::Receiver<Job>>) {
+    // Opened for the first read: a server that has just started should not wait for it.
+    let mut connection = None;
+    loop {
+        let job = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = job else { return };
+        if connection.is_none() {
+            match schema::open_for_reading(path) {
+                Ok(opened) => connection = Some(opened),
+                Err(error) => {
+                    job(Err(Fault::from(error).during("open the database for reading")));
+                    continue;
+                }
+            }
+        }
+        if let Some(db) = &connection {
+            job(Ok(db));
+        }
+    }
+}

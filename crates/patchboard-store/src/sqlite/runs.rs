@@ -1,0 +1,217 @@
+//! Runs: what was asked for, by whom, and how it ended.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use patchboard_core::event::RunOutcome;
+use patchboard_core::id::{RunId, SessionKey};
+use patchboard_core::port::{RunRow, RunState, UnfinishedRun};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+
+use super::events::{self, Topics};
+use super::fault::{Fault, run_id, session_key, timestamp};
+use super::names::{self, Names};
+use super::{sessions, usage};
+
+/// The indexes by client id and by session are grouped by blocks of this many runs (see the schema).
+const BLOCK_BITS: u32 = 13;
+/// One call of `prune` deletes no more than this; the writer is needed for other things too.
+const PRUNE_RUNS: usize = 500;
+const PRUNE_EVENTS: usize = 20_000;
+
+const COLUMNS: &str = "SELECT topics.id, session.name, principal.name, surface.name,
+        runs.client_id, runs.started_at, runs.outcome, runs.input, runs.number
+    FROM runs
+    JOIN topics ON topics.number = runs.number
+    JOIN names AS session ON session.number = runs.session
+    JOIN names AS principal ON principal.number = runs.principal
+    JOIN names AS surface ON surface.number = runs.surface";
+
+pub(super) fn open(db: &Connection, names: &mut Names, topics: &mut Topics, row: &RunRow) -> Result<(), Fault> {
+    let topic = topics.of(db, row.run)?.number;
+    let session = names.session(db, &row.session)?;
+    let (ended_at, outcome) = match row.state {
+        RunState::Running => (None, None),
+        RunState::Ended(outcome) => (Some(row.started_at.as_microsecond()), Some(outcome_code(outcome))),
+    };
+    db.prepare_cached(
+        "INSERT INTO runs (number, session, principal, surface, started_at, ended_at, outcome, client_id, input)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        topic,
+        session,
+        names.number(db, &row.principal)?,
+        names.number(db, &row.surface)?,
+        row.started_at.as_microsecond(),
+        ended_at,
+        outcome,
+        row.client_id,
+        row.input,
+    ])?;
+    sessions::mark_used(db, session, &row.session, row.started_at)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closed {
+    Kept,
+    /// To be deleted at the end of the transaction, with whatever the batch still writes for it.
+    Doomed,
+}
+
+pub(super) fn close(
+    db: &Connection,
+    topics: &mut Topics,
+    run: RunId,
+    outcome: RunOutcome,
+    at: Timestamp,
+) -> Result<Closed, Fault> {
+    let topic = *topics.of(db, run)?;
+    let closed = db
+        .prepare_cached("UPDATE runs SET ended_at = ?2, outcome = ?3 WHERE number = ?1 AND ended_at IS NULL")?
+        .execute(params![topic.number, at.as_microsecond(), outcome_code(outcome)])?;
+    if closed == 0 {
+        return Err(Fault::Refused(format!("run {run} is not running")));
+    }
+    Ok(if topic.doomed { Closed::Doomed } else { Closed::Kept })
+}
+
+/// Deletes the run with its topic, its events and its open calls, and says how many events there were.
+pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, Fault> {
+    db.prepare_cached("DELETE FROM open_calls WHERE run = ?1")?.execute([topic])?;
+    db.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([topic])?;
+    db.prepare_cached("DELETE FROM topics WHERE number = ?1")?.execute([topic])?;
+    events::delete(db, topic)
+}
+
+/// Ended runs of a session are deleted. Running ones stay until they end, because what they cost must be counted.
+pub(super) fn purge(db: &Connection, session: i64) -> Result<(), Fault> {
+    let mut find =
+        db.prepare_cached("SELECT number, ended_at IS NOT NULL FROM runs WHERE number >> 13 = ?1 AND session = ?2")?;
+    for block in blocks(db)? {
+        let found = find.query_map([block, session], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))?;
+        for (run, ended) in found.collect::<Result<Vec<_>, _>>()? {
+            if ended {
+                delete(db, run)?;
+            } else {
+                db.prepare_cached("UPDATE runs SET doomed = 1 WHERE number = ?1")?.execute([run])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn prune(db: &Connection, finished_before: Timestamp) -> Result<bool, Fault> {
+    let mut find = db.prepare_cached(
+        "SELECT number FROM runs WHERE ended_at IS NOT NULL AND ended_at < ?1 ORDER BY ended_at LIMIT ?2",
+    )?;
+    // One more than is deleted tells whether any are left.
+    let limit = i64::try_from(PRUNE_RUNS).unwrap_or(0) + 1;
+    let found = find.query_map(params![finished_before.as_microsecond(), limit], |row| row.get(0))?;
+    let found = found.collect::<Result<Vec<i64>, _>>()?;
+    let mut deleted_events = 0;
+    for (deleted_runs, run) in found.into_iter().enumerate() {
+        if deleted_runs == PRUNE_RUNS || deleted_events >= PRUNE_EVENTS {
+            return Ok(true);
+        }
+        deleted_events += delete(db, run)?;
+    }
+    Ok(false)
+}
+
+pub(super) fn by_id(db: &Connection, run: RunId) -> Result<Option<RunRow>, Fault> {
+    one(db, &format!("{COLUMNS} WHERE topics.id = ?1"), &[&run.0.as_bytes().as_slice()])
+}
+
+pub(super) fn by_client_id(db: &Connection, principal: &str, client_id: &str) -> Result<Option<RunRow>, Fault> {
+    let Some(principal) = names::find(db, principal)? else { return Ok(None) };
+    let sql = "SELECT number FROM runs WHERE number >> 13 = ?1 AND principal = ?2 AND client_id = ?3
+               ORDER BY number DESC LIMIT 1";
+    newest(db, sql, &[&principal, &client_id])
+}
+
+pub(super) fn of_session(db: &Connection, session: &SessionKey) -> Result<Option<RunRow>, Fault> {
+    let Some(session) = names::find(db, session.as_str())? else { return Ok(None) };
+    let sql = "SELECT number FROM runs WHERE number >> 13 = ?1 AND session = ?2 ORDER BY number DESC LIMIT 1";
+    newest(db, sql, &[&session])
+}
+
+pub(super) fn unfinished(db: &Connection) -> Result<Vec<UnfinishedRun>, Fault> {
+    let mut statement = db.prepare_cached(&format!("{COLUMNS} WHERE runs.ended_at IS NULL ORDER BY runs.number"))?;
+    let mut rows = statement.query([])?;
+    let mut unfinished = Vec::new();
+    while let Some(row) = rows.next()? {
+        let run = run_row(row)?;
+        let open_call = usage::open_call_of(db, run.run, row.get(8)?)?;
+        unfinished.push(UnfinishedRun { run, open_call });
+    }
+    Ok(unfinished)
+}
+
+/// Looks for a run number in one block after the other; the block is the query's first parameter.
+fn newest(db: &Connection, sql: &str, wanted: &[&dyn ToSql]) -> Result<Option<RunRow>, Fault> {
+    let mut find = db.prepare_cached(sql)?;
+    for block in blocks(db)? {
+        let mut parameters: Vec<&dyn ToSql> = vec![&block];
+        parameters.extend(wanted);
+        let found: Option<i64> = find.query_row(parameters.as_slice(), |row| row.get(0)).optional()?;
+        if let Some(number) = found {
+            return one(db, &format!("{COLUMNS} WHERE runs.number = ?1"), &[&number]);
+        }
+    }
+    Ok(None)
+}
+
+/// All blocks of runs, newest first.
+fn blocks(db: &Connection) -> Result<impl Iterator<Item = i64>, Fault> {
+    let mut statement = db.prepare_cached("SELECT (SELECT min(number) FROM runs), (SELECT max(number) FROM runs)")?;
+    let (oldest, newest): (Option<i64>, Option<i64>) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let blocks = match (oldest, newest) {
+        (Some(oldest), Some(newest)) => oldest >> BLOCK_BITS..(newest >> BLOCK_BITS) + 1,
+        (None, _) | (_, None) => 0..0,
+    };
+    Ok(blocks.rev())
+}
+
+fn one(db: &Connection, sql: &str, parameters: &[&dyn ToSql]) -> Result<Option<RunRow>, Fault> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(parameters)?;
+    rows.next()?.map(run_row).transpose()
+}
+
+fn run_row(row: &Row<'_>) -> Result<RunRow, Fault> {
+    let text = |column| row.get::<_, Arc<str>>(column);
+    let id = row.get_ref(0)?.as_blob().map_err(|error| Fault::corrupt("run id", error))?;
+    Ok(RunRow {
+        run: run_id(id)?,
+        session: session_key(&text(1)?)?,
+        principal: text(2)?,
+        surface: text(3)?,
+        client_id: text(4)?,
+        started_at: timestamp(row.get(5)?)?,
+        state: match row.get::<_, Option<u8>>(6)? {
+            None => RunState::Running,
+            Some(code) => RunState::Ended(outcome(code)?),
+        },
+        input: text(7)?,
+    })
+}
+
+fn outcome_code(outcome: RunOutcome) -> u8 {
+    match outcome {
+        RunOutcome::Completed => 0,
+        RunOutcome::Failed => 1,
+        RunOutcome::Cancelled => 2,
+        RunOutcome::Interrupted => 3,
+    }
+}
+
+fn outcome(code: u8) -> Result<RunOutcome, Fault> {
+    Ok(match code {
+        0 => RunOutcome::Completed,
+        1 => RunOutcome::Failed,
+        2 => RunOutcome::Cancelled,
+        3 => RunOutcome::Interrupted,
+        unknown => return Err(Fault::corrupt("run outcome", format!("unknown code: {unknown}"))),
+    })
+}

@@ -1,0 +1,118 @@
+//! Opening connections and bringing the schema up to date. The only place that opens a database.
+
+use std::fs::{OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::Error;
+
+/// Applied in order; a database's `user_version` says how many it has seen. Never edited once released.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+/// Marks the file as ours ("PBrd").
+const APPLICATION_ID: i32 = 0x5042_7264;
+
+/// The log is folded into the database when it reaches about 16 MiB: rarely enough that pages written again and
+/// again are folded once, often enough that a start after a crash is quick.
+const WRITER_PRAGMAS: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    PRAGMA wal_autocheckpoint = 4000;
+    PRAGMA journal_size_limit = 33554432;
+    PRAGMA cache_size = -4096;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA trusted_schema = OFF;
+";
+const READER_PRAGMAS: &str = "
+    PRAGMA query_only = ON;
+    PRAGMA cache_size = -1024;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA trusted_schema = OFF;
+";
+/// Only another program (a backup, a shell) can hold a lock; it gets this long to let go.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+const CACHED_STATEMENTS: usize = 64;
+
+pub(super) fn known_version() -> u32 {
+    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+}
+
+/// A relative path could begin with `file:`, which SQLite reads as an address with options.
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(|source| Error::Create { path: path.into(), source })
+}
+
+pub(super) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
+    create_private(path).map_err(|source| Error::Create { path: path.into(), source })?;
+    let failed = |source| Error::Open { path: path.into(), source };
+    let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(failed)?;
+    check_version(&db, path)?;
+    db.execute_batch(WRITER_PRAGMAS).map_err(failed)?;
+    migrate(&mut db).map_err(|source| Error::Migrate { path: path.into(), to: known_version(), source })?;
+    Ok(db)
+}
+
+pub(super) fn open_for_reading(path: &Path) -> rusqlite::Result<Connection> {
+    // Not opened read-only: a connection of that kind cannot recover the log of a crashed process.
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    db.execute_batch(READER_PRAGMAS)?;
+    Ok(db)
+}
+
+fn connect(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
+    // Each connection lives on one thread, so SQLite need not lock it.
+    let db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(LOCK_WAIT)?;
+    db.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+    // Otherwise statements are planned anew when a value bound to them changes, which is every time.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(db)
+}
+
+/// The files beside the database (log, index of the log) take their mode from it.
+fn create_private(path: &Path) -> io::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o777 != 0o600 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+/// The database's schema version, if it is one this program can work with.
+pub(super) fn check_version(db: &Connection, path: &Path) -> Result<u32, Error> {
+    let read = || -> rusqlite::Result<(i32, u32, bool)> {
+        let id = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        let version = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let empty = db.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
+        Ok((id, version, empty))
+    };
+    let (id, found, empty) = read().map_err(|source| Error::Open { path: path.into(), source })?;
+    let known = known_version();
+    if id != APPLICATION_ID && !(empty && id == 0) {
+        return Err(Error::Foreign { path: path.into() });
+    }
+    if found > known {
+        return Err(Error::Newer { path: path.into(), found, known });
+    }
+    Ok(found)
+}
+
+/// All that is missing, in one transaction.
+fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: usize = transaction.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0))? as usize;
+    let missing = MIGRATIONS.get(version..).unwrap_or_default();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for migration in missing {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", known_version())?;
+    transaction.commit()
+}

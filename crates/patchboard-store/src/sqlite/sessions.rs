@@ -1,0 +1,211 @@
+//! Sessions and the turns said in them.
+
+use jiff::Timestamp;
+use patchboard_core::id::SessionKey;
+use patchboard_core::port::{Cursor, NewTurn, Page, SessionFilter, SessionRow, TurnQuery, TurnRow};
+use patchboard_core::record;
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+
+use super::events::Topics;
+use super::fault::{Fault, count, cursor_parts, row_limit, run_id, session_key, timestamp};
+use super::names::{self, Names};
+use super::runs;
+
+/// A session has room for a thousand million turns.
+const TURN_BITS: u32 = 30;
+const MAX_TURN: i64 = (1 << TURN_BITS) - 1;
+
+const COLUMNS: &str = "SELECT names.name, created_at, used_at, sessions.number,
+        ifnull((SELECT max(position) FROM turns
+            WHERE position BETWEEN sessions.number << 30 AND (sessions.number << 30) + 1073741823)
+            - (sessions.number << 30), 0) - hidden_turns
+    FROM sessions JOIN names ON names.number = sessions.number";
+
+/// A run was accepted: the session exists, was just used and is not cleared any more.
+pub(super) fn mark_used(db: &Connection, number: i64, key: &SessionKey, at: Timestamp) -> Result<(), Fault> {
+    let used = db
+        .prepare_cached("UPDATE sessions SET used_at = ?2, cleared = 0 WHERE number = ?1")?
+        .execute([number, at.as_microsecond()])?;
+    if used == 0 { create(db, number, key, at) } else { Ok(()) }
+}
+
+fn create(db: &Connection, number: i64, key: &SessionKey, at: Timestamp) -> Result<(), Fault> {
+    let parts = key.parts();
+    let (channel, account) = parts.map(|parts| (parts.channel, parts.account)).unzip();
+    db.prepare_cached(
+        "INSERT INTO sessions (number, created_at, used_at, channel, account) VALUES (?1, ?2, ?2, ?3, ?4)",
+    )?
+    .execute(params![number, at.as_microsecond(), channel, account])?;
+    Ok(())
+}
+
+/// A turn of a run whose session was purged meanwhile is dropped.
+pub(super) fn add_turn(
+    db: &Connection,
+    names: &mut Names,
+    topics: &Topics,
+    turn: &NewTurn,
+    payload: &[u8],
+) -> Result<(), Fault> {
+    if topics.find(db, turn.run)?.is_some_and(|run| run.doomed) {
+        return Ok(());
+    }
+    let session = names.session(db, &turn.session)?;
+    let (start, end) = positions(session);
+    let last = last_position(db, session)?;
+    match last {
+        // Usually the session was created with its first run.
+        None if !exists(db, session)? => create(db, session, &turn.session, turn.at)?,
+        Some(last) if last == end => return Err(Fault::Refused("the session has no room for another turn".to_owned())),
+        None | Some(_) => {}
+    }
+    db.prepare_cached("INSERT INTO turns (position, run, at, version, payload) VALUES (?1, ?2, ?3, ?4, ?5)")?.execute(
+        params![
+            last.unwrap_or(start) + 1,
+            turn.run.0.as_bytes().as_slice(),
+            turn.at.as_microsecond(),
+            record::VERSION,
+            payload,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Hides the turns so far.
+pub(super) fn clear(db: &Connection, session: &SessionKey) -> Result<(), Fault> {
+    let Some(number) = names::find(db, session.as_str())? else { return Ok(()) };
+    let hidden = last_position(db, number)?.map_or(0, |position| position & MAX_TURN);
+    db.prepare_cached("UPDATE sessions SET cleared = 1, hidden_turns = ?2 WHERE number = ?1")?
+        .execute([number, hidden])?;
+    Ok(())
+}
+
+/// Deletes the session with everything said in it.
+pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), Fault> {
+    let Some(number) = names::find(db, session.as_str())? else { return Ok(()) };
+    overwriting(db, || {
+        let (start, end) = positions(number);
+        db.prepare_cached("DELETE FROM turns WHERE position BETWEEN ?1 AND ?2")?.execute([start, end])?;
+        db.prepare_cached("DELETE FROM sessions WHERE number = ?1")?.execute([number])?;
+        runs::purge(db, number)
+    })
+}
+
+/// What `work` deletes is overwritten with zeros. Not for everyday deleting: it writes more pages.
+pub(super) fn overwriting<T>(db: &Connection, work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    db.pragma_update(None, "secure_delete", true)?;
+    let done = work();
+    db.pragma_update(None, "secure_delete", false)?;
+    done
+}
+
+pub(super) fn by_key(db: &Connection, key: &SessionKey) -> Result<Option<SessionRow>, Fault> {
+    let mut statement = db.prepare_cached(&format!("{COLUMNS} WHERE names.name = ?1"))?;
+    let mut rows = statement.query([key.as_str()])?;
+    rows.next()?.map(session_row).transpose()
+}
+
+pub(super) fn count_visible(db: &Connection) -> Result<u64, Fault> {
+    let mut statement = db.prepare_cached("SELECT count(*) FROM sessions WHERE cleared = 0")?;
+    Ok(statement.query_row([], |row| row.get(0).map(count))?)
+}
+
+pub(super) fn list(
+    db: &Connection,
+    filter: &SessionFilter,
+    limit: usize,
+    cursor: Option<&Cursor>,
+) -> Result<Page<SessionRow>, Fault> {
+    let [used_before, number_before] = cursor.map_or(Ok([i64::MAX, i64::MAX]), cursor_parts)?;
+    let limit = row_limit(limit);
+    let fetched = limit + 1;
+    // An account has few sessions: find them and sort. A channel may have most of them: take them as they come
+    // in the order wanted (the plus sign keeps the condition away from the other index).
+    let condition = match (&filter.channel, &filter.account) {
+        (None, None) => "?4 IS NULL AND ?5 IS NULL",
+        (Some(_), None) => "+channel = ?4 AND ?5 IS NULL",
+        (None, Some(_)) => "?4 IS NULL AND account = ?5",
+        (Some(_), Some(_)) => "channel = ?4 AND account = ?5",
+    };
+    let mut statement = db.prepare_cached(&format!(
+        "{COLUMNS} WHERE cleared = 0 AND (used_at, sessions.number) < (?1, ?2) AND {condition}
+         ORDER BY used_at DESC, sessions.number DESC LIMIT ?3"
+    ))?;
+    let parameters: [&dyn ToSql; 5] = [&used_before, &number_before, &fetched, &filter.channel, &filter.account];
+    let mut rows = statement.query(parameters.as_slice())?;
+    let mut items = Vec::new();
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        if i64::try_from(items.len()).unwrap_or(i64::MAX) == limit {
+            return Ok(Page { items, next: last.map(|(used_at, number)| Cursor(format!("{used_at}.{number}"))) });
+        }
+        last = Some((row.get::<_, i64>(2)?, row.get::<_, i64>(3)?));
+        items.push(session_row(row)?);
+    }
+    Ok(Page { items, next: None })
+}
+
+pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<Page<TurnRow>, Fault> {
+    let [before] = query.before.as_ref().map_or(Ok([MAX_TURN + 1]), cursor_parts)?;
+    let limit = row_limit(query.limit);
+    let empty = Page { items: Vec::new(), next: None };
+    let mut visible = db.prepare_cached(
+        "SELECT number, hidden_turns FROM sessions WHERE number = (SELECT number FROM names WHERE name = ?1)",
+    )?;
+    let session = visible.query_row([query.session.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((number, hidden)): Option<(i64, i64)> = session else { return Ok(empty) };
+    let (start, _) = positions(number);
+    let mut statement = db.prepare_cached(
+        "SELECT position, run, at, version, payload FROM turns
+         WHERE position > ?1 AND position < ?2 ORDER BY position DESC LIMIT ?3",
+    )?;
+    let before = start + before.clamp(0, MAX_TURN + 1);
+    let mut rows = statement.query([start + hidden, before, limit + 1])?;
+    let mut page = empty;
+    while let Some(row) = rows.next()? {
+        if i64::try_from(page.items.len()).unwrap_or(i64::MAX) == limit {
+            page.next = page.items.last().map(|oldest: &TurnRow| Cursor(oldest.number.to_string()));
+            break;
+        }
+        page.items.push(turn_row(row)?);
+    }
+    page.items.reverse();
+    Ok(page)
+}
+
+fn exists(db: &Connection, session: i64) -> Result<bool, Fault> {
+    Ok(db.prepare_cached("SELECT 1 FROM sessions WHERE number = ?1")?.exists([session])?)
+}
+
+fn last_position(db: &Connection, session: i64) -> Result<Option<i64>, Fault> {
+    let (start, end) = positions(session);
+    let mut statement = db
+        .prepare_cached("SELECT position FROM turns WHERE position BETWEEN ?1 AND ?2 ORDER BY position DESC LIMIT 1")?;
+    Ok(statement.query_row([start, end], |row| row.get(0)).optional()?)
+}
+
+/// Where the session's turns begin (there is no turn 0) and end.
+fn positions(session: i64) -> (i64, i64) {
+    let start = session << TURN_BITS;
+    (start, start + MAX_TURN)
+}
+
+fn session_row(row: &Row<'_>) -> Result<SessionRow, Fault> {
+    Ok(SessionRow {
+        key: session_key(&row.get::<_, String>(0)?)?,
+        created_at: timestamp(row.get(1)?)?,
+        used_at: timestamp(row.get(2)?)?,
+        turns: count(row.get(4)?),
+    })
+}
+
+fn turn_row(row: &Row<'_>) -> Result<TurnRow, Fault> {
+    let corrupt = |error| Fault::corrupt("turn", error);
+    let payload = row.get_ref(4)?.as_blob().map_err(|error| Fault::corrupt("turn", error))?;
+    Ok(TurnRow {
+        number: count(row.get::<_, i64>(0)? & MAX_TURN),
+        run: run_id(row.get_ref(1)?.as_blob().map_err(|error| Fault::corrupt("run id", error))?)?,
+        at: timestamp(row.get(2)?)?,
+        messages: record::decode_messages(row.get(3)?, payload).map_err(corrupt)?,
+    })
+}

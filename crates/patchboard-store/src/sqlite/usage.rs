@@ -1,0 +1,185 @@
+//! Model calls: opened before they are made, settled with what they cost, counted per budget scope and reported.
+
+use std::collections::HashMap;
+
+use patchboard_core::id::{RunId, Seq};
+use patchboard_core::model::TokenCount;
+use patchboard_core::port::{BudgetScope, Cursor, ModelCallRow, Page, UsageGroup, UsageGrouping, UsageQuery, UsageRow};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::events::Topics;
+use super::fault::{Fault, count, cursor_parts, figure, row_limit, session_key, timestamp};
+use super::names::Names;
+
+const DAY: i64 = 24 * 60 * 60 * 1_000_000;
+
+pub(super) fn open_call(
+    db: &Connection,
+    names: &mut Names,
+    topics: &mut Topics,
+    call: &ModelCallRow,
+) -> Result<(), Fault> {
+    let topic = topics.of(db, call.run)?.number;
+    db.prepare_cached(
+        "INSERT INTO open_calls
+            (run, call, session, agent, provider, model, estimated_input, reserved, first_seq, at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?
+    .execute(params![
+        topic,
+        call.number,
+        names.session(db, &call.session)?,
+        names.number(db, &call.agent)?,
+        names.number(db, &call.provider)?,
+        names.number(db, &call.model)?,
+        figure(call.estimated_input),
+        figure(call.reserved),
+        figure(call.first_seq.0),
+        call.at.as_microsecond(),
+    ])?;
+    Ok(())
+}
+
+/// Refuses a call that is not open: tokens are counted exactly once.
+pub(super) fn settle_call(
+    db: &Connection,
+    names: &mut Names,
+    topics: &mut Topics,
+    spent: &mut HashMap<String, i64>,
+    usage: &UsageRow,
+) -> Result<(), Fault> {
+    let topic = topics.of(db, usage.run)?.number;
+    let mut close = db.prepare_cached("DELETE FROM open_calls WHERE run = ?1 AND call = ?2")?;
+    if close.execute(params![topic, usage.number])? == 0 {
+        return Err(Fault::Refused(format!("model call {} of run {} is not open", usage.number, usage.run)));
+    }
+    let tokens = figure(usage.tokens.total());
+    for scope in &usage.scopes {
+        let sum = spent.entry(scope.key()).or_default();
+        *sum = sum.saturating_add(tokens);
+    }
+    db.prepare_cached(
+        "INSERT INTO usage (at, run, call, session, agent, provider, model, input, output, cost_nanousd, estimated)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?
+    .execute(params![
+        usage.at.as_microsecond(),
+        usage.run.0.as_bytes().as_slice(),
+        usage.number,
+        names.session(db, &usage.session)?,
+        names.number(db, &usage.agent)?,
+        names.number(db, &usage.provider)?,
+        names.number(db, &usage.model)?,
+        figure(usage.tokens.input),
+        figure(usage.tokens.output),
+        figure(usage.cost_nanousd),
+        usage.estimated,
+    ])?;
+    Ok(())
+}
+
+pub(super) fn add_spent(db: &Connection, sums: impl Iterator<Item = (String, i64)>) -> Result<(), Fault> {
+    let mut statement = db.prepare_cached(
+        "INSERT INTO spent (scope, tokens) VALUES (?1, ?2)
+         ON CONFLICT (scope) DO UPDATE SET tokens = tokens + excluded.tokens",
+    )?;
+    for (scope, tokens) in sums {
+        statement.execute(params![scope, tokens])?;
+    }
+    Ok(())
+}
+
+/// The newest of the run's calls under way.
+pub(super) fn open_call_of(db: &Connection, run: RunId, topic: i64) -> Result<Option<ModelCallRow>, Fault> {
+    let mut statement = db.prepare_cached(
+        "SELECT call, session.name, agent.name, provider.name, model.name, estimated_input, reserved, first_seq, at
+         FROM open_calls
+         JOIN names AS session ON session.number = open_calls.session
+         JOIN names AS agent ON agent.number = open_calls.agent
+         JOIN names AS provider ON provider.number = open_calls.provider
+         JOIN names AS model ON model.number = open_calls.model
+         WHERE run = ?1 ORDER BY call DESC LIMIT 1",
+    )?;
+    let mut rows = statement.query([topic])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(ModelCallRow {
+        run,
+        number: row.get(0)?,
+        session: session_key(&row.get::<_, String>(1)?)?,
+        agent: row.get(2)?,
+        provider: row.get(3)?,
+        model: row.get(4)?,
+        estimated_input: count(row.get(5)?),
+        reserved: count(row.get(6)?),
+        first_seq: Seq(count(row.get(7)?)),
+        at: timestamp(row.get(8)?)?,
+    }))
+}
+
+pub(super) fn spent(db: &Connection, scopes: &[BudgetScope]) -> Result<Vec<u64>, Fault> {
+    let mut statement = db.prepare_cached("SELECT tokens FROM spent WHERE scope = ?1")?;
+    let mut figures = Vec::with_capacity(scopes.len());
+    for scope in scopes {
+        let tokens: Option<i64> = statement.query_row([scope.key()], |row| row.get(0)).optional()?;
+        figures.push(tokens.map_or(0, count));
+    }
+    Ok(figures)
+}
+
+/// Later pages of a report count the calls the first page counted, so that groups do not move between them.
+pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<Page<UsageGroup>, Fault> {
+    let [until, taken] = match &query.cursor {
+        Some(cursor) => cursor_parts(cursor)?,
+        None => {
+            let newest: Option<i64> = db.query_row("SELECT max(at) FROM usage", [], |row| row.get(0))?;
+            [newest.unwrap_or(0), 0]
+        }
+    };
+    let limit = row_limit(query.limit);
+    let since = query.since.map_or(i64::MIN, |since| since.as_microsecond());
+    let mut statement = db.prepare_cached(&report_sql(query.group_by))?;
+    let mut rows = statement.query([since, until, limit + 1, taken])?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next()? {
+        items.push(usage_group(row, query.group_by)?);
+    }
+    let more = i64::try_from(items.len()).unwrap_or(i64::MAX) > limit;
+    items.truncate(usize::try_from(limit).unwrap_or(0));
+    let next = (more && limit > 0).then(|| Cursor(format!("{until}.{}", taken.saturating_add(limit))));
+    Ok(Page { items, next })
+}
+
+fn report_sql(group_by: UsageGrouping) -> String {
+    let by_spending = "cost DESC, input + output DESC, name";
+    let (key, name, order) = match group_by {
+        UsageGrouping::Day => ("at / 86400000000", "NULL", "key DESC"),
+        UsageGrouping::Model => ("model", "(SELECT name FROM names WHERE number = key)", by_spending),
+        UsageGrouping::Provider => ("provider", "(SELECT name FROM names WHERE number = key)", by_spending),
+        UsageGrouping::Agent => ("agent", "(SELECT name FROM names WHERE number = key)", by_spending),
+        UsageGrouping::Session => ("session", "(SELECT name FROM names WHERE number = key)", by_spending),
+    };
+    format!(
+        "SELECT key, calls, input, output, cost, estimated, {name} AS name FROM (
+            SELECT {key} AS key, count(*) AS calls, sum(input) AS input, sum(output) AS output,
+                sum(cost_nanousd) AS cost, sum(estimated) AS estimated
+            FROM usage WHERE at BETWEEN ?1 AND ?2 GROUP BY 1
+         ) ORDER BY {order} LIMIT ?3 OFFSET ?4"
+    )
+}
+
+fn usage_group(row: &Row<'_>, group_by: UsageGrouping) -> Result<UsageGroup, Fault> {
+    let key = match group_by {
+        UsageGrouping::Day => {
+            let day: i64 = row.get(0)?;
+            timestamp(day.saturating_mul(DAY))?.strftime("%Y-%m-%d").to_string()
+        }
+        UsageGrouping::Model | UsageGrouping::Provider | UsageGrouping::Agent | UsageGrouping::Session => row.get(6)?,
+    };
+    Ok(UsageGroup {
+        key,
+        calls: count(row.get(1)?),
+        tokens: TokenCount { input: count(row.get(2)?), output: count(row.get(3)?) },
+        cost_nanousd: count(row.get(4)?),
+        estimated_calls: count(row.get(5)?),
+    })
+}

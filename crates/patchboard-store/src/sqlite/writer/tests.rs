@@ -1,0 +1,123 @@
+//! The writing side without its thread, so that what lands in one transaction is known.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use patchboard_core::event::{Envelope, Event, Pieces, Topic};
+use patchboard_core::id::{RunId, Seq};
+use patchboard_core::port::{Batch, Durability, StoreError, Write};
+use tokio::sync::{Semaphore, oneshot};
+use uuid::Uuid;
+
+use super::super::apply::Prepared;
+use super::super::{events, schema};
+use super::{Commit, Scribe};
+
+fn scribe(folder: &Path) -> Scribe {
+    Scribe::new(schema::open_for_writing(&folder.join("writer.db")).unwrap())
+}
+
+fn batch(topic: u128, seq: u64, text: &str, durability: Durability) -> Batch {
+    let event = Event::Text(Pieces::one(text));
+    let topic = Topic::Run(RunId(Uuid::from_u128(topic)));
+    let record = Envelope { topic, seq: Seq(seq), at: Timestamp::UNIX_EPOCH, event };
+    Batch { durability, writes: vec![Write::Event(Arc::new(record))] }
+}
+
+fn commit_together(scribe: &mut Scribe, batches: Vec<Batch>) -> Vec<Result<(), StoreError>> {
+    let room = Arc::new(Semaphore::new(batches.len()));
+    let (group, answers): (Vec<_>, Vec<_>) = batches
+        .into_iter()
+        .map(|batch| {
+            let (answer, receiver) = oneshot::channel();
+            let room = room.clone().try_acquire_owned().unwrap();
+            (Commit { batch: Prepared::new(batch), answer, _room: room }, receiver)
+        })
+        .unzip();
+    scribe.commit_group(group);
+    answers.into_iter().map(|mut answer| answer.try_recv().expect("answered by now")).collect()
+}
+
+fn last_seq(scribe: &Scribe, topic: u128) -> u64 {
+    events::last_seq(&scribe.db, &Topic::Run(RunId(Uuid::from_u128(topic)))).unwrap().0
+}
+
+fn synchronous(scribe: &Scribe) -> u8 {
+    scribe.db.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_bad_batch_does_not_fail_its_neighbours() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut scribe = scribe(folder.path());
+    let boundary = Durability::Boundary;
+    let answers = commit_together(
+        &mut scribe,
+        vec![
+            batch(1, 1, "good", boundary),
+            batch(2, 7, "does not follow", boundary),
+            batch(1, 2, "good", boundary),
+            batch(3, 1, "good", boundary),
+            batch(3, 1, "repeats", boundary),
+        ],
+    );
+    let kept: Vec<_> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(kept, [true, false, true, true, false]);
+    assert_eq!([1, 2, 3].map(|topic| last_seq(&scribe, topic)), [2, 0, 1]);
+    let Err(StoreError::Failed { attempted, source }) = &answers[1] else { panic!("{:?}", answers[1]) };
+    assert_eq!((*attempted, source.to_string().as_str()), ("commit a batch", "event number 7 does not follow 0"));
+}
+
+#[test]
+fn the_strictest_batch_decides_about_the_disk() {
+    const NORMAL: u8 = 1;
+    const FULL: u8 = 2;
+    let folder = tempfile::tempdir().unwrap();
+    let mut scribe = scribe(folder.path());
+    let mut check = |durabilities: &[Durability], expected| {
+        let first = last_seq(&scribe, 1) + 1;
+        let batches = durabilities.iter().zip(first..).map(|(&durability, seq)| batch(1, seq, "piece", durability));
+        let answers = commit_together(&mut scribe, batches.collect());
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        assert_eq!(synchronous(&scribe), expected, "{durabilities:?}");
+    };
+    check(&[Durability::Delta], NORMAL);
+    check(&[Durability::Delta, Durability::Boundary, Durability::Delta], FULL);
+    check(&[Durability::Delta, Durability::Delta], NORMAL);
+    check(&[Durability::Boundary], FULL);
+}
+
+#[test]
+fn a_full_disk_is_reported_and_survived() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut scribe = scribe(folder.path());
+    let pages: u32 = scribe.db.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    let room_for = |scribe: &Scribe, pages: u32| {
+        scribe.db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+    };
+    room_for(&scribe, pages + 16);
+    let text = "x".repeat(8000);
+    let mut stored = 0;
+    let error = loop {
+        let answer = commit_together(
+            &mut scribe,
+            vec![batch(1, stored + 1, &text, Durability::Boundary), batch(1, stored + 2, &text, Durability::Boundary)],
+        );
+        match answer.into_iter().collect::<Result<Vec<()>, _>>() {
+            Ok(_) => stored += 2,
+            Err(error) => break error,
+        }
+        assert!(stored < 100, "the disk does not fill up");
+    };
+    let StoreError::Failed { source, .. } = &error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("full"), "{source}");
+    // The first of the two may still have fitted.
+    let stored_now = last_seq(&scribe, 1);
+    assert!(stored_now == stored || stored_now == stored + 1);
+
+    room_for(&scribe, pages + 1000);
+    let answers = commit_together(&mut scribe, vec![batch(1, stored_now + 1, &text, Durability::Boundary)]);
+    assert!(answers[0].is_ok(), "{answers:?}");
+    assert_eq!(last_seq(&scribe, 1), stored_now + 1);
+}

@@ -1,0 +1,156 @@
+//! Whatever is written in whatever order, the log has no gaps and owners never meet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use patchboard_core::event::{Envelope, Event, Pieces, Topic};
+use patchboard_core::id::{MemoryOwner, RunId, Seq, SessionKey};
+use patchboard_core::local::LocalStore;
+use patchboard_core::port::{Batch, Durability, FactQuery, NewFact, Store, Write};
+use patchboard_store::{SqliteOptions, SqliteStore};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+/// A batch to write: its records' topics and widths, and by how much the last one misses its number.
+#[derive(Debug, Clone)]
+struct Attempt {
+    records: Vec<(u8, u8)>,
+    off_by: i64,
+    durability: Durability,
+}
+
+fn attempts() -> impl Strategy<Value = Vec<Attempt>> {
+    let durability = prop_oneof![Just(Durability::Delta), Just(Durability::Boundary)];
+    let off_by = prop_oneof![8 => Just(0), 1 => Just(1), 1 => Just(-1)];
+    let attempt = (vec((0..3_u8, 1..5_u8), 1..4), off_by, durability)
+        .prop_map(|(records, off_by, durability)| Attempt { records, off_by, durability });
+    vec(attempt, 1..30)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn logs_have_no_gaps(attempts in attempts(), reads in vec((0..3_u8, 0..80_u64, 0..12_usize), 20)) {
+        for store in stores() {
+            block_on(check_log(&*store.1, &attempts, &reads));
+        }
+    }
+
+    #[test]
+    fn owners_never_meet(
+        facts in vec(("[ab:%1x]{0,3}", "\\PC{0,12}", "\\PC{0,24}"), 1..20),
+        queries in vec("\\PC{0,40}", 1..8),
+    ) {
+        for store in stores() {
+            block_on(check_owners(&*store.1, &facts, &queries));
+        }
+    }
+}
+
+/// Each implementation, empty, with the folder it lives in.
+fn stores() -> [(Option<tempfile::TempDir>, Arc<dyn Store>); 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = SqliteStore::open(SqliteOptions::new(folder.path().join("property.db"))).unwrap();
+    [(Some(folder), Arc::new(sqlite)), (None, Arc::new(LocalStore::new()))]
+}
+
+fn block_on(check: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(check);
+}
+
+async fn check_log(store: &dyn Store, attempts: &[Attempt], reads: &[(u8, u64, usize)]) {
+    let mut model: HashMap<u8, Vec<Arc<Envelope>>> = HashMap::new();
+    let next = |model: &HashMap<u8, Vec<Arc<Envelope>>>, topic| {
+        model.get(&topic).and_then(|records| records.last()).map_or(Seq::FIRST, |record| record.last_seq().next())
+    };
+    // All are asked for before any is answered, so that good and bad ones meet in one transaction.
+    let mut answers = Vec::new();
+    for attempt in attempts {
+        let mut after = model.clone();
+        let mut writes = Vec::new();
+        for (index, &(topic, width)) in attempt.records.iter().enumerate() {
+            let off_by = if index + 1 == attempt.records.len() { attempt.off_by } else { 0 };
+            let seq = Seq(next(&after, topic).0.saturating_add_signed(off_by));
+            let record = Arc::new(record(topic, seq, width));
+            after.entry(topic).or_default().push(record.clone());
+            writes.push(Write::Event(record));
+        }
+        answers.push((attempt.off_by == 0, store.commit(Batch { durability: attempt.durability, writes })));
+        if attempt.off_by == 0 {
+            model = after;
+        }
+    }
+    for (good, answer) in answers {
+        assert_eq!(answer.await.is_ok(), good);
+    }
+    for topic in 0..3 {
+        let records = model.get(&topic).cloned().unwrap_or_default();
+        let stored = store.events(&topic_id(topic), Seq::FIRST, 1000).await.unwrap();
+        assert_eq!(stored, records);
+        let mut expected = Seq::FIRST;
+        for record in &stored {
+            assert_eq!(record.seq, expected, "gapless");
+            expected = record.last_seq().next();
+        }
+        assert_eq!(store.last_seq(&topic_id(topic)).await.unwrap().next(), expected);
+    }
+    for &(topic, from, limit) in reads {
+        let records = model.get(&topic).cloned().unwrap_or_default();
+        let wanted = records.into_iter().filter(|record| record.last_seq() >= Seq(from)).take(limit);
+        let stored = store.events(&topic_id(topic), Seq(from), limit).await.unwrap();
+        assert_eq!(stored, wanted.collect::<Vec<_>>(), "topic {topic} from {from}, at most {limit}");
+    }
+}
+
+async fn check_owners(store: &dyn Store, facts: &[(String, String, String)], queries: &[String]) {
+    let owner = |account: &str| MemoryOwner::account("web", account);
+    let vector = || Some((Arc::from("space"), vec![1.0, 2.0]));
+    let mut model: HashMap<&str, HashMap<&str, &str>> = HashMap::new();
+    for (account, predicate, object) in facts {
+        let fact = NewFact {
+            owner: owner(account),
+            subject: account.clone(),
+            predicate: predicate.clone(),
+            object: object.clone(),
+            confidence: 1.0,
+            session: SessionKey::conversation("main", "web", account, ""),
+            learned_at: Timestamp::UNIX_EPOCH,
+            embedding: vector(),
+        };
+        store.commit(Batch { durability: Durability::Delta, writes: vec![Write::Fact(fact)] }).await.unwrap();
+        model.entry(account).or_default().insert(predicate, object);
+    }
+    for (&account, known) in &model {
+        for (index, text) in queries.iter().chain(facts.iter().map(|(_, _, object)| object)).enumerate() {
+            let query = FactQuery {
+                owner: owner(account),
+                text: text.clone(),
+                embedding: if index % 2 == 0 { vector() } else { None },
+                limit: 1000,
+                fill_with_recent: index % 3 == 0,
+                cursor: None,
+            };
+            let filled = query.fill_with_recent || query.embedding.is_some();
+            let found = store.facts(query).await.unwrap().items;
+            for fact in &found {
+                assert_eq!(fact.subject, account, "a fact of somebody else");
+                assert_eq!(known.get(fact.predicate.as_str()), Some(&fact.object.as_str()), "a fact that is not true");
+            }
+            if filled {
+                assert_eq!(found.len(), known.len(), "everything known, once");
+            }
+        }
+    }
+}
+
+fn topic_id(topic: u8) -> Topic {
+    Topic::Run(RunId(Uuid::from_u128(u128::from(topic) + 1)))
+}
+
+fn record(topic: u8, seq: Seq, width: u8) -> Envelope {
+    let pieces: Pieces = (0..width).map(|_| "é").collect();
+    Envelope { topic: topic_id(topic), seq, at: Timestamp::UNIX_EPOCH, event: Event::Text(pieces) }
+}

@@ -1,0 +1,61 @@
+//! The meaning of a connection, without its transport: no clock, no socket, no await. A dialect takes what happened
+//! and pushes what to do about it; the pump does it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use patchboard_core::BoardError;
+use patchboard_core::command::Command;
+use patchboard_core::event::{Envelope, Topic};
+use patchboard_core::id::Seq;
+use patchboard_core::log::Pace;
+use patchboard_core::reply::Reply;
+
+use crate::auth::Identity;
+
+/// Names one command of one connection until it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// Names one followed topic of one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FollowId(pub u64);
+
+/// `now` is the time since the connection opened.
+pub trait Dialect: Send {
+    /// The connection is there; `identity` is set when nothing more is needed to trust it.
+    fn opened(&mut self, identity: Option<Identity>, now: Duration, steps: &mut Vec<Step>);
+    fn text(&mut self, text: &str, now: Duration, steps: &mut Vec<Step>);
+    fn binary(&mut self, steps: &mut Vec<Step>);
+    /// The answer to `Step::Authenticate`.
+    fn authenticated(&mut self, identity: Option<Identity>, now: Duration, steps: &mut Vec<Step>);
+    fn answered(&mut self, ticket: Ticket, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>);
+    fn observed(&mut self, follow: FollowId, envelope: &Envelope, now: Duration, steps: &mut Vec<Step>);
+    /// The followed topic came to its end, or cannot be read on.
+    fn follow_ended(&mut self, follow: FollowId, error: Option<BoardError>, steps: &mut Vec<Step>);
+    fn woke(&mut self, now: Duration, steps: &mut Vec<Step>);
+}
+
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Check a token; the answer comes to `authenticated`.
+    Authenticate(Arc<str>),
+    Ask(Ticket, Command),
+    /// Cancel what was asked, whether it waits or has begun.
+    Withdraw(Ticket),
+    Follow {
+        follow: FollowId,
+        topic: Topic,
+        from: Seq,
+        pace: Pace,
+    },
+    Write(String),
+    /// Call `woke` at this time since the connection opened; replaces an earlier wish.
+    WakeAt(Duration),
+    /// Stop waking.
+    Rest,
+    Close {
+        code: u16,
+        reason: &'static str,
+    },
+}

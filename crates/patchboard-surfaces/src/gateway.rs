@@ -1,0 +1,207 @@
+//! The gateway: chat over WebSocket JSON-RPC at `/ws`, and the few HTTP routes an operator needs beside it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::extract::{DefaultBodyLimit, Path, Request, State, WebSocketUpgrade};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use patchboard_core::Board;
+use patchboard_core::access::Surface;
+use patchboard_core::id::ConnId;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::{AuthGate, Identity, Verdict};
+use crate::dialect::Dialect;
+use crate::guard::{self, Guard};
+use crate::limit::Rate;
+use crate::listen::Peer;
+use crate::pump::{self, PumpLimits, Sockets};
+
+mod dialect;
+mod error;
+mod map;
+mod wire;
+
+/// Small, because most connections are idle most of the time; both grow while they are needed.
+const SOCKET_BUFFER: usize = 4 * 1024;
+/// Largest webhook body.
+const MAX_BODY: usize = 2 * 1024 * 1024;
+
+pub struct GatewayOptions {
+    pub gate: AuthGate,
+    pub guard: Guard,
+    /// Messages of one connection, `ping` excepted.
+    pub rate: Rate,
+    pub limits: PumpLimits,
+    /// Largest message in bytes; a larger one closes the connection with 1009.
+    pub max_message: usize,
+    pub version: &'static str,
+    /// Renders the Prometheus text; `None` serves no metrics.
+    pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
+    /// Cancelled when the server goes down.
+    pub draining: CancellationToken,
+    /// Connections are its tasks.
+    pub tracker: TaskTracker,
+}
+
+impl fmt::Debug for GatewayOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewayOptions").field("guard", &self.guard).field("rate", &self.rate).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone)]
+struct Gateway {
+    plug: Sockets,
+    rate: Rate,
+    max_message: usize,
+    version: &'static str,
+    metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
+    tracker: TaskTracker,
+    connections: Arc<AtomicU64>,
+}
+
+/// The pure half of a gateway connection, as the pump and the transcript tests drive it.
+pub fn dialect(version: &'static str, rate: Rate) -> Box<dyn Dialect> {
+    Box::new(dialect::GatewayDialect::new(version, rate))
+}
+
+pub fn router(board: Board, options: GatewayOptions) -> Router {
+    let guard = Arc::new(options.guard);
+    let gateway = Gateway {
+        plug: Sockets {
+            board,
+            gate: Arc::new(options.gate),
+            surface: Surface::Gateway,
+            limits: options.limits,
+            draining: options.draining,
+            started: Instant::now(),
+        },
+        rate: options.rate,
+        max_message: options.max_message,
+        version: options.version,
+        metrics: options.metrics,
+        tracker: options.tracker,
+        connections: Arc::new(AtomicU64::new(0)),
+    };
+    Router::new()
+        .route("/", get(status_page))
+        .route("/ws", get(upgrade))
+        .route("/health", get(async || "ok"))
+        .route("/healthz", get(async || "ok"))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/webhook/{channel}", post(webhook))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(security_headers))
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+        .with_state(gateway)
+}
+
+async fn upgrade(
+    State(gateway): State<Gateway>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let identity = match gateway.identify(&peer, &headers).await {
+        Ok(identity) => identity,
+        Err(refused) => return refused,
+    };
+    let connection = ConnId(gateway.connections.fetch_add(1, Ordering::Relaxed) + 1);
+    let dialect = dialect(gateway.version, gateway.rate);
+    let token = gateway.tracker.token();
+    upgrade
+        .max_message_size(gateway.max_message)
+        .max_frame_size(gateway.max_message)
+        .read_buffer_size(SOCKET_BUFFER)
+        .write_buffer_size(SOCKET_BUFFER)
+        .on_upgrade(move |socket| async move {
+            // Boxed: the future behind an idle connection stays small until it has something to do.
+            Box::pin(pump::run(gateway.plug, socket, dialect, peer, connection, identity)).await;
+            drop(token);
+        })
+}
+
+impl Gateway {
+    /// A bearer token in the head signs in at once; without one the first frame has to, where a token is needed.
+    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<Identity>, Response> {
+        let Some(given) = headers.get(header::AUTHORIZATION) else { return Ok(self.plug.gate.anonymous()) };
+        let token = given.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+        match token {
+            Some(token) => match self.check(peer, token).await {
+                Some(identity) => Ok(Some(identity)),
+                None => Err(unauthorised()),
+            },
+            None => Err(unauthorised()),
+        }
+    }
+
+    async fn check(&self, peer: &Peer, token: &str) -> Option<Identity> {
+        match self.plug.gate.check(peer.address, token, self.plug.started.elapsed()) {
+            Verdict::Accepted(identity) => Some(identity),
+            Verdict::Refused => None,
+            Verdict::Held(identity) => {
+                tokio::time::sleep(crate::auth::HOLD_BACK).await;
+                identity
+            }
+        }
+    }
+}
+
+fn unauthorised() -> Response {
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], "wrong token\n").into_response()
+}
+
+async fn ready(State(gateway): State<Gateway>) -> Response {
+    match gateway.plug.board.is_ready().await {
+        Ok(()) => "ready\n".into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {error}\n")).into_response(),
+    }
+}
+
+/// Numbers only, yet they tell about usage: where a token is needed, it is needed here too.
+async fn metrics(State(gateway): State<Gateway>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
+    let Some(render) = &gateway.metrics else { return StatusCode::NOT_FOUND.into_response() };
+    match gateway.identify(&peer, &headers).await {
+        Ok(Some(_)) => {
+            let content_type = HeaderValue::from_static("text/plain; version=0.0.4");
+            ([(header::CONTENT_TYPE, content_type)], render()).into_response()
+        }
+        Ok(None) => unauthorised(),
+        Err(refused) => refused,
+    }
+}
+
+async fn webhook(Path(channel): Path<String>) -> Response {
+    let text = format!("no channel adapter for '{channel}': no plugin host is built into this server\n");
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+async fn status_page(State(gateway): State<Gateway>) -> Response {
+    let ready = if gateway.plug.board.is_ready().await.is_ok() { "ready" } else { "not ready" };
+    let page = include_str!("gateway/status.html").replace("{version}", gateway.version).replace("{ready}", ready);
+    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
+}
+
+/// Nothing served here may be framed, sniffed or send its address along.
+async fn security_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
+        ),
+    );
+    response
+}

@@ -1,0 +1,358 @@
+//! Wire ↔ core, both ways, for every method and every event.
+
+use std::borrow::Cow;
+
+use patchboard_core::agent::Origin;
+use patchboard_core::budget::{BudgetLine, BudgetReport};
+use patchboard_core::command::{Command, PageRequest, RunRef, SessionRef, StartRun};
+use patchboard_core::event::{ApprovalRequest, Event};
+use patchboard_core::id::{Seq, SessionKey};
+use patchboard_core::model::{Message, Part, Role, ToolCall, ToolInput};
+use patchboard_core::port::{Cursor, Page, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
+use patchboard_core::reply::Reply;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::wire;
+
+/// A request that became a command, or what is wrong with it.
+pub(super) enum Asked {
+    Pong,
+    /// Answered with one `result`.
+    Command(Command),
+    /// Answered with a stream of events.
+    Stream(Command),
+    Attach {
+        wanted: RunRef,
+        from: Seq,
+    },
+    Cancel {
+        id: String,
+    },
+    Refused(String),
+}
+
+pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
+    match method {
+        "ping" => Asked::Pong,
+        "status" => Asked::Command(Command::DescribeNode),
+        "plugin.list" => Asked::Command(Command::ListPlugins),
+        "chat.send" => with(method, params, |sent: wire::ChatSend| {
+            Ok(Asked::Stream(Command::StartRun(StartRun {
+                origin: Origin {
+                    channel: sent.channel,
+                    account: sent.account,
+                    peer: sent.peer,
+                    guild: sent.guild,
+                    team: sent.team,
+                },
+                content: sent.content.into(),
+                client_id: id.into(),
+            })))
+        }),
+        "chat.cancel" => with(method, params, |cancel: wire::ChatCancel| Ok(Asked::Cancel { id: cancel.id })),
+        "chat.attach" => with(method, params, attach),
+        "chat.history" => with(method, params, |about: wire::SessionParams| {
+            let page = PageRequest::new(about.limit, about.cursor.clone().map(Cursor));
+            Ok(Asked::Command(Command::ReadHistory { session: session(about)?, page }))
+        }),
+        "session.list" => with_defaults(method, params, |list: wire::ListParams| {
+            let filter = SessionFilter { channel: list.channel, account: list.account };
+            let page = PageRequest::new(list.limit, list.cursor.map(Cursor));
+            Ok(Asked::Command(Command::ListSessions { filter, page }))
+        }),
+        "session.clear" => with(method, params, |about: wire::SessionParams| {
+            let purge = about.purge;
+            Ok(Asked::Command(Command::ClearSession { session: session(about)?, purge }))
+        }),
+        "memory.search" => with(method, params, |search: wire::MemorySearch| {
+            let wire::MemorySearch { query, channel, account, limit, cursor } = search;
+            let page = PageRequest::new(limit, cursor.map(Cursor));
+            Ok(Asked::Command(Command::SearchMemory { channel, account, query, page }))
+        }),
+        "budget.status" => budget(method, params),
+        "usage.report" => with_defaults(method, params, usage),
+        "tool.list" => {
+            with_defaults(method, params, |list: wire::ListParams| Ok(Asked::Command(Command::ListTools(page(list)))))
+        }
+        "approval.list" => with_defaults(method, params, |list: wire::ListParams| {
+            Ok(Asked::Command(Command::ListApprovals(page(list))))
+        }),
+        "approval.answer" => with(method, params, |answer: wire::ApprovalAnswer| {
+            let approval =
+                answer.approval_id.parse().map_err(|_| "`approval_id` is not an approval's id".to_owned())?;
+            Ok(Asked::Command(Command::AnswerApproval { approval, approve: answer.approve }))
+        }),
+        "plugin.load" => {
+            with(method, params, |load: wire::PluginLoad| Ok(Asked::Command(Command::LoadPlugin { path: load.path })))
+        }
+        "plugin.unload" => with(method, params, |unload: wire::PluginUnload| {
+            Ok(Asked::Command(Command::UnloadPlugin { name: unload.name }))
+        }),
+        unknown => Asked::Refused(format!("unknown method: {unknown}")),
+    }
+}
+
+fn with<T: DeserializeOwned>(method: &str, params: &str, build: impl FnOnce(T) -> Result<Asked, String>) -> Asked {
+    // A struct would also be read from an array, and its name is nobody's business.
+    let asked = match params.starts_with('{') {
+        true => serde_json::from_str(params).map_err(|error| plain(&error)).and_then(build),
+        false => Err("expected an object".to_owned()),
+    };
+    asked.unwrap_or_else(|problem| Asked::Refused(format!("invalid {method} params: {problem}")))
+}
+
+/// For methods that need no params at all: absent and null mean the defaults.
+fn with_defaults<T: DeserializeOwned>(
+    method: &str,
+    params: &str,
+    build: impl FnOnce(T) -> Result<Asked, String>,
+) -> Asked {
+    with(method, if params == "null" { "{}" } else { params }, build)
+}
+
+/// The problem without its position: params are a part of the frame, so the position would mislead.
+fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(at) => text.get(..at).unwrap_or(&text).to_owned(),
+        None => text,
+    }
+}
+
+fn attach(attach: wire::ChatAttach) -> Result<Asked, String> {
+    let wanted = match (attach.id, attach.session) {
+        (Some(id), _) => RunRef::ClientId(id.into()),
+        (None, Some(key)) => RunRef::Session(SessionRef::Key(parse_key(&key)?)),
+        (None, None) => return Err("one of `id` and `session` is needed".to_owned()),
+    };
+    Ok(Asked::Attach { wanted, from: Seq(attach.after.unwrap_or(0)).next() })
+}
+
+fn session(about: wire::SessionParams) -> Result<SessionRef, String> {
+    match about {
+        wire::SessionParams { session: Some(key), .. } => Ok(SessionRef::Key(parse_key(&key)?)),
+        wire::SessionParams { channel: Some(channel), account: Some(account), peer, guild, team, .. } => {
+            Ok(SessionRef::Origin(Origin { channel, account, peer, guild, team }))
+        }
+        _ => Err("`session`, or `channel` and `account`, are needed".to_owned()),
+    }
+}
+
+fn parse_key(key: &str) -> Result<SessionKey, String> {
+    SessionKey::parse(key).ok_or_else(|| "`session` is not a session key".to_owned())
+}
+
+fn page(list: wire::ListParams) -> PageRequest {
+    PageRequest::new(list.limit, list.cursor.map(Cursor))
+}
+
+fn budget(method: &str, params: &str) -> Asked {
+    with_defaults(method, params, |about: wire::SessionParams| {
+        let names_one = about.session.is_some() || about.channel.is_some() || about.account.is_some();
+        let session = if names_one { Some(session(about)?) } else { None };
+        Ok(Asked::Command(Command::BudgetStatus { session }))
+    })
+}
+
+fn usage(report: wire::UsageReport) -> Result<Asked, String> {
+    let since = match report.since {
+        Some(text) => Some(text.parse().map_err(|_| format!("`since` is not an RFC 3339 time: {text}"))?),
+        None => None,
+    };
+    let group_by = match report.group_by.as_deref() {
+        None | Some("day") => UsageGrouping::Day,
+        Some("model") => UsageGrouping::Model,
+        Some("provider") => UsageGrouping::Provider,
+        Some("agent") => UsageGrouping::Agent,
+        Some("session") => UsageGrouping::Session,
+        Some(other) => {
+            return Err(format!("`group_by` is one of day, model, provider, agent, session; not {other}"));
+        }
+    };
+    let page = PageRequest::new(report.limit, report.cursor.map(Cursor));
+    Ok(Asked::Command(Command::UsageReport { since, group_by, page }))
+}
+
+/// The `result` of an answered command.
+pub(super) fn reply(reply: Reply) -> Value {
+    match reply {
+        Reply::Done => json!("ok"),
+        Reply::RunStarted(run) => json!({ "run": run.to_string() }),
+        Reply::Run(run) => {
+            json!({ "run": run.run.to_string(), "session": run.session.as_str(), "seq": run.last_seq.0 })
+        }
+        Reply::Approvals(page) => list(page, |pending| {
+            let shown = approval(&pending.request, Some(pending.session.to_string()));
+            serde_json::to_value(shown).unwrap_or_default()
+        }),
+        Reply::Sessions(page) => list(page, |row| session_item(&row)),
+        Reply::History { turns, .. } => history(turns),
+        Reply::Facts(page) => list(page, |fact| {
+            json!({
+                "subject": fact.subject, "predicate": fact.predicate, "object": fact.object,
+                "confidence": rounded(fact.confidence), "score": rounded(fact.score),
+                "learned_at": fact.learned_at.to_string(), "session": fact.session.as_str(),
+            })
+        }),
+        Reply::Budget(report) => budget_report(&report),
+        Reply::Usage(page) => list(page, |group| usage_item(&group)),
+        Reply::Tools(page) => list(page, |tool| {
+            json!({
+                "name": &*tool.name, "description": &*tool.description, "input_schema": &*tool.input_schema,
+                "kind": tool.kind,
+            })
+        }),
+        Reply::Plugins(plugins) => plugins.into_iter().map(|plugin| json!({ "name": plugin.name })).collect(),
+        Reply::Node(node) => {
+            json!({ "version": node.version, "plugins": node.plugins, "sessions": node.sessions })
+        }
+    }
+}
+
+fn list<T>(page: Page<T>, item: impl FnMut(T) -> Value) -> Value {
+    let items: Vec<Value> = page.items.into_iter().map(item).collect();
+    json!({ "items": items, "next_cursor": page.next.map(|cursor| cursor.0) })
+}
+
+fn session_item(row: &SessionRow) -> Value {
+    let mut item = json!({
+        "session": row.key.as_str(), "turns": row.turns,
+        "created_at": row.created_at.to_string(), "used_at": row.used_at.to_string(),
+    });
+    if let (Some(parts), Some(fields)) = (row.key.parts(), item.as_object_mut()) {
+        fields.insert("agent".into(), parts.agent.into());
+        fields.insert("channel".into(), parts.channel.into());
+        fields.insert("account".into(), parts.account.into());
+        fields.insert("peer".into(), parts.peer.into());
+    }
+    item
+}
+
+/// One item a message, oldest first; `limit` and the cursor count turns, so a turn is never split.
+fn history(turns: Page<TurnRow>) -> Value {
+    let mut items = Vec::new();
+    for turn in &turns.items {
+        for message in &turn.messages {
+            push_message(turn, message, &mut items);
+        }
+    }
+    json!({ "items": items, "next_cursor": turns.next.map(|cursor| cursor.0) })
+}
+
+fn push_message(turn: &TurnRow, message: &Message, items: &mut Vec<Value>) {
+    let at = turn.at.to_string();
+    let calls: Vec<Value> = message
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::ToolCall(call) => {
+                Some(json!({ "id": call.id.to_string(), "name": &*call.name, "input": input(call) }))
+            }
+            Part::Text(_) | Part::ToolResult(_) => None,
+        })
+        .collect();
+    let results = message.parts.iter().filter_map(|part| match part {
+        Part::ToolResult(result) => Some(result),
+        Part::Text(_) | Part::ToolCall(_) => None,
+    });
+    for result in results {
+        items.push(json!({
+            "turn": turn.number, "role": "tool", "tool_use_id": result.call.to_string(), "name": &*result.name,
+            "content": &*result.content, "is_error": result.is_error, "at": at,
+        }));
+    }
+    let text = message.text();
+    if text.is_empty() && calls.is_empty() {
+        return;
+    }
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let mut item = json!({ "turn": turn.number, "role": role, "content": text, "at": at });
+    if let (false, Some(fields)) = (calls.is_empty(), item.as_object_mut()) {
+        fields.insert("tool_calls".into(), calls.into());
+    }
+    items.push(item);
+}
+
+fn budget_report(report: &BudgetReport) -> Value {
+    let line = |line: &BudgetLine| json!({ "used": line.used, "reserved": line.reserved, "limit": line.limit });
+    json!({
+        "session": report.session.as_ref().map(line),
+        "daily": line(&report.daily),
+        "monthly": line(&report.monthly),
+    })
+}
+
+fn usage_item(group: &UsageGroup) -> Value {
+    json!({
+        "key": group.key, "calls": group.calls, "input_tokens": group.tokens.input,
+        "output_tokens": group.tokens.output, "cost_usd": group.cost_nanousd as f64 / 1e9,
+        "estimated_calls": group.estimated_calls,
+    })
+}
+
+/// Two decimals: the wire is for people and programs, not for float noise.
+fn rounded(score: f32) -> f64 {
+    (f64::from(score) * 100.0).round() / 100.0
+}
+
+/// The frames an event makes, in order. Some events are not told on this surface.
+pub(super) fn frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(String)) {
+    let frame = |event: &'static str, data| encode(&wire::EventFrame { id, event, data: Some(data), seq: Some(seq.0) });
+    match event {
+        Event::Text(pieces) => {
+            for (offset, piece) in (0..).zip(pieces.iter()) {
+                let seq = Some(seq.0 + offset);
+                write(encode(&wire::EventFrame { id, event: "text", data: Some(piece), seq }));
+            }
+        }
+        Event::ToolRequested(call) => {
+            let data = wire::ToolUse { id: &call.id.0, name: &call.name, input: input(call) };
+            write(encode(&wire::EventFrame { id, event: "tool_use", data: Some(data), seq: Some(seq.0) }));
+        }
+        Event::ToolFinished { call, output } => {
+            let data = wire::ToolResult { tool_use_id: &call.0, content: &output.content, is_error: output.is_error };
+            write(encode(&wire::EventFrame { id, event: "tool_result", data: Some(data), seq: Some(seq.0) }));
+        }
+        Event::ApprovalWanted(request) => {
+            let data = approval(request, None);
+            write(encode(&wire::EventFrame { id, event: "approval", data: Some(data), seq: Some(seq.0) }));
+        }
+        Event::Usage(note) => {
+            let data = wire::Usage { input_tokens: note.tokens.input, output_tokens: note.tokens.output };
+            write(encode(&wire::EventFrame { id, event: "usage", data: Some(data), seq: Some(seq.0) }));
+        }
+        Event::RunFailed { message } => write(frame("error", &**message)),
+        Event::RunEnded { .. } => {
+            write(encode(&wire::EventFrame::<()> { id, event: "done", data: None, seq: Some(seq.0) }));
+        }
+        Event::RunStarted { .. } | Event::Thought(_) | Event::ApprovalSettled { .. } => {}
+    }
+}
+
+fn approval(request: &ApprovalRequest, session: Option<String>) -> wire::Approval<'_> {
+    wire::Approval {
+        approval_id: request.approval.to_string(),
+        tool_use_id: &request.call.id.0,
+        name: &request.call.name,
+        input: input(&request.call),
+        expires_at: request.expires_at.to_string(),
+        session,
+    }
+}
+
+/// Arguments that are not JSON are shown as the text they are.
+fn input(call: &ToolCall) -> Cow<'_, Value> {
+    match &call.input {
+        ToolInput::Json(value) => Cow::Borrowed(value),
+        ToolInput::Malformed(text) => Cow::Owned(Value::String(text.to_string())),
+    }
+}
+
+/// Frames hold strings, numbers and JSON values only, so encoding cannot fail.
+pub(super) fn encode(frame: &impl serde::Serialize) -> String {
+    serde_json::to_string(frame).unwrap_or_default()
+}

@@ -1,0 +1,245 @@
+//! The gateway's frames as they stand on the wire. Nothing here is used outside this folder.
+
+use std::borrow::Cow;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A longer id is refused: it would be echoed in every frame of its stream.
+pub(super) const MAX_ID_BYTES: usize = 1024;
+
+/// `{"id", "method", "params"}`; other fields are ignored.
+#[derive(Debug)]
+pub(super) struct Request<'a> {
+    pub(super) id: String,
+    pub(super) method: Cow<'a, str>,
+    pub(super) params: &'a str,
+}
+
+#[derive(Deserialize)]
+struct RawRequest<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
+        // A struct would also be read from an array; batches are not part of the protocol.
+        if !text.trim_start().starts_with('{') {
+            return Err(match serde_json::from_str::<&RawValue>(text) {
+                Ok(_) => serde_json::Error::custom("expected an object with `id` and `method`"),
+                Err(error) => error,
+            });
+        }
+        let raw: RawRequest<'a> = serde_json::from_str(text)?;
+        let params = raw.params.map_or("null", RawValue::get);
+        Ok(Self { id: read_id(raw.id.get())?, method: raw.method, params })
+    }
+}
+
+/// Strings as they are, numbers as they are written; both are answered as strings.
+fn read_id(raw: &str) -> Result<String, serde_json::Error> {
+    let id = match raw.bytes().next() {
+        Some(b'"') => serde_json::from_str::<String>(raw)?,
+        Some(b'-' | b'0'..=b'9') => raw.to_owned(),
+        _ => return Err(serde_json::Error::custom("`id` must be a string or a number")),
+    };
+    if id.len() > MAX_ID_BYTES {
+        return Err(serde_json::Error::custom(format!("`id` is longer than {MAX_ID_BYTES} bytes")));
+    }
+    Ok(id)
+}
+
+#[derive(Deserialize)]
+pub(super) struct Token<'a> {
+    #[serde(borrow)]
+    pub(super) token: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Hello {
+    pub(super) ok: bool,
+    pub(super) version: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct AuthFailed {
+    pub(super) error: &'static str,
+    pub(super) code: u16,
+}
+
+#[derive(Serialize)]
+pub(super) struct ResultFrame<'a, T> {
+    pub(super) id: &'a str,
+    pub(super) result: T,
+}
+
+#[derive(Serialize)]
+pub(super) struct ErrorFrame<'a> {
+    pub(super) id: &'a str,
+    pub(super) error: &'a str,
+}
+
+/// One event of a stream. `seq` is what `chat.attach` takes as `after`.
+#[derive(Serialize)]
+pub(super) struct EventFrame<'a, T> {
+    pub(super) id: &'a str,
+    pub(super) event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) data: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) seq: Option<u64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ToolUse<'a> {
+    pub(super) id: &'a str,
+    pub(super) name: &'a str,
+    pub(super) input: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ToolResult<'a> {
+    pub(super) tool_use_id: &'a str,
+    pub(super) content: &'a str,
+    pub(super) is_error: bool,
+}
+
+#[derive(Serialize)]
+pub(super) struct Usage {
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Approval<'a> {
+    pub(super) approval_id: String,
+    pub(super) tool_use_id: &'a str,
+    pub(super) name: &'a str,
+    pub(super) input: Cow<'a, Value>,
+    pub(super) expires_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ChatSend {
+    pub(super) channel: String,
+    pub(super) account: String,
+    pub(super) content: String,
+    #[serde(default)]
+    pub(super) peer: Option<String>,
+    #[serde(default)]
+    pub(super) guild: Option<String>,
+    #[serde(default)]
+    pub(super) team: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ChatCancel {
+    #[serde(deserialize_with = "string_or_number")]
+    pub(super) id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ChatAttach {
+    #[serde(default, deserialize_with = "optional_string_or_number")]
+    pub(super) id: Option<String>,
+    #[serde(default)]
+    pub(super) session: Option<String>,
+    #[serde(default)]
+    pub(super) after: Option<u64>,
+}
+
+/// `{session}` or `{channel, account, peer?}`, on methods that are about one conversation.
+#[derive(Debug, Deserialize)]
+pub(super) struct SessionParams {
+    #[serde(default)]
+    pub(super) session: Option<String>,
+    #[serde(default)]
+    pub(super) channel: Option<String>,
+    #[serde(default)]
+    pub(super) account: Option<String>,
+    #[serde(default)]
+    pub(super) peer: Option<String>,
+    #[serde(default)]
+    pub(super) guild: Option<String>,
+    #[serde(default)]
+    pub(super) team: Option<String>,
+    #[serde(default)]
+    pub(super) purge: bool,
+    #[serde(default)]
+    pub(super) limit: Option<usize>,
+    #[serde(default)]
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ListParams {
+    #[serde(default)]
+    pub(super) channel: Option<String>,
+    #[serde(default)]
+    pub(super) account: Option<String>,
+    #[serde(default)]
+    pub(super) limit: Option<usize>,
+    #[serde(default)]
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MemorySearch {
+    pub(super) query: String,
+    pub(super) channel: String,
+    pub(super) account: String,
+    #[serde(default)]
+    pub(super) limit: Option<usize>,
+    #[serde(default)]
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct UsageReport {
+    #[serde(default)]
+    pub(super) since: Option<String>,
+    #[serde(default)]
+    pub(super) group_by: Option<String>,
+    #[serde(default)]
+    pub(super) limit: Option<usize>,
+    #[serde(default)]
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ApprovalAnswer {
+    pub(super) approval_id: String,
+    pub(super) approve: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PluginLoad {
+    pub(super) path: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PluginUnload {
+    pub(super) name: String,
+}
+
+fn string_or_number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    optional_string_or_number(deserializer)?.ok_or_else(|| D::Error::custom("expected a string or a number"))
+}
+
+fn optional_string_or_number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        Value::Number(number) => Ok(Some(number.to_string())),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(D::Error::custom("expected a string or a number")),
+    }
+}

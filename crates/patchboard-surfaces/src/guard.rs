@@ -1,0 +1,100 @@
+//! Host and Origin, checked on every request before anything else, loopback included: any web page can reach
+//! 127.0.0.1, so the address alone is not trust.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::telemetry;
+
+/// What is let in besides loopback.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    pub surface: &'static str,
+    /// Host names without a port, lowercase.
+    pub allowed_hosts: Vec<String>,
+    /// Whole origins such as `https://chat.example.com`, or schemes of desktop apps such as `app://obsidian.md`.
+    pub allowed_origins: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    Host,
+    Origin,
+}
+
+impl Guard {
+    fn check(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), Refusal> {
+        // More than one of either is a trick, not a client.
+        if headers.get_all(header::HOST).iter().count() > 1 {
+            return Err(Refusal::Host);
+        }
+        let host = match headers.get(header::HOST) {
+            Some(value) => value.to_str().ok(),
+            None => authority,
+        };
+        if !host.and_then(host_name).is_some_and(|name| self.host_is_allowed(&name)) {
+            return Err(Refusal::Host);
+        }
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        match (origins.next(), origins.next()) {
+            (None, _) => Ok(()),
+            (Some(origin), None) if origin.to_str().is_ok_and(|origin| self.origin_is_allowed(origin)) => Ok(()),
+            (Some(_), _) => Err(Refusal::Origin),
+        }
+    }
+
+    fn host_is_allowed(&self, name: &str) -> bool {
+        is_loopback(name) || self.allowed_hosts.iter().any(|allowed| allowed == name)
+    }
+
+    fn origin_is_allowed(&self, origin: &str) -> bool {
+        if self.allowed_origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
+            return true;
+        }
+        let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        rest.and_then(host_name).is_some_and(|name| is_loopback(&name))
+    }
+}
+
+/// Axum middleware: 403 before any upgrade.
+pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    let (reason, text) = match guard.check(authority, request.headers()) {
+        Ok(()) => return next.run(request).await,
+        Err(Refusal::Host) => ("host", "this Host is not served here; add it to allowed_hosts if it should be\n"),
+        Err(Refusal::Origin) => {
+            ("origin", "this Origin may not talk to this server; add it to allowed_origins if it should\n")
+        }
+    };
+    telemetry::refused(guard.surface, reason);
+    tracing::debug!(surface = guard.surface, reason, "request refused");
+    (StatusCode::FORBIDDEN, text).into_response()
+}
+
+/// The name in `name`, `name:port`, `[v6]` or `[v6]:port`, lowercase; `None` for anything else.
+fn host_name(authority: &str) -> Option<String> {
+    let (name, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (name, after) = rest.split_once(']')?;
+            (name, after.strip_prefix(':').or_else(|| after.is_empty().then_some("")))
+        }
+        None => match authority.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (authority, Some("")),
+        },
+    };
+    let port_is_fine = port?.bytes().all(|byte| byte.is_ascii_digit());
+    (port_is_fine && !name.is_empty()).then(|| name.to_ascii_lowercase())
+}
+
+fn is_loopback(name: &str) -> bool {
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+use super::*;
+
+fn guard() -> Guard {
+    Guard {
+        surface: "gateway",
+        allowed_hosts: vec!["board.example.com".into()],
+        allowed_origins: vec!["https://chat.example.com".into(), "app://obsidian.md".into()],
+    }
+}
+
+fn check(headers: &[(&'static str, &str)]) -> Result<(), Refusal> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(*name, value.parse().unwrap());
+    }
+    guard().check(None, &map)
+}
+
+#[test]
+fn hosts() {
+    for (host, allowed) in [
+        ("127.0.0.1:7200", true),
+        ("localhost", true),
+        ("LOCALHOST:80", true),
+        ("[::1]:7200", true),
+        ("127.8.8.8", true),
+        ("[::ffff:127.0.0.1]", true),
+        ("board.example.com", true),
+        ("board.example.com:443", true),
+        ("evil.example.com", false),
+        ("127.0.0.1.evil.com", false),
+        ("localhost.evil.com", false),
+        ("localhost:80:80", false),
+        ("127.0.0.1@evil.com", false),
+        ("[::1", false),
+        ("[::1]x", false),
+        ("", false),
+        (":80", false),
+        ("0.0.0.0", false),
+        ("192.168.1.2", false),
+    ] {
+        assert_eq!(check(&[("host", host)]).is_ok(), allowed, "{host}");
+    }
+    assert_eq!(check(&[]), Err(Refusal::Host), "no Host at all");
+    assert_eq!(check(&[("host", "localhost"), ("host", "evil.com")]), Err(Refusal::Host), "two of them");
+    assert!(guard().check(Some("localhost:7200"), &HeaderMap::new()).is_ok(), "HTTP/2 names its authority");
+}
+
+#[test]
+fn origins() {
+    for (origin, allowed) in [
+        ("http://localhost:3000", true),
+        ("https://127.0.0.1", true),
+        ("http://[::1]:5173", true),
+        ("https://chat.example.com", true),
+        ("app://obsidian.md", true),
+        ("https://chat.example.com.evil.com", false),
+        ("https://chat.example.com:8443", false),
+        ("https://evil.com", false),
+        ("http://localhost.evil.com", false),
+        ("http://localhost@evil.com", false),
+        ("null", false),
+        ("file://", false),
+        ("app://other", false),
+        ("", false),
+    ] {
+        assert_eq!(check(&[("host", "localhost"), ("origin", origin)]).is_ok(), allowed, "{origin}");
+    }
+    assert_eq!(
+        check(&[("host", "localhost"), ("origin", "http://localhost"), ("origin", "https://evil.com")]),
+        Err(Refusal::Origin),
+    );
+}

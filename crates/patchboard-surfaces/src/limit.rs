@@ -1,0 +1,53 @@
+//! A token bucket. Time is passed in, so tests need no clock.
+
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    pub per_second: f64,
+    pub burst: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Bucket {
+    rate: Rate,
+    level: f64,
+    filled_at: Duration,
+}
+
+impl Bucket {
+    /// Starts full.
+    pub fn new(rate: Rate, now: Duration) -> Self {
+        Self { rate, level: rate.burst, filled_at: now }
+    }
+
+    /// Takes one if there is one.
+    pub fn take(&mut self, now: Duration) -> bool {
+        self.fill(now);
+        let enough = self.level >= 1.0;
+        if enough {
+            self.level -= 1.0;
+        }
+        enough
+    }
+
+    pub fn is_empty(&mut self, now: Duration) -> bool {
+        self.fill(now);
+        self.level < 1.0
+    }
+
+    /// Full again: whoever keeps buckets may forget this one.
+    pub fn is_full(&mut self, now: Duration) -> bool {
+        self.fill(now);
+        self.level >= self.rate.burst
+    }
+
+    fn fill(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.filled_at).as_secs_f64();
+        self.level = passed.mul_add(self.rate.per_second, self.level).min(self.rate.burst);
+        self.filled_at = self.filled_at.max(now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+use super::*;
+
+fn at(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+#[test]
+fn a_burst_passes_then_the_rate_holds() {
+    let mut bucket = Bucket::new(Rate { per_second: 10.0, burst: 3.0 }, at(0));
+    let taken: Vec<bool> = [0, 0, 0, 0, 50, 100, 101, 1000, 1000, 1000, 1000].map(|ms| bucket.take(at(ms))).to_vec();
+    assert_eq!(taken, [true, true, true, false, false, true, false, true, true, true, false]);
+}
+
+#[test]
+fn time_that_runs_backwards_changes_nothing() {
+    let mut bucket = Bucket::new(Rate { per_second: 1000.0, burst: 1.0 }, at(100));
+    assert!(bucket.take(at(100)));
+    assert!(bucket.is_empty(at(0)));
+    assert!(bucket.is_full(at(200)));
+}

@@ -1,0 +1,399 @@
+//! WebSocket ↔ dialect ↔ board: the only loop that waits on everything a connection can hear from. It decides nothing;
+//! it reads, asks, follows, writes, and lets go when told to.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use futures_util::stream::{FuturesUnordered, SelectAll};
+use futures_util::{FutureExt, SinkExt, StreamExt, stream};
+use patchboard_core::access::{Caller, Surface};
+use patchboard_core::event::{Envelope, Topic};
+use patchboard_core::id::{ConnId, Seq};
+use patchboard_core::log::Pace;
+use patchboard_core::port::BoxStream;
+use patchboard_core::reply::Reply;
+use patchboard_core::{Board, BoardError};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{AuthGate, HOLD_BACK, Identity, Verdict};
+use crate::dialect::{Dialect, FollowId, Step, Ticket};
+use crate::listen::Peer;
+
+/// Things handled between two flushes: enough to fill packets, few enough to keep latency low.
+const BURST: usize = 128;
+/// Largest message before the client has signed in, in bytes.
+const MAX_UNSIGNED: u64 = 64 * 1024;
+
+pub mod close {
+    //! Close codes of RFC 6455 and, from 4000 on, of the protocols themselves.
+    pub const GOING_AWAY: u16 = 1001;
+    pub const PROTOCOL: u16 = 1002;
+    pub const INVALID_DATA: u16 = 1007;
+    pub const POLICY: u16 = 1008;
+    pub const TOO_BIG: u16 = 1009;
+    pub const TRY_AGAIN_LATER: u16 = 1013;
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct PumpLimits {
+    /// How long a client may take to show its token.
+    pub sign_in: Duration,
+    /// A client that takes nothing for this long is disconnected; its runs go on for their grace.
+    pub stall: Duration,
+    /// Silence after which the client is pinged; twice as long again without a sign of life and it is gone.
+    pub ping: Duration,
+}
+
+impl Default for PumpLimits {
+    fn default() -> Self {
+        Self { sign_in: Duration::from_secs(5), stall: Duration::from_secs(30), ping: Duration::from_secs(30) }
+    }
+}
+
+/// What a connection is plugged into.
+#[derive(Debug, Clone)]
+pub struct Sockets {
+    pub board: Board,
+    pub gate: Arc<AuthGate>,
+    pub surface: Surface,
+    pub limits: PumpLimits,
+    /// The server goes down: connections close as soon as they have nothing under way.
+    pub draining: CancellationToken,
+    pub started: Instant,
+}
+
+type Followed = (FollowId, Option<Result<Arc<Envelope>, BoardError>>);
+
+struct Pump {
+    plug: Sockets,
+    socket: WebSocket,
+    dialect: Box<dyn Dialect>,
+    peer: Peer,
+    connection: ConnId,
+    identity: Option<Identity>,
+    opened: Instant,
+    heard: Instant,
+    pinged: bool,
+    asks: FuturesUnordered<Pin<Box<dyn Future<Output = (Ticket, Result<Reply, BoardError>)> + Send>>>,
+    stops: HashMap<Ticket, CancellationToken>,
+    opening: FuturesUnordered<Pin<Box<dyn Future<Output = Opened> + Send>>>,
+    follows: SelectAll<BoxStream<Followed>>,
+    timer: Pin<Box<Sleep>>,
+    wake_at: Option<Instant>,
+    steps: Vec<Step>,
+}
+
+type Opened = (FollowId, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>);
+
+/// Everything that can wake a connection.
+enum Wake {
+    Frame(Option<Result<Message, axum::Error>>),
+    Answer(Ticket, Result<Reply, BoardError>),
+    Opened(Opened),
+    Followed(Followed),
+    Timer,
+    Draining,
+}
+
+/// Runs one connection to its end.
+pub async fn run(
+    plug: Sockets,
+    socket: WebSocket,
+    dialect: Box<dyn Dialect>,
+    peer: Peer,
+    connection: ConnId,
+    identity: Option<Identity>,
+) {
+    let now = Instant::now();
+    if identity.is_none() {
+        peer.reads.limit(MAX_UNSIGNED);
+    }
+    let mut pump = Pump {
+        plug,
+        socket,
+        dialect,
+        peer,
+        connection,
+        identity: None,
+        opened: now,
+        heard: now,
+        pinged: false,
+        asks: FuturesUnordered::new(),
+        stops: HashMap::new(),
+        opening: FuturesUnordered::new(),
+        follows: SelectAll::new(),
+        timer: Box::pin(tokio::time::sleep_until(now)),
+        wake_at: None,
+        steps: Vec::new(),
+    };
+    pump.identity.clone_from(&identity);
+    pump.dialect.opened(identity, Duration::ZERO, &mut pump.steps);
+    pump.work().await;
+    // Requests that wait for their turn are withdrawn; runs that have begun keep their grace.
+}
+
+impl Pump {
+    async fn work(&mut self) {
+        loop {
+            if self.perform().await.is_break() || self.burst().await.is_break() || self.flush().await.is_break() {
+                return;
+            }
+            if self.plug.draining.is_cancelled() && self.is_idle() {
+                return self.close(close::GOING_AWAY, "server is shutting down").await;
+            }
+            let wake = self.next().await;
+            if self.handle(wake).await.is_break() {
+                return;
+            }
+        }
+    }
+
+    /// Handles whatever is ready without waiting, up to a bound.
+    async fn burst(&mut self) -> ControlFlow<()> {
+        for _ in 0..BURST {
+            let Some(wake) = self.next().now_or_never() else { break };
+            self.handle(wake).await?;
+            self.perform().await?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    async fn next(&mut self) -> Wake {
+        let deadline = self.deadline();
+        if self.timer.deadline() != deadline {
+            self.timer.as_mut().reset(deadline);
+        }
+        tokio::select! {
+            frame = self.socket.next() => Wake::Frame(frame),
+            Some((ticket, answer)) = self.asks.next(), if !self.asks.is_empty() => Wake::Answer(ticket, answer),
+            Some(opened) = self.opening.next(), if !self.opening.is_empty() => Wake::Opened(opened),
+            Some(followed) = self.follows.next(), if !self.follows.is_empty() => Wake::Followed(followed),
+            () = self.timer.as_mut() => Wake::Timer,
+            () = self.plug.draining.cancelled(), if self.is_idle() => Wake::Draining,
+        }
+    }
+
+    /// The earliest moment something is due: the sign-in, the dialect's wish, or a ping.
+    fn deadline(&self) -> Instant {
+        let alive = self.heard + if self.pinged { self.plug.limits.ping * 3 } else { self.plug.limits.ping };
+        let sign_in = self.opened + self.plug.limits.sign_in;
+        let mut due = if self.identity.is_none() { sign_in.min(alive) } else { alive };
+        if let Some(wake_at) = self.wake_at {
+            due = due.min(wake_at);
+        }
+        due
+    }
+
+    async fn handle(&mut self, wake: Wake) -> ControlFlow<()> {
+        let now = self.opened.elapsed();
+        match wake {
+            Wake::Frame(frame) => return self.frame(frame).await,
+            Wake::Answer(ticket, answer) => {
+                self.stops.remove(&ticket);
+                self.dialect.answered(ticket, answer, now, &mut self.steps);
+            }
+            Wake::Opened((follow, Ok(events))) => {
+                let ended = stream::once(std::future::ready((follow, None)));
+                self.follows.push(Box::pin(events.map(move |event| (follow, Some(event))).chain(ended)));
+            }
+            Wake::Opened((follow, Err(error))) => self.dialect.follow_ended(follow, Some(error), &mut self.steps),
+            Wake::Followed((follow, Some(Ok(envelope)))) => {
+                self.dialect.observed(follow, &envelope, now, &mut self.steps);
+            }
+            Wake::Followed((follow, Some(Err(error)))) => {
+                self.dialect.follow_ended(follow, Some(error), &mut self.steps);
+            }
+            Wake::Followed((follow, None)) => self.dialect.follow_ended(follow, None, &mut self.steps),
+            Wake::Timer => return self.timer(now).await,
+            Wake::Draining => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    async fn frame(&mut self, frame: Option<Result<Message, axum::Error>>) -> ControlFlow<()> {
+        let message = match frame {
+            Some(Ok(message)) => message,
+            Some(Err(error)) => {
+                if let Some((code, reason)) = self.fault(error) {
+                    self.close(code, reason).await;
+                }
+                return ControlFlow::Break(());
+            }
+            None => return ControlFlow::Break(()),
+        };
+        let now = Instant::now();
+        self.heard = now;
+        self.pinged = false;
+        let now = now - self.opened;
+        match message {
+            Message::Text(text) => self.dialect.text(text.as_str(), now, &mut self.steps),
+            Message::Binary(_) => self.dialect.binary(&mut self.steps),
+            // Answered by the WebSocket itself; before the sign-in it is not what was asked for.
+            Message::Ping(_) if self.identity.is_none() => self.dialect.binary(&mut self.steps),
+            Message::Ping(_) | Message::Pong(_) => {}
+            Message::Close(_) => {
+                // The close frame in answer is queued; it only has to leave.
+                self.flush().await?;
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Which close code a broken connection still deserves; `None` when there is nobody left to tell.
+    fn fault(&self, error: axum::Error) -> Option<(u16, &'static str)> {
+        if self.peer.reads.is_used_up() {
+            return Some((close::TOO_BIG, "too much before signing in"));
+        }
+        let error = error.into_inner();
+        match error.downcast_ref::<tungstenite::Error>()? {
+            tungstenite::Error::Capacity(_) => Some((close::TOO_BIG, "message too big")),
+            tungstenite::Error::Utf8(_) => Some((close::INVALID_DATA, "invalid UTF-8")),
+            tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => None,
+            tungstenite::Error::Protocol(_) => Some((close::PROTOCOL, "WebSocket protocol error")),
+            _ => None,
+        }
+    }
+
+    async fn timer(&mut self, now: Duration) -> ControlFlow<()> {
+        let limits = self.plug.limits;
+        if self.identity.is_none() && now >= limits.sign_in {
+            self.close(close::POLICY, "no token in time").await;
+            return ControlFlow::Break(());
+        }
+        let silent = self.heard.elapsed();
+        if self.pinged && silent >= limits.ping * 3 {
+            return ControlFlow::Break(());
+        }
+        if !self.pinged && silent >= limits.ping {
+            self.pinged = true;
+            self.send(Message::Ping(axum::body::Bytes::new())).await?;
+        }
+        if self.wake_at.is_some_and(|wake_at| wake_at <= Instant::now()) {
+            self.wake_at = None;
+            self.dialect.woke(now, &mut self.steps);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Does what the dialect asked for, in order.
+    async fn perform(&mut self) -> ControlFlow<()> {
+        while !self.steps.is_empty() {
+            let mut steps = std::mem::take(&mut self.steps);
+            for step in steps.drain(..) {
+                match step {
+                    Step::Write(text) => self.send(Message::Text(text.into())).await?,
+                    Step::Ask(ticket, command) => {
+                        let caller = self.caller();
+                        let stop = CancellationToken::new();
+                        self.stops.insert(ticket, stop.clone());
+                        // Asked here and now, so that the order of frames is the order of turns.
+                        let answer = self.plug.board.ask(&caller, command, stop);
+                        self.asks.push(Box::pin(answer.map(move |answer| (ticket, answer))));
+                    }
+                    Step::Withdraw(ticket) => {
+                        if let Some(stop) = self.stops.get(&ticket) {
+                            stop.cancel();
+                        }
+                    }
+                    Step::Follow { follow, topic, from, pace } => self.follow(follow, topic, from, pace),
+                    Step::Authenticate(token) => self.authenticate(&token).await,
+                    Step::WakeAt(at) => self.wake_at = Some(self.opened + at),
+                    Step::Rest => self.wake_at = None,
+                    Step::Close { code, reason } => {
+                        self.close(code, reason).await;
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+            // Keeps the allocation, unless performing produced more steps.
+            if self.steps.is_empty() {
+                self.steps = steps;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn follow(&mut self, follow: FollowId, topic: Topic, from: Seq, pace: Pace) {
+        let board = self.plug.board.clone();
+        let caller = self.caller();
+        self.opening.push(Box::pin(async move { (follow, board.follow(&caller, topic, from, pace).await) }));
+    }
+
+    async fn authenticate(&mut self, token: &str) {
+        let since_start = self.plug.started.elapsed();
+        let identity = match self.plug.gate.check(self.peer.address, token, since_start) {
+            Verdict::Accepted(identity) => Some(identity),
+            Verdict::Refused => None,
+            Verdict::Held(identity) => {
+                tokio::time::sleep(HOLD_BACK).await;
+                identity
+            }
+        };
+        if identity.is_some() {
+            self.peer.reads.lift();
+        }
+        self.identity.clone_from(&identity);
+        self.dialect.authenticated(identity, self.opened.elapsed(), &mut self.steps);
+    }
+
+    /// Nothing is asked before the dialect has an identity; without one there are no grants.
+    fn caller(&self) -> Caller {
+        let (principal, grants) = match &self.identity {
+            Some(identity) => (identity.principal.clone(), identity.grants),
+            None => (Arc::from(""), patchboard_core::access::Grants::NONE),
+        };
+        Caller { surface: self.plug.surface, principal, connection: self.connection, grants }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.asks.is_empty() && self.opening.is_empty() && self.follows.is_empty()
+    }
+
+    async fn send(&mut self, message: Message) -> ControlFlow<()> {
+        let sent = tokio::time::timeout(self.plug.limits.stall, self.socket.feed(message)).await;
+        self.went_through(sent).await
+    }
+
+    async fn flush(&mut self) -> ControlFlow<()> {
+        let flushed = tokio::time::timeout(self.plug.limits.stall, SinkExt::<Message>::flush(&mut self.socket)).await;
+        self.went_through(flushed).await
+    }
+
+    async fn went_through(
+        &mut self,
+        outcome: Result<Result<(), axum::Error>, tokio::time::error::Elapsed>,
+    ) -> ControlFlow<()> {
+        match outcome {
+            Ok(Ok(())) => ControlFlow::Continue(()),
+            Ok(Err(_gone)) => ControlFlow::Break(()),
+            Err(_stalled) => {
+                tracing::debug!(conn.id = %self.connection, "client takes nothing; closing");
+                self.close(close::TRY_AGAIN_LATER, "reading too slowly; attach again").await;
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Says goodbye if that can be said at once; a peer that does not read is not waited for.
+    async fn close(&mut self, code: u16, reason: &'static str) {
+        let frame = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
+        let goodbye = async {
+            if self.socket.send(frame).await.is_ok() {
+                // Waits for the peer's close frame, so that what was sent before is not lost to a reset.
+                while let Some(Ok(message)) = self.socket.next().await {
+                    if matches!(message, Message::Close(_)) {
+                        break;
+                    }
+                }
+            }
+        };
+        // Out of time is out of reach; dropping the socket is all that is left to do.
+        drop(tokio::time::timeout(Duration::from_secs(1), goodbye).await);
+    }
+}

@@ -1,0 +1,17 @@
+//! Every metric of the surfaces, named once.
+
+use metrics::{counter, gauge};
+
+pub(crate) fn connection_opened(surface: &'static str) {
+    gauge!("patchboard_connections_open", "surface" => surface).increment(1.0);
+    counter!("patchboard_connections_total", "surface" => surface).increment(1);
+}
+
+pub(crate) fn connection_closed(surface: &'static str) {
+    gauge!("patchboard_connections_open", "surface" => surface).decrement(1.0);
+}
+
+/// `reason` is one of a closed set: `capacity`, `host`, `origin`, `token`, `rate`.
+pub(crate) fn refused(surface: &'static str, reason: &'static str) {
+    counter!("patchboard_refusals_total", "surface" => surface, "reason" => reason).increment(1);
+}

@@ -1,0 +1,169 @@
+//! Runs a transcript against a dialect, without sockets, clocks or tokio.
+//!
+//! A transcript is a text file. Lines that go in:
+//!
+//! - `> frame` a text frame from the client; `>> binary` a binary one
+//! - `= answer` the board's answer to the oldest open command; `=2 answer` to the second command of the file
+//! - `~ event` an event on the newest followed topic; `~2 event` on the second one
+//! - `| error text` the newest followed topic breaks off; `|` it just ends
+//! - `? identity` the answer to a token check: `client`, `operator` or `nobody`
+//! - `@ 20s` time passes
+//!
+//! Lines that come out, and are compared: `! command`, `< frame`, `x code reason`. `#` starts a comment; the first
+//! line may be `#! token` for a connection that has to sign in. Running a transcript gives its lines with the outputs
+//! as they really are, so a test compares whole files and a reader sees the protocol.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use patchboard_core::access::Grants;
+use patchboard_core::id::Seq;
+use patchboard_surfaces::auth::Identity;
+use patchboard_surfaces::dialect::{Dialect, FollowId, Step, Ticket};
+
+mod read;
+mod show;
+
+/// Plays the inputs of a transcript and answers the whole transcript as it really went.
+pub fn play(text: &str, mut dialect: Box<dyn Dialect>) -> String {
+    let mut player = Player::default();
+    let needs_token = text.starts_with("#! token");
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next_if(|line| line.starts_with('#') || line.is_empty()) {
+        player.say(line);
+    }
+    player.step(|steps| dialect.opened((!needs_token).then(client), Duration::ZERO, steps));
+    for line in lines {
+        player.line(line, dialect.as_mut());
+    }
+    player.out
+}
+
+#[derive(Default)]
+struct Player {
+    out: String,
+    now: Duration,
+    wake_at: Option<Duration>,
+    asked: Vec<Ticket>,
+    answered: usize,
+    follows: Vec<(FollowId, Seq)>,
+}
+
+impl Player {
+    fn line(&mut self, line: &str, dialect: &mut dyn Dialect) {
+        let Some((mark, rest)) = split(line) else {
+            if line.is_empty() || line.starts_with('#') {
+                self.say(line);
+            }
+            // Outputs of the file are what is being checked; the real ones take their place.
+            return;
+        };
+        self.say(line);
+        let now = self.now;
+        match mark.chars().next() {
+            Some('>') if mark == ">>" => self.step(|steps| dialect.binary(steps)),
+            Some('>') => self.step(|steps| dialect.text(rest, now, steps)),
+            Some('=') => {
+                let index = number(mark).unwrap_or(self.answered);
+                self.answered += 1;
+                let Some(&ticket) = self.asked.get(index) else { return self.say("no such command was asked") };
+                match read::answer(rest) {
+                    Ok(answer) => self.step(|steps| dialect.answered(ticket, answer, now, steps)),
+                    Err(problem) => self.say(&problem),
+                }
+            }
+            Some('~') => {
+                let index = number(mark).unwrap_or(self.follows.len().saturating_sub(1));
+                let Some(&(follow, seq)) = self.follows.get(index) else { return self.say("nothing is followed") };
+                match read::event(rest, seq) {
+                    Ok(envelope) => {
+                        if let Some(slot) = self.follows.get_mut(index) {
+                            slot.1 = envelope.last_seq().next();
+                        }
+                        self.step(|steps| dialect.observed(follow, &envelope, now, steps));
+                    }
+                    Err(problem) => self.say(&problem),
+                }
+            }
+            Some('|') => {
+                let Some(&(follow, _)) = self.follows.last() else { return self.say("nothing is followed") };
+                let error = (!rest.is_empty()).then(|| read::error(rest)).transpose();
+                match error {
+                    Ok(error) => self.step(|steps| dialect.follow_ended(follow, error, steps)),
+                    Err(problem) => self.say(&problem),
+                }
+            }
+            Some('?') => {
+                let identity = match rest {
+                    "client" => Some(client()),
+                    "operator" => Some(Identity { principal: "operator".into(), grants: Grants::OPERATOR }),
+                    _ => None,
+                };
+                self.step(|steps| dialect.authenticated(identity, now, steps));
+            }
+            Some('@') => self.pass(rest, dialect),
+            _ => {}
+        }
+    }
+
+    /// Time passes; a wish to be woken that falls into it is granted when it is due.
+    fn pass(&mut self, text: &str, dialect: &mut dyn Dialect) {
+        let Some(seconds) = text.strip_suffix('s').and_then(|seconds| seconds.parse::<u64>().ok()) else {
+            return self.say("time passes in whole seconds, such as `@ 20s`");
+        };
+        let until = self.now + Duration::from_secs(seconds);
+        while let Some(due) = self.wake_at.filter(|&due| due <= until) {
+            self.wake_at = None;
+            self.now = due;
+            self.step(|steps| dialect.woke(due, steps));
+        }
+        self.now = until;
+    }
+
+    fn step(&mut self, act: impl FnOnce(&mut Vec<Step>)) {
+        let mut steps = Vec::new();
+        act(&mut steps);
+        for step in steps {
+            match step {
+                Step::Ask(ticket, command) => {
+                    self.asked.push(ticket);
+                    self.say(&format!("! {}", show::command(&command)));
+                }
+                Step::Withdraw(ticket) => {
+                    let which = self.asked.iter().position(|&asked| asked == ticket).map_or(0, |index| index + 1);
+                    self.say(&format!("! withdraw {which}"));
+                }
+                Step::Follow { follow, topic, from, pace } => {
+                    self.follows.push((follow, from));
+                    self.say(&format!("! follow {} from {from} {}", show::topic(&topic), show::pace(pace)));
+                }
+                Step::Authenticate(token) => self.say(&format!("! check token {token:?}")),
+                Step::Write(frame) => self.say(&format!("< {frame}")),
+                Step::WakeAt(at) => self.wake_at = Some(at),
+                Step::Rest => self.wake_at = None,
+                Step::Close { code, reason } => self.say(&format!("x {code} {reason}")),
+            }
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.out, "{line}");
+    }
+}
+
+fn client() -> Identity {
+    Identity { principal: "local".into(), grants: Grants::CLIENT }
+}
+
+/// An input line's mark and the rest; `None` for outputs, comments and blanks.
+fn split(line: &str) -> Option<(&str, &str)> {
+    let mark = line.split(' ').next()?;
+    let is_input = mark.starts_with(['>', '=', '~', '|', '?', '@']);
+    is_input.then(|| (mark, line.get(mark.len()..).unwrap_or_default().trim_start()))
+}
+
+/// The `2` of `=2`, as an index.
+fn number(mark: &str) -> Option<usize> {
+    mark.get(1..)?.parse::<usize>().ok()?.checked_sub(1)
+}

@@ -1,0 +1,252 @@
+//! Answers and events as a transcript writes them: a word, then JSON where there is more to say.
+
+use jiff::Timestamp;
+use patchboard_core::budget::{BudgetLine, BudgetReport};
+use patchboard_core::event::{ApprovalRequest, Envelope, Event, Pieces, RunOutcome, Topic, UsageNote};
+use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
+use patchboard_core::model::{Message, Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
+use patchboard_core::port::{Cursor, Fact, Page, SessionRow, TurnRow, UsageGroup};
+use patchboard_core::reply::{NodeReport, PendingApproval, PluginSummary, Reply, RunSummary};
+use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
+use patchboard_core::{BoardError, ErrorKind};
+use serde_json::Value;
+use uuid::Uuid;
+
+type Read<T> = Result<T, String>;
+
+pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    if word == "error" {
+        return Ok(Err(error(rest)?));
+    }
+    let json = if rest.is_empty() { Value::Null } else { parse(rest)? };
+    Ok(Ok(match word {
+        "done" => Reply::Done,
+        "started" => Reply::RunStarted(run(&json)),
+        "run" => Reply::Run(RunSummary {
+            run: run(&json["run"]),
+            session: key(&json["session"])?,
+            client_id: text_of(&json["id"]).into(),
+            last_seq: Seq(number(&json["seq"])),
+        }),
+        "node" => Reply::Node(NodeReport {
+            version: "0.1.0",
+            plugins: number(&json["plugins"]),
+            sessions: number(&json["sessions"]),
+            live_runs: 0,
+        }),
+        "plugins" => Reply::Plugins(each(&json, |name| Ok(PluginSummary { name: text_of(name).to_owned() }))?),
+        "sessions" => Reply::Sessions(page(&json, session_row)?),
+        "history" => {
+            Reply::History { session: SessionKey::conversation("a", "b", "c", "d"), turns: page(&json, turn_row)? }
+        }
+        "facts" => Reply::Facts(page(&json, fact)?),
+        "budget" => Reply::Budget(budget(&json)),
+        "usage" => Reply::Usage(page(&json, usage_group)?),
+        "tools" => Reply::Tools(page(&json, tool)?),
+        "approvals" => Reply::Approvals(page(&json, |item| {
+            Ok(PendingApproval { request: approval(item)?, run: run(&Value::Null), session: key(&item["session"])? })
+        })?),
+        other => return Err(format!("no answer is called `{other}`")),
+    }))
+}
+
+/// `kind the rest is the message`
+pub(super) fn error(text: &str) -> Read<BoardError> {
+    let (kind, message) = text.split_once(' ').unwrap_or((text, ""));
+    let kind = match kind {
+        "invalid" => ErrorKind::Invalid,
+        "unauthenticated" => ErrorKind::Unauthenticated,
+        "forbidden" => ErrorKind::Forbidden,
+        "not_found" => ErrorKind::NotFound,
+        "conflict" => ErrorKind::Conflict,
+        "exhausted" => ErrorKind::Exhausted,
+        "timeout" => ErrorKind::Timeout,
+        "cancelled" => ErrorKind::Cancelled,
+        "unavailable" => ErrorKind::Unavailable,
+        "upstream" => ErrorKind::Upstream,
+        "internal" => ErrorKind::Internal,
+        other => return Err(format!("no error kind is called `{other}`")),
+    };
+    Ok(BoardError::new(kind, message))
+}
+
+pub(super) fn event(text: &str, seq: Seq) -> Read<Envelope> {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let json = if rest.is_empty() { Value::Null } else { parse(rest)? };
+    let event = match word {
+        "run_started" => Event::RunStarted {
+            session: SessionKey::conversation("default", "web", "a", "main"),
+            agent: "default".into(),
+        },
+        "text" => Event::Text(pieces(&json)),
+        "thought" => Event::Thought(pieces(&json)),
+        "tool_requested" => Event::ToolRequested(call(&json)),
+        "tool_finished" => Event::ToolFinished {
+            call: CallId(text_of(&json["id"]).into()),
+            output: ToolOutput {
+                content: text_of(&json["content"]).into(),
+                is_error: json["is_error"].as_bool().unwrap_or(false),
+            },
+        },
+        "approval_wanted" => Event::ApprovalWanted(approval(&json)?),
+        "approval_settled" => Event::ApprovalSettled {
+            approval: ApprovalId(Uuid::from_u128(number(&json["approval"]).into())),
+            approved: json["approved"].as_bool().unwrap_or(false),
+            by: "gateway:local".into(),
+        },
+        "usage" => Event::Usage(UsageNote {
+            tokens: TokenCount { input: number(&json["input"]), output: number(&json["output"]) },
+            provider: "main".into(),
+            model: "m".into(),
+            estimated: false,
+        }),
+        "run_failed" => Event::RunFailed { message: text_of(&json).into() },
+        "run_ended" => Event::RunEnded {
+            outcome: match text_of(&json) {
+                "completed" => RunOutcome::Completed,
+                "failed" => RunOutcome::Failed,
+                "cancelled" => RunOutcome::Cancelled,
+                "interrupted" => RunOutcome::Interrupted,
+                other => return Err(format!("no outcome is called `{other}`")),
+            },
+        },
+        other => return Err(format!("no event is called `{other}`")),
+    };
+    Ok(Envelope { topic: Topic::Run(run(&Value::Null)), seq, at: noon()?, event })
+}
+
+fn parse(text: &str) -> Read<Value> {
+    serde_json::from_str(text).map_err(|problem| format!("{problem}: {text}"))
+}
+
+fn each<T>(json: &Value, item: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
+    json.as_array().into_iter().flatten().map(item).collect()
+}
+
+/// `[items]`, or `{"items": [], "next": "cursor"}`.
+fn page<T>(json: &Value, item: impl Fn(&Value) -> Read<T>) -> Read<Page<T>> {
+    let items = if json.is_array() { json } else { &json["items"] };
+    Ok(Page { items: each(items, item)?, next: json["next"].as_str().map(|cursor| Cursor(cursor.to_owned())) })
+}
+
+fn session_row(json: &Value) -> Read<SessionRow> {
+    Ok(SessionRow { key: key(&json["key"])?, created_at: noon()?, used_at: noon()?, turns: number(&json["turns"]) })
+}
+
+fn turn_row(json: &Value) -> Read<TurnRow> {
+    let messages = each(&json["messages"], |message| {
+        let content = || text_of(&message["content"]);
+        Ok(match text_of(&message["role"]) {
+            "assistant" => {
+                let mut parts: Vec<Part> = Vec::new();
+                if !content().is_empty() {
+                    parts.push(Part::Text(content().into()));
+                }
+                parts.extend(each(&message["calls"], |one| Ok(Part::ToolCall(call(one))))?);
+                Message { role: Role::Assistant, parts }
+            }
+            "tool" => Message {
+                role: Role::User,
+                parts: vec![Part::ToolResult(ToolResult {
+                    call: CallId(text_of(&message["id"]).into()),
+                    name: text_of(&message["name"]).into(),
+                    content: content().into(),
+                    is_error: message["is_error"].as_bool().unwrap_or(false),
+                })],
+            },
+            _ => Message::user(content()),
+        })
+    })?;
+    Ok(TurnRow { number: number(&json["turn"]), run: run(&Value::Null), at: noon()?, messages })
+}
+
+fn fact(json: &Value) -> Read<Fact> {
+    Ok(Fact {
+        number: 1,
+        subject: "user".into(),
+        predicate: text_of(&json["predicate"]).to_owned(),
+        object: text_of(&json["object"]).to_owned(),
+        confidence: 0.9,
+        session: SessionKey::conversation("default", "web", "a", "main"),
+        learned_at: noon()?,
+        score: 1.5,
+    })
+}
+
+fn budget(json: &Value) -> BudgetReport {
+    let line = |line: &Value| BudgetLine {
+        used: number(&line["used"]),
+        reserved: number(&line["reserved"]),
+        limit: line["limit"].as_u64(),
+    };
+    BudgetReport {
+        session: json["session"].is_object().then(|| line(&json["session"])),
+        daily: line(&json["daily"]),
+        monthly: line(&json["monthly"]),
+    }
+}
+
+fn usage_group(json: &Value) -> Read<UsageGroup> {
+    Ok(UsageGroup {
+        key: text_of(&json["key"]).to_owned(),
+        calls: number(&json["calls"]),
+        tokens: TokenCount { input: number(&json["input"]), output: number(&json["output"]) },
+        cost_nanousd: number(&json["nanousd"]),
+        estimated_calls: number(&json["estimated"]),
+    })
+}
+
+fn tool(json: &Value) -> Read<ToolSpec> {
+    Ok(ToolSpec {
+        name: text_of(&json["name"]).into(),
+        description: text_of(&json["description"]).into(),
+        input_schema: json["schema"].clone().into(),
+        effect: Effect::ReadOnly,
+        unknown_outcome: UnknownOutcome::Retry,
+        kind: "builtin",
+    })
+}
+
+fn approval(json: &Value) -> Read<ApprovalRequest> {
+    Ok(ApprovalRequest {
+        approval: ApprovalId(Uuid::from_u128(number(&json["approval"]).into())),
+        call: call(json),
+        expires_at: noon()?,
+    })
+}
+
+fn call(json: &Value) -> ToolCall {
+    let input = match json["malformed"].as_str() {
+        Some(text) => ToolInput::Malformed(text.into()),
+        None => ToolInput::Json(json["input"].clone().into()),
+    };
+    ToolCall { id: CallId(text_of(&json["id"]).into()), name: text_of(&json["name"]).into(), input }
+}
+
+fn pieces(json: &Value) -> Pieces {
+    match json {
+        Value::Array(pieces) => pieces.iter().map(text_of).collect(),
+        other => Pieces::one(text_of(other)),
+    }
+}
+
+fn run(json: &Value) -> RunId {
+    RunId(Uuid::from_u128(number(json).into()))
+}
+
+fn key(json: &Value) -> Read<SessionKey> {
+    SessionKey::parse(text_of(json)).ok_or_else(|| format!("not a session key: {json}"))
+}
+
+fn number(json: &Value) -> u64 {
+    json.as_u64().unwrap_or(0)
+}
+
+fn text_of(json: &Value) -> &str {
+    json.as_str().unwrap_or_default()
+}
+
+fn noon() -> Read<Timestamp> {
+    "2026-11-15T12:00:00Z".parse().map_err(|error| format!("{error}"))
+}

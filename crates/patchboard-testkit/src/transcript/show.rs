@@ -1,0 +1,79 @@
+//! Commands in a form a person reads at a glance.
+
+use patchboard_core::agent::Origin;
+use patchboard_core::command::{Command, PageRequest, RunRef, SessionRef};
+use patchboard_core::event::Topic;
+use patchboard_core::log::Pace;
+
+pub(super) fn command(command: &Command) -> String {
+    match command {
+        Command::StartRun(start) => {
+            format!("start {} {:?} as {}", origin(&start.origin), &*start.content, start.client_id)
+        }
+        Command::CancelRun(run) => format!("cancel run {}", run.0.as_u128()),
+        Command::FindRun(RunRef::ClientId(id)) => format!("find run by id {id}"),
+        Command::FindRun(RunRef::Session(about)) => format!("find run of {}", session(about)),
+        Command::AnswerApproval { approval, approve } => {
+            format!("answer approval {} {approve}", approval.0.as_u128())
+        }
+        Command::ListApprovals(about) => format!("list approvals {}", page(about)),
+        Command::ListSessions { filter, page: about } => {
+            let field = |field: &Option<String>| field.clone().unwrap_or_else(|| "*".to_owned());
+            format!("list sessions {}:{} {}", field(&filter.channel), field(&filter.account), page(about))
+        }
+        Command::ReadHistory { session: about, page: which } => format!("read {} {}", session(about), page(which)),
+        Command::ClearSession { session: about, purge } => {
+            format!("{} {}", if *purge { "purge" } else { "clear" }, session(about))
+        }
+        Command::SearchMemory { channel, account, query, page: which } => {
+            format!("search memory of {channel}:{account} for {query:?} {}", page(which))
+        }
+        Command::BudgetStatus { session: None } => "budget".to_owned(),
+        Command::BudgetStatus { session: Some(about) } => format!("budget of {}", session(about)),
+        Command::UsageReport { since, group_by, page: which } => {
+            let since = since.map_or_else(|| "the beginning".to_owned(), |since| since.to_string());
+            format!("usage since {since} by {group_by:?} {}", page(which))
+        }
+        Command::ListTools(which) => format!("list tools {}", page(which)),
+        Command::ListPlugins => "list plugins".to_owned(),
+        Command::LoadPlugin { path } => format!("load plugin {path}"),
+        Command::UnloadPlugin { name } => format!("unload plugin {name}"),
+        Command::DescribeNode => "describe node".to_owned(),
+    }
+}
+
+pub(super) fn topic(topic: &Topic) -> String {
+    let Topic::Run(run) = topic;
+    format!("run {}", run.0.as_u128())
+}
+
+pub(super) fn pace(pace: Pace) -> &'static str {
+    match pace {
+        Pace::Sets => "setting the pace",
+        Pace::Free => "at its own pace",
+    }
+}
+
+fn session(about: &SessionRef) -> String {
+    match about {
+        SessionRef::Key(key) => format!("session {key}"),
+        SessionRef::Origin(about) => format!("the session of {}", origin(about)),
+    }
+}
+
+fn origin(origin: &Origin) -> String {
+    let mut text = format!("{}:{}", origin.channel, origin.account);
+    for (name, field) in [("peer", &origin.peer), ("guild", &origin.guild), ("team", &origin.team)] {
+        if let Some(field) = field {
+            text.push_str(&format!(" {name}={field}"));
+        }
+    }
+    text
+}
+
+fn page(page: &PageRequest) -> String {
+    match &page.cursor {
+        Some(cursor) => format!("({} after {})", page.limit, cursor.0),
+        None => format!("({})", page.limit),
+    }
+}

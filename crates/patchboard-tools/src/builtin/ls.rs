@@ -1,0 +1,91 @@
+//! `ls`: what lies in a folder, as a tree.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+mod ignore;
+mod survey;
+mod tree;
+
+use super::bench::{Refusal, Workbench, text};
+use super::{BuiltinTool, KIND};
+use crate::folder::{Found, WorkFolder};
+use crate::words::quoted;
+use ignore::Ignore;
+use survey::Survey;
+
+/// More patterns, or longer ones, are refused by the schema: each is tried on each entry.
+const MAX_PATTERNS: usize = 50;
+const MAX_PATTERN_CHARACTERS: usize = 200;
+
+#[derive(Debug)]
+pub(crate) struct Ls {
+    bench: Arc<Workbench>,
+}
+
+impl Ls {
+    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
+        Self { bench }
+    }
+}
+
+impl BuiltinTool for Ls {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "ls".into(),
+            description:
+                "List a folder of the working folder as a tree: folders end with `/` and come first, symlinks \
+                          end with `@`, hidden files are included. At most 100 files and 100 folders are shown, upper \
+                          levels first, with a count of what is left out. Folders that tools generate, such as \
+                          `node_modules`, `target` or `.git`, are named but not opened unless you list them by `path`."
+                    .into(),
+            input_schema: Arc::new(json!({
+                "type": "object",
+                "properties": {
+                    "path": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "The folder, relative to the working folder; the working folder itself by default."
+                    },
+                    "ignore": {
+                        "type": "array",
+                        "maxItems": MAX_PATTERNS,
+                        "items": {"type": "string", "minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS},
+                        "description": "Glob patterns of entries to leave out, such as `*.log` or `docs/`, matched \
+                                        against names and against paths relative to the listed folder."
+                    }
+                },
+                "additionalProperties": false
+            })),
+            effect: Effect::ReadOnly,
+            unknown_outcome: UnknownOutcome::Retry,
+            kind: KIND,
+        }
+    }
+
+    fn run<'a>(&'a self, arguments: &'a Value, stop: CancellationToken) -> BoxFuture<'a, ToolOutput> {
+        let path = text(arguments, "path").unwrap_or(".").to_owned();
+        let patterns = arguments.get("ignore").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let ignore = Ignore::new(patterns.iter().filter_map(Value::as_str).take(MAX_PATTERNS));
+        Box::pin(self.bench.blocking(stop, move |folder, stop| list(folder, &path, &ignore, stop)))
+    }
+}
+
+fn list(folder: &WorkFolder, path: &str, ignore: &Ignore, stop: &CancellationToken) -> Result<String, Refusal> {
+    let found = match folder.find(path)? {
+        Found::Folder(found) => found,
+        Found::File(_) => return Err(Refusal(format!("{} is a file: use `read` to read it", quoted(path)))),
+    };
+    let survey = Survey::of(&found, ignore, stop).map_err(|error| Refusal::because(&quoted(path), &error))?;
+    if stop.is_cancelled() {
+        return Err(Refusal::cancelled());
+    }
+    Ok(tree::draw(path, &survey))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Checks tool arguments against JSON Schemas. Schemas come from strangers too (servers, workers, plugins), so compiling
+//! and checking are bounded and nothing a schema refers to is ever fetched.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator};
+use patchboard_core::port::SchemaCheck;
+use serde_json::Value;
+
+mod bounds;
+mod effort;
+mod keyword;
+mod reference;
+
+use crate::words::clipped;
+use bounds::{MAX_ARGUMENTS_DEPTH, is_usable_schema, size_of_arguments};
+use effort::{Effort, effort};
+use reference::{References, references};
+
+/// So many compiled schemas are kept; then the one not used for longest goes and would be compiled again.
+const MAX_CACHED: usize = 256;
+/// More problems are only hinted at: a model that mends three sees the next ones then.
+const MAX_PROBLEMS: usize = 3;
+const MAX_PROBLEM_BYTES: usize = 300;
+/// Bounds on patterns that need backtracking, and on the memory of compiled ones.
+const MAX_BACKTRACKING: usize = 100_000;
+const MAX_PATTERN_BYTES: usize = 1024 * 1024;
+
+/// The core's `SchemaCheck` by `jsonschema`.
+#[derive(Default)]
+pub struct JsonSchemaCheck {
+    cache: Mutex<Cache>,
+}
+
+/// Keyed by content: equal schemas share a validator, whoever sent them.
+#[derive(Default)]
+struct Cache {
+    entries: HashMap<Arc<Value>, Entry>,
+    /// Counts lookups; the entry with the lowest number was not used for longest.
+    now: u64,
+}
+
+struct Entry {
+    compiled: Compiled,
+    used: u64,
+}
+
+/// A schema that cannot be used is remembered as well, or every call would find out anew.
+type Compiled = Result<Arc<Usable>, Arc<str>>;
+
+struct Usable {
+    validator: Validator,
+    references: References,
+}
+
+impl SchemaCheck for JsonSchemaCheck {
+    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), String> {
+        if !is_usable_schema(schema) {
+            return Err("the tool's own schema is too large or too deep to be used".to_owned());
+        }
+        let Some(size) = size_of_arguments(arguments) else {
+            return Err(format!("the arguments are nested more than {MAX_ARGUMENTS_DEPTH} levels deep"));
+        };
+        let usable = self.usable(schema).map_err(|reason| reason.to_string())?;
+        if usable.references == References::Within {
+            match effort(schema, arguments, size) {
+                Effort::Fine => {}
+                Effort::TooMuch => return Err("checking these arguments would take too long".to_owned()),
+                Effort::Endless => return Err("the tool's own schema refers to itself without end".to_owned()),
+            }
+        }
+        if usable.validator.is_valid(arguments) {
+            return Ok(());
+        }
+        Err(sentences(usable.validator.iter_errors(arguments)))
+    }
+}
+
+impl JsonSchemaCheck {
+    fn usable(&self, schema: &Arc<Value>) -> Compiled {
+        if let Some(compiled) = self.cache().get(schema) {
+            return compiled;
+        }
+        // Not under the lock: others need not wait, and two compiling the same schema do no harm.
+        let compiled = compile(schema);
+        self.cache().put(schema.clone(), compiled.clone());
+        compiled
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cache {
+    fn get(&mut self, schema: &Arc<Value>) -> Option<Compiled> {
+        self.now += 1;
+        let entry = self.entries.get_mut(schema)?;
+        entry.used = self.now;
+        Some(entry.compiled.clone())
+    }
+
+    fn put(&mut self, schema: Arc<Value>, compiled: Compiled) {
+        if self.entries.len() >= MAX_CACHED && !self.entries.contains_key(&schema) {
+            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(schema, _)| schema.clone());
+            if let Some(oldest) = oldest {
+                self.entries.remove(&oldest);
+            }
+        }
+        self.entries.insert(schema, Entry { compiled, used: self.now });
+    }
+}
+
+impl fmt::Debug for JsonSchemaCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JsonSchemaCheck").field("cached", &self.cache().entries.len()).finish()
+    }
+}
+
+fn compile(schema: &Value) -> Compiled {
+    let references = references(schema).map_err(|reason| format!("the tool's own schema {reason}"))?;
+    let patterns = PatternOptions::fancy_regex()
+        .backtrack_limit(MAX_BACKTRACKING)
+        .size_limit(MAX_PATTERN_BYTES)
+        .dfa_size_limit(MAX_PATTERN_BYTES);
+    let built = jsonschema::options().offline().with_pattern_options(patterns).build(schema);
+    let validator = built.map_err(|error| unusable(&error))?;
+    Ok(Arc::new(Usable { validator, references }))
+}
+
+fn unusable(error: &ValidationError<'_>) -> String {
+    let reason = match error.kind() {
+        ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
+            format!("refers to `{}`, which is not fetched", clipped(uri, MAX_PROBLEM_BYTES))
+        }
+        ValidationErrorKind::Referencing(ReferencingError::UnknownSpecification { specification }) => {
+            format!("has the unknown `$schema` `{}`", clipped(specification, MAX_PROBLEM_BYTES))
+        }
+        _ => format!("is not valid: {}", clipped(error, MAX_PROBLEM_BYTES)),
+    };
+    format!("the tool's own schema {reason}")
+}
+
+fn sentences<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> String {
+    let mut told = String::new();
+    for (index, error) in errors.take(MAX_PROBLEMS + 1).enumerate() {
+        if index > 0 {
+            told.push_str("; ");
+        }
+        if index == MAX_PROBLEMS {
+            told.push_str("and there are more problems");
+            break;
+        }
+        let place = error.instance_path().as_str();
+        if !place.is_empty() {
+            told.push_str(&format!("at `{}`: ", clipped(&place, MAX_PROBLEM_BYTES)));
+        }
+        told.push_str(&clipped(&error, MAX_PROBLEM_BYTES));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests;

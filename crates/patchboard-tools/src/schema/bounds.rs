@@ -1,0 +1,55 @@
+//! How large a schema and how deep a value may be. The validator compiles and checks by recursion, so depth is what
+//! keeps a stranger's schema from overflowing the stack.
+
+use serde_json::Value;
+
+/// Counting a few bytes for each node. Schemas written by people and generators are a hundred times smaller.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+const NODE_BYTES: usize = 16;
+const MAX_SCHEMA_DEPTH: usize = 64;
+/// Each pattern may take `MAX_PATTERN_BYTES` of memory and a while to compile.
+const MAX_PATTERNS: usize = 64;
+pub(super) const MAX_ARGUMENTS_DEPTH: usize = 128;
+
+pub(super) fn is_usable_schema(schema: &Value) -> bool {
+    let (mut bytes, mut patterns) = (0, 0);
+    walk(schema, |value, depth| {
+        bytes += NODE_BYTES;
+        match value {
+            Value::String(text) => bytes += text.len(),
+            Value::Object(members) => {
+                bytes += members.keys().map(String::len).sum::<usize>();
+                patterns += usize::from(members.get("pattern").is_some_and(Value::is_string));
+                patterns += members.get("patternProperties").and_then(Value::as_object).map_or(0, |them| them.len());
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+        }
+        depth <= MAX_SCHEMA_DEPTH && bytes <= MAX_SCHEMA_BYTES && patterns <= MAX_PATTERNS
+    })
+}
+
+/// How many nodes arguments have; `None` when they are too deep.
+pub(super) fn size_of_arguments(arguments: &Value) -> Option<u64> {
+    let mut nodes = 0;
+    let shallow = walk(arguments, |_, depth| {
+        nodes += 1;
+        depth <= MAX_ARGUMENTS_DEPTH
+    });
+    shallow.then_some(nodes)
+}
+
+/// Shows every node with its depth until one is refused; true when none was.
+fn walk(value: &Value, mut accept: impl FnMut(&Value, usize) -> bool) -> bool {
+    let mut ahead = vec![(value, 1)];
+    while let Some((value, depth)) = ahead.pop() {
+        if !accept(value, depth) {
+            return false;
+        }
+        match value {
+            Value::Array(items) => ahead.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(members) => ahead.extend(members.values().map(|member| (member, depth + 1))),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    true
+}

@@ -1,0 +1,52 @@
+//! Foreign text made fit for one line of a message: bounded, and without control characters.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Write};
+
+/// Longer paths are cut in messages; the model knows what it asked for.
+const MAX_PATH_BYTES: usize = 240;
+
+/// A path or name in backticks.
+pub(crate) fn quoted(text: impl AsRef<OsStr>) -> String {
+    format!("`{}`", clipped(&plain(text.as_ref()), MAX_PATH_BYTES))
+}
+
+/// A file's name on one line: bytes that are not UTF-8 become `�`, control characters are escaped, so that no name
+/// can pass for another line.
+pub(crate) fn plain(name: &OsStr) -> String {
+    let text = name.to_string_lossy();
+    if !text.chars().any(char::is_control) {
+        return text.into_owned();
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if character.is_control() { escaped.extend(character.escape_default()) } else { escaped.push(character) }
+    }
+    escaped
+}
+
+/// What a value displays, at most `limit` bytes of it plus a mark. The rest is never even formatted.
+pub(crate) fn clipped(value: &dyn fmt::Display, limit: usize) -> String {
+    let mut clip = Clip { text: String::new(), room: limit };
+    match write!(clip, "{value}") {
+        Ok(()) => clip.text,
+        Err(fmt::Error) => clip.text + "…",
+    }
+}
+
+struct Clip {
+    text: String,
+    room: usize,
+}
+
+impl fmt::Write for Clip {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        let end = piece.floor_char_boundary(self.room);
+        self.text.push_str(piece.get(..end).unwrap_or_default());
+        self.room -= end;
+        if end == piece.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Configuration → parts → board. Reads as a list; decides nothing that a section has not decided.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use patchboard_core::agent::{AgentSpec, AgentTable, Binding, StrategyKind};
+use patchboard_core::board::{Limits, Parts};
+use patchboard_core::budget::BudgetLimits;
+use patchboard_core::memory::MemoryOptions;
+use patchboard_core::port::{Embedder, Store};
+use patchboard_core::run::RunLimits;
+use patchboard_core::tool::desk::ToolLimits;
+use patchboard_core::tool::{Approval, ApprovalPolicy, Glob};
+use patchboard_core::{Board, board};
+use patchboard_providers::{
+    Chain, ChainOptions, Link, ModelChoice, Pool, ProviderKind, ProviderOptions, embedder, upstream,
+};
+use patchboard_store::{SqliteOptions, SqliteStore};
+use patchboard_tools::{Builtins, JsonSchemaCheck, WorkFolder};
+use tokio_util::task::TaskTracker;
+
+use crate::config::section::{self, AgentConfig, BudgetsConfig, Strategy};
+use crate::config::{Config, Loaded, Secrets};
+use crate::system::{SoulFiles, SystemClock, SystemIds};
+
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A board on the configured database, with what a crash left open closed.
+pub(crate) async fn board(
+    loaded: &Loaded,
+    secrets: &Secrets,
+    pool: &Pool,
+    tracker: &TaskTracker,
+) -> anyhow::Result<Board> {
+    let config = &loaded.config;
+    let path = &config.storage.path;
+    let store = SqliteStore::open(SqliteOptions::new(path))
+        .with_context(|| format!("cannot open the database `{}`", path.display()))?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let board = Board::assemble(Parts {
+        agents: agents(loaded, secrets, pool)?,
+        tools: vec![Builtins::new(work_folder(loaded)?, tracker.clone())],
+        schemas: Arc::new(JsonSchemaCheck::default()),
+        souls: Arc::new(souls(config)),
+        embedder: memory_embedder(loaded, secrets, pool)?,
+        budgets: budget_limits(&config.budgets),
+        prices: config.price_table(),
+        memory: MemoryOptions {
+            episodic_window: config.memory.episodic_window as usize,
+            semantic: config.memory.semantic,
+            context_tokens: u64::from(config.memory.context_tokens),
+        },
+        approval_policy: approval_policy(config),
+        limits: limits(config),
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(SystemIds),
+        version: VERSION,
+        store,
+    });
+    let interrupted = board.recover().await.context("cannot close what the last server left open")?;
+    if interrupted > 0 {
+        tracing::warn!(runs = interrupted, "the last server stopped in the middle of runs; they ended as interrupted");
+    }
+    Ok(board)
+}
+
+fn agents(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<AgentTable> {
+    let config = &loaded.config;
+    let agents = config.agents.iter().map(|(name, agent)| agent_spec(loaded, secrets, pool, name, agent));
+    let agents = agents.collect::<anyhow::Result<Vec<AgentSpec>>>()?;
+    let bindings = config.bindings.iter().cloned().map(|binding| Binding {
+        agent: binding.agent.into(),
+        channel: binding.channel,
+        account: binding.account,
+        peer: binding.peer,
+        guild: binding.guild,
+        team: binding.team,
+    });
+    AgentTable::new(agents, bindings.collect()).map_err(|error| anyhow!("{error}"))
+}
+
+fn agent_spec(
+    loaded: &Loaded,
+    secrets: &Secrets,
+    pool: &Pool,
+    name: &str,
+    agent: &AgentConfig,
+) -> anyhow::Result<AgentSpec> {
+    let config = &loaded.config;
+    let routes = config.model_routes(agent);
+    let mut links = routes.iter().enumerate().map(|(index, route)| {
+        let options = provider_options(loaded, secrets, &route.provider)?;
+        let choice = match index {
+            0 => ModelChoice::AsAsked,
+            _ => ModelChoice::Named(route.model.as_str().into()),
+        };
+        anyhow::Ok(Link::new(upstream(options, pool)?, choice))
+    });
+    let first = links.next().ok_or_else(|| anyhow!("agent `{name}` has no provider"))??;
+    let fallbacks = links.collect::<anyhow::Result<Vec<Link>>>()?;
+    let model = routes.first().map(|route| route.model.clone()).unwrap_or_default();
+    Ok(AgentSpec {
+        name: name.into(),
+        provider: Arc::new(Chain::new(first, fallbacks, ChainOptions::default())),
+        context_window: agent.window(&model),
+        model: model.into(),
+        strategy: match agent.strategy {
+            Strategy::React => StrategyKind::React,
+            other @ (Strategy::Dup | Strategy::Tot | Strategy::Got) => {
+                return Err(anyhow!("agent `{name}`: the strategy `{}` is not built into this server", other.as_str()));
+            }
+        },
+        max_tokens: agent.max_tokens,
+        #[expect(clippy::cast_possible_truncation, reason = "a temperature between 0 and 2 fits")]
+        temperature: agent.temperature.map(|temperature| temperature as f32),
+        system_prompt: agent.system_prompt.as_deref().map(Into::into),
+        tools: agent.tools.as_ref().map(|globs| globs.iter().map(|glob| Glob::new(glob.as_str())).collect()),
+        budget: budget_limits(&agent.budget),
+        max_model_calls: agent.model_calls(agent.strategy),
+    })
+}
+
+/// The options of a configured provider, key included.
+pub(crate) fn provider_options(loaded: &Loaded, secrets: &Secrets, name: &str) -> anyhow::Result<ProviderOptions> {
+    let provider = loaded.config.provider(name).ok_or_else(|| anyhow!("no provider is named `{name}`"))?;
+    let kind = match provider.kind {
+        section::ProviderKind::Anthropic => ProviderKind::Anthropic,
+        section::ProviderKind::Openai => ProviderKind::OpenAi,
+        section::ProviderKind::Offline => ProviderKind::Offline,
+    };
+    Ok(ProviderOptions {
+        base_url: provider.api_root(&loaded.env),
+        api_key: secrets.provider_keys.get(name).cloned(),
+        model: Some(provider.default_model().into()),
+        connect_timeout: provider.connect_timeout.into(),
+        response_timeout: provider.response_timeout.into(),
+        idle_timeout: provider.idle_timeout.into(),
+        ..ProviderOptions::new(name, kind)
+    })
+}
+
+fn memory_embedder(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Option<Arc<dyn Embedder>>> {
+    let Some(choice) = &loaded.config.memory.embedding else { return Ok(None) };
+    let options = provider_options(loaded, secrets, &choice.provider)?;
+    Ok(Some(Arc::new(embedder(options, choice.model.as_str(), pool)?)))
+}
+
+/// File tools work here, and never in the data directory or where keys are.
+fn work_folder(loaded: &Loaded) -> anyhow::Result<WorkFolder> {
+    let config = &loaded.config;
+    let mut protected = vec![config.data_dir.clone()];
+    protected.extend(loaded.folders.credentials_dir());
+    WorkFolder::open(&config.runs.working_folder, protected).context("cannot open the working folder")
+}
+
+fn souls(config: &Config) -> SoulFiles {
+    let paths = config.agents.iter().filter_map(|(name, agent)| Some((name.clone(), agent.soul.clone()?)));
+    SoulFiles::new(paths.collect::<HashMap<_, _>>())
+}
+
+fn budget_limits(budgets: &BudgetsConfig) -> BudgetLimits {
+    BudgetLimits { session: budgets.session, daily: budgets.daily, monthly: budgets.monthly }
+}
+
+fn approval_policy(config: &Config) -> ApprovalPolicy {
+    let rules = config.tools.approval.iter().map(|(glob, approval)| {
+        let approval = match approval {
+            section::Approval::Allow => Approval::Allow,
+            section::Approval::Ask => Approval::Ask,
+            section::Approval::Deny => Approval::Deny,
+        };
+        (Glob::new(glob.as_str()), approval)
+    });
+    ApprovalPolicy { rules: rules.collect() }
+}
+
+fn limits(config: &Config) -> board::Limits {
+    Limits {
+        run: RunLimits { orphan_grace: Duration::from(config.gateway.orphan_grace) },
+        tool: ToolLimits {
+            timeout: config.limits.tool_timeout.into(),
+            output_bytes: config.limits.tool_output.as_usize(),
+        },
+        approval_expiry: config.limits.approval_timeout.into(),
+    }
+}

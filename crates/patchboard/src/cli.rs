@@ -1,0 +1,142 @@
+//! The command line: what can be said to the program, and which file does it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, Environment, LoadRequest, Loaded, Override};
+
+mod chat;
+mod config;
+mod doctor;
+mod explain;
+mod failure;
+mod onboard;
+pub(crate) mod output;
+mod progress;
+mod serve;
+mod sessions;
+mod tools;
+mod usage;
+
+use failure::Failure;
+
+/// One board for people, apps, agents and tool workers.
+#[derive(Debug, Parser)]
+#[command(name = "patchboard", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Start the server. Works without a file, a key or a service.
+    Serve(serve::ServeArgs),
+    /// Talk to an agent in the terminal.
+    Chat(chat::ChatArgs),
+    /// Look at conversations, or clear one.
+    Sessions(sessions::SessionsArgs),
+    /// Show what models were used and what they cost.
+    Usage(usage::UsageArgs),
+    /// List the tools agents can use.
+    Tools(tools::ToolsArgs),
+    /// Choose a model provider and store its key.
+    Onboard(onboard::OnboardArgs),
+    /// Check, show or describe the configuration.
+    Config(config::ConfigArgs),
+    /// Find out what is missing to run well.
+    Doctor(doctor::DoctorArgs),
+    /// Explain an error code such as PB0103.
+    Explain(explain::ExplainArgs),
+}
+
+/// Where the configuration is; every command takes these.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Where {
+    /// Configuration file, instead of ./patchboard.toml or the one in the user's configuration folder.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Folder for the database and everything else the server keeps.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl Where {
+    fn request(&self) -> anyhow::Result<LoadRequest> {
+        let mut overrides = Vec::new();
+        if let Some(folder) = &self.data_dir {
+            overrides.push(Override::new("--data-dir", "data_dir", folder.display().to_string()));
+        }
+        Ok(LoadRequest {
+            config_path: self.config.clone(),
+            env: Environment::from_process(),
+            overrides,
+            cwd: std::env::current_dir()?,
+        })
+    }
+
+    /// The configuration, without its secrets.
+    fn load(&self) -> Result<Loaded, Failure> {
+        Ok(Config::load(self.request()?)?)
+    }
+}
+
+/// Which server a command talks to.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Target {
+    #[command(flatten)]
+    place: Where,
+    /// Address of the server's gateway, instead of the one that runs on the data directory. Its token is read from
+    /// PATCHBOARD_TOKEN.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+}
+
+impl Target {
+    /// The running server's address; `None` when none runs on the data directory.
+    fn find(&self) -> Result<Option<crate::client::Address>, Failure> {
+        match &self.url {
+            Some(url) => {
+                let token = Environment::from_process().get(crate::config::env::PATCHBOARD_TOKEN).map(Into::into);
+                Ok(Some(crate::client::Address::of_url(url, token)?))
+            }
+            None => Ok(crate::client::Address::of_data_dir(&self.place.load()?.config.data_dir)),
+        }
+    }
+
+    async fn connect(&self) -> Result<crate::client::Client, Failure> {
+        let Some(address) = self.find()? else {
+            let data_dir = self.place.load()?.config.data_dir;
+            return Err(Failure::unreachable(format!("no server runs on `{}`", data_dir.display()))
+                .hint("start one with `patchboard serve`, or name one with --url"));
+        };
+        crate::client::Client::connect(&address).await.map_err(Failure::no_server)
+    }
+}
+
+pub(crate) fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Verb::Serve(args) => serve::run(args),
+        Verb::Chat(args) => chat::run(args),
+        Verb::Sessions(args) => sessions::run(args),
+        Verb::Usage(args) => usage::run(args),
+        Verb::Tools(args) => tools::run(args),
+        Verb::Onboard(args) => onboard::run(args),
+        Verb::Config(args) => config::run(args),
+        Verb::Doctor(args) => doctor::run(args),
+        Verb::Explain(args) => explain::run(args),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// A small runtime for commands that only talk to a server.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(work)
+}

@@ -1,0 +1,163 @@
+//! `patchboard doctor`: what a server would find if it started now, and what to do about it.
+
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, ExitCode};
+
+use clap::Args;
+use patchboard_providers::{Pool, list_models};
+use patchboard_store::inspect;
+use tokio_util::sync::CancellationToken;
+
+use super::failure::Failure;
+use super::{Where, block_on, output};
+use crate::assemble::provider_options;
+use crate::config::{Config, Loaded, Secrets, report};
+use crate::data_dir;
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    place: Where,
+}
+
+/// What was found; `Bad` is what keeps a server from starting or answering.
+enum Finding {
+    Good(String),
+    /// Works, with a limit worth knowing.
+    Note(String),
+    Bad {
+        problem: String,
+        hint: String,
+    },
+}
+
+pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
+    let report = report::check(args.place.request()?);
+    if !report.is_ok() {
+        output::line(&report.to_string());
+        return Ok(ExitCode::from(2));
+    }
+    let (mut loaded, mut secrets) = Config::load_for_start(args.place.request()?)?;
+    let findings = block_on(async {
+        let mut findings = vec![Finding::Good(configuration(&loaded))];
+        findings.push(data_directory(&loaded));
+        findings.extend(ports(&loaded));
+        findings.push(provider(&mut loaded, &mut secrets).await);
+        findings.push(open_files(&loaded));
+        findings.push(python());
+        Ok(findings)
+    })?;
+    let mut healthy = true;
+    for finding in findings {
+        match finding {
+            Finding::Good(text) => output::line(&format!("ok    {text}")),
+            Finding::Note(text) => output::line(&format!("note  {text}")),
+            Finding::Bad { problem, hint } => {
+                healthy = false;
+                output::line(&format!("bad   {problem}\n      hint: {hint}"));
+            }
+        }
+    }
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn configuration(loaded: &Loaded) -> String {
+    match &loaded.file {
+        Some(file) => format!("configuration: {}", file.display()),
+        None => "configuration: no file, built-in defaults".to_owned(),
+    }
+}
+
+fn data_directory(loaded: &Loaded) -> Finding {
+    let folder = &loaded.config.data_dir;
+    let shown = folder.display();
+    if let Some(server) = data_dir::find_server(folder) {
+        return Finding::Good(format!("data directory: {shown}, in use by the server with pid {}", server.pid));
+    }
+    if !folder.exists() {
+        return Finding::Good(format!("data directory: {shown} will be made"));
+    }
+    let database = &loaded.config.storage.path;
+    if !database.exists() {
+        return Finding::Good(format!("data directory: {shown}, no database yet"));
+    }
+    match inspect(database) {
+        Ok(found) if found.problems.is_empty() => {
+            let size = found.size_bytes / 1024;
+            Finding::Good(format!("data directory: {shown}, database of {size} KiB, schema {}", found.schema_version))
+        }
+        Ok(found) => Finding::Bad {
+            problem: format!("database {}: {}", database.display(), found.problems.join("; ")),
+            hint: "restore it from a backup".to_owned(),
+        },
+        Err(error) => Finding::Bad {
+            problem: format!("database {}: {:#}", database.display(), anyhow::Error::from(error)),
+            hint: "restore it from a backup, or move it away to start afresh".to_owned(),
+        },
+    }
+}
+
+fn ports(loaded: &Loaded) -> Vec<Finding> {
+    let running = data_dir::find_server(&loaded.config.data_dir);
+    let ours = |address: SocketAddr| running.as_ref().is_some_and(|server| server.gateway == Some(address));
+    let Some(address) = loaded.config.gateway.listen.address() else {
+        return vec![Finding::Note("gateway: off".to_owned())];
+    };
+    if ours(address) {
+        return vec![Finding::Good(format!("gateway: the running server listens on {address}"))];
+    }
+    vec![match TcpListener::bind(address) {
+        Ok(_) => Finding::Good(format!("gateway: {address} is free")),
+        Err(error) => Finding::Bad {
+            problem: format!("gateway: cannot listen on {address}: {error}"),
+            hint: "choose another address with --gateway or `gateway.listen`".to_owned(),
+        },
+    }]
+}
+
+async fn provider(loaded: &mut Loaded, secrets: &mut Secrets) -> Finding {
+    let chosen = loaded.ensure_provider(secrets).await;
+    let name = match &chosen {
+        Some(choice) => choice.name.clone(),
+        None => match loaded.config.agents.get("default").and_then(|agent| loaded.config.provider_name(agent)) {
+            Some(name) => name.to_owned(),
+            None => return Finding::Note("model: the default agent has no provider of its own".to_owned()),
+        },
+    };
+    let asked = match provider_options(loaded, secrets, &name) {
+        Ok(options) => {
+            list_models(options, &Pool::new(), &CancellationToken::new()).await.map_err(|error| error.to_string())
+        }
+        Err(error) => Err(format!("{error:#}")),
+    };
+    match asked {
+        Ok(models) if name == "offline" => {
+            drop(models);
+            Finding::Note("model: only the built-in offline provider; `patchboard onboard` or `serve --local-model` gives a real one".to_owned())
+        }
+        Ok(models) => Finding::Good(format!("model: provider `{name}` answers and offers {} models", models.len())),
+        Err(error) => Finding::Bad {
+            problem: format!("model: provider `{name}` does not answer: {error}"),
+            hint: "check its key and address with `patchboard onboard`".to_owned(),
+        },
+    }
+}
+
+fn open_files(loaded: &Loaded) -> Finding {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let wanted = u64::from(loaded.config.gateway.max_connections);
+    if limit < wanted {
+        return Finding::Note(format!("open files: at most {limit}, fewer than the {wanted} connections configured"));
+    }
+    Finding::Good("open files: enough for the configured connections".to_owned())
+}
+
+fn python() -> Finding {
+    match Command::new("python3").arg("--version").output() {
+        Ok(output) if output.status.success() => {
+            let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            Finding::Good(format!("local model: {version} is there for `serve --local-model`"))
+        }
+        Ok(_) | Err(_) => Finding::Note("local model: no python3, so `serve --local-model` cannot work".to_owned()),
+    }
+}

@@ -1,0 +1,76 @@
+//! `patchboard onboard`
+
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use secrecy::SecretString;
+
+use super::failure::Failure;
+use super::{Where, output};
+use crate::config::onboard::{OnboardRequest, Prompt, onboard};
+
+#[derive(Debug, Args)]
+pub(crate) struct OnboardArgs {
+    #[command(flatten)]
+    place: Where,
+    /// anthropic, openai or ollama; asked for when left out.
+    #[arg(long)]
+    provider: Option<String>,
+    /// API root of a server that speaks the OpenAI API.
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Model to use.
+    #[arg(long)]
+    model: Option<String>,
+}
+
+pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
+    let request = args.place.request()?;
+    let onboarded = onboard(
+        OnboardRequest {
+            config_path: request.config_path,
+            env: request.env,
+            cwd: request.cwd,
+            provider: args.provider,
+            base_url: args.base_url,
+            model: args.model,
+        },
+        &mut Terminal,
+    );
+    let done = onboarded.map_err(|error| Failure::failed(format!("{:#}", anyhow::Error::from(error))))?;
+    output::line(&format!("provider {} with model {}", done.provider, done.model));
+    output::line(&format!("config   {}", done.config_file.display()));
+    if let Some(key) = &done.key_file {
+        output::line(&format!("key      {}", key.display()));
+    }
+    output::line("next     patchboard serve");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Questions on standard error, so that standard output stays what was asked for.
+struct Terminal;
+
+impl Prompt for Terminal {
+    fn say(&mut self, line: &str) -> io::Result<()> {
+        writeln!(io::stderr(), "{line}")
+    }
+
+    fn ask(&mut self, question: &str, default: &str) -> io::Result<String> {
+        if default.is_empty() {
+            write!(io::stderr(), "{question}: ")?;
+        } else {
+            write!(io::stderr(), "{question} [{default}]: ")?;
+        }
+        io::stderr().flush()?;
+        let mut answer = String::new();
+        if io::stdin().lock().read_line(&mut answer)? == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "standard input ended before the answer"));
+        }
+        Ok(answer.trim().to_owned())
+    }
+
+    fn ask_hidden(&mut self, question: &str) -> io::Result<SecretString> {
+        rpassword::prompt_password(format!("{question}: ")).map(Into::into)
+    }
+}

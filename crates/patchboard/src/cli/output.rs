@@ -1,0 +1,48 @@
+//! The only place that prints. Standard output is for what the user asked for, standard error for everything else.
+
+use std::io::{self, IsTerminal, Write};
+
+/// A whole line of what was asked for. A closed pipe is not an error: the reader has enough.
+pub(crate) fn line(text: &str) {
+    let mut out = io::stdout().lock();
+    drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
+}
+
+/// A part of a line, shown at once.
+pub(crate) fn part(text: &str) {
+    let mut out = io::stdout().lock();
+    drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
+pub(crate) fn error(text: &str) {
+    let mut out = io::stderr().lock();
+    drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
+}
+
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Rows in columns as wide as their widest cell; the last column is not padded.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain(head.get(column).map(|title| title.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let show = |cells: &[String]| {
+        let mut shown = String::new();
+        for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            if index + 1 == cells.len() {
+                shown.push_str(cell);
+            } else {
+                shown.push_str(&format!("{cell:width$}  "));
+            }
+        }
+        line(shown.trim_end());
+    };
+    show(&head.iter().map(|title| (*title).to_owned()).collect::<Vec<_>>());
+    for row in rows {
+        show(row);
+    }
+}

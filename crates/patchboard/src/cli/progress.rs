@@ -1,0 +1,57 @@
+//! A progress bar on a terminal, plain lines elsewhere.
+
+use std::io::{IsTerminal, stderr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use patchboard_providers::managed::Progress;
+
+use super::output;
+
+#[derive(Debug)]
+pub(crate) struct Bar {
+    bar: Option<ProgressBar>,
+    said: Mutex<String>,
+}
+
+impl Bar {
+    pub(crate) fn new() -> Self {
+        let bar = stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{spinner} {msg:40!} {wide_bar} {percent:>3}% {elapsed}");
+            if let Ok(style) = style {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Self { bar, said: Mutex::new(String::new()) }
+    }
+
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Progress for Bar {
+    fn step(&self, message: &str, fraction: Option<f32>) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(message.to_owned());
+                if let Some(fraction) = fraction {
+                    bar.set_position((fraction.clamp(0.0, 1.0) * 1000.0) as u64);
+                }
+            }
+            None => {
+                let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+                if *said != message {
+                    output::error(&format!("local model: {message}"));
+                    message.clone_into(&mut said);
+                }
+            }
+        }
+    }
+}

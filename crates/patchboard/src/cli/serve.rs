@@ -1,0 +1,208 @@
+//! `patchboard serve`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use patchboard_providers::managed::{ManagedOptions, ManagedServer, prepare};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::failure::Failure;
+use super::progress::Bar;
+use super::{Where, output};
+use crate::config::env::NO_COLOR;
+use crate::config::provider_choice::ProviderChoice;
+use crate::config::section::{LogFormat, PriceConfig, ProviderConfig, ProviderKind};
+use crate::config::{Config, Loaded, Override, Secrets};
+use crate::data_dir::{self, DataDir};
+use crate::serve::{self, Server};
+use crate::telemetry::{self, Colour, Format, Redactor};
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    place: Where,
+    /// Address of the gateway; port 0 picks a free one, `off` disables it.
+    #[arg(long, value_name = "ADDR")]
+    gateway: Option<String>,
+    /// Address of the runs surface.
+    #[arg(long, value_name = "ADDR")]
+    runs: Option<String>,
+    /// Address of the hub.
+    #[arg(long, value_name = "ADDR")]
+    hub: Option<String>,
+    /// Address of the bridge.
+    #[arg(long, value_name = "ADDR")]
+    bridge: Option<String>,
+    /// File to write the addresses to, as JSON, once every listener accepts.
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// Run a local model beside the server: the given GGUF file, or a small one that is fetched once.
+    #[arg(long, value_name = "FILE.gguf", num_args = 0..=1)]
+    local_model: Option<Option<PathBuf>>,
+}
+
+pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
+    let mut request = args.place.request()?;
+    for (flag, path, value) in [
+        ("--gateway", "gateway.listen", &args.gateway),
+        ("--runs", "runs.listen", &args.runs),
+        ("--hub", "hub.listen", &args.hub),
+        ("--bridge", "bridge.listen", &args.bridge),
+    ] {
+        if let Some(value) = value {
+            request.overrides.push(Override::new(flag, path, value.as_str()));
+        }
+    }
+    let (loaded, secrets) = Config::load_for_start(request)?;
+    raise_file_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(serve(args, loaded, secrets));
+    // Whatever still runs has had its time; a hanging file system must not keep the process.
+    runtime.shutdown_background();
+    served
+}
+
+async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::new()?;
+    start_logs(&loaded, &secrets)?;
+    for warning in loaded.warnings.iter() {
+        tracing::warn!("{warning}");
+    }
+    let stop = CancellationToken::new();
+    let background = TaskTracker::new();
+    let data = take_data_dir(&loaded)?;
+    let local_model = match &args.local_model {
+        Some(weights) => {
+            let started = start_local_model(&mut loaded, &mut secrets, weights.clone(), &stop, &background);
+            tokio::select! {
+                started = started => Some(started?),
+                () = signals.any() => return Ok(ExitCode::SUCCESS),
+            }
+        }
+        None => None,
+    };
+    if let Some(choice) = loaded.ensure_provider(&mut secrets).await {
+        tracing::info!("{}", choice.why);
+    }
+    let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
+    let server =
+        Server::start(&loaded, &secrets, data, metrics, background, stop).await.map_err(Failure::cannot_start)?;
+    serve::announce(&server, args.ready_file.as_ref()).map_err(Failure::cannot_start)?;
+    match server.record.gateway {
+        Some(address) => tracing::info!(version = crate::assemble::VERSION, "ready: gateway on http://{address}"),
+        None => tracing::warn!("ready, but the gateway is off and nothing else listens"),
+    }
+
+    signals.any().await;
+    tracing::info!("stopping; a second signal stops at once");
+    tokio::select! {
+        stopped = server.shut_down() => stopped?,
+        () = signals.any() => tracing::warn!("stopped at once"),
+    }
+    drop(local_model);
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn take_data_dir(loaded: &Loaded) -> Result<DataDir, Failure> {
+    DataDir::take(&loaded.config.data_dir).map_err(|error| {
+        let in_use = matches!(error, data_dir::Error::InUse { .. });
+        let failure = Failure::unusable(format!("{:#}", anyhow::Error::from(error)));
+        if in_use {
+            failure.hint("stop it, or give this server a folder of its own with --data-dir")
+        } else {
+            failure.hint("choose a folder that can be written to with --data-dir")
+        }
+    })
+}
+
+fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(), Failure> {
+    let colour = Colour::choose(loaded.env.get(NO_COLOR).is_some());
+    let format = match loaded.config.log.format {
+        LogFormat::Human => Format::Human,
+        LogFormat::Json => Format::Json,
+        LogFormat::Auto if std::io::IsTerminal::is_terminal(&std::io::stderr()) => Format::Human,
+        LogFormat::Auto => Format::Json,
+    };
+    let redactor = Arc::new(Redactor::default());
+    redactor.learn(secrets.all());
+    telemetry::start_logging(&loaded.config.log.directives(&loaded.env), format, colour, redactor)
+        .map_err(Failure::unusable)
+}
+
+/// Prepares and starts the managed model, and makes it what agents without a provider use.
+async fn start_local_model(
+    loaded: &mut Loaded,
+    secrets: &mut Secrets,
+    weights: Option<PathBuf>,
+    stop: &CancellationToken,
+    background: &TaskTracker,
+) -> Result<ManagedServer, Failure> {
+    let options = ManagedOptions::new(loaded.config.data_dir.clone(), weights);
+    let bar = Bar::new();
+    let prepared = prepare(&options, &bar, stop).await;
+    bar.finish();
+    let cannot = |error: patchboard_providers::managed::Error| {
+        let failure = Failure::unusable(format!("the local model cannot be started: {:#}", anyhow::anyhow!(error)));
+        failure.hint("docs/local-model.md says what it needs")
+    };
+    let server = ManagedServer::start(prepared.map_err(cannot)?, stop, background).await.map_err(cannot)?;
+    let provider = ProviderConfig {
+        base_url: Some(server.base_url()),
+        model: Some(server.model_name().to_owned()),
+        price: Some(PriceConfig::FREE),
+        ..ProviderConfig::of_kind(ProviderKind::Openai)
+    };
+    let choice = ProviderChoice {
+        name: "local".to_owned(),
+        provider,
+        key: Some(server.api_key().clone()),
+        why: format!("using the local model {}", server.model_name()),
+    };
+    tracing::info!("{}", choice.why);
+    loaded.config.adopt(&choice, secrets);
+    for agent in loaded.config.agents.values_mut().filter(|agent| agent.provider.is_none()) {
+        agent.provider = Some(choice.name.clone());
+        agent.context_window.get_or_insert(server.context_tokens());
+        agent.max_tokens = agent.max_tokens.min(server.context_tokens() / 4);
+        if !server.understands_tools() && agent.tools.is_none() {
+            agent.tools = Some(Vec::new());
+        }
+    }
+    Ok(server)
+}
+
+/// As many files as the system allows: every connection is one.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        // Not being allowed to is no reason not to start; `doctor` tells.
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            output::error(&format!("warning: the limit on open files cannot be raised: {error}"));
+        }
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `patchboard sessions`
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::{Target, block_on, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    #[command(subcommand)]
+    verb: SessionsVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum SessionsVerb {
+    /// List conversations, the most recently used first.
+    List {
+        #[command(flatten)]
+        target: Target,
+        /// Only this channel's.
+        #[arg(long)]
+        channel: Option<String>,
+        /// Only this account's.
+        #[arg(long)]
+        account: Option<String>,
+        /// How many at most.
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// Print JSON, one session a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what was said in a conversation.
+    Show {
+        /// The session's key, as `sessions list` shows it.
+        session: String,
+        #[command(flatten)]
+        target: Target,
+        /// How many turns at most, the newest.
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// Print JSON, one message a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget the turns of a conversation. Facts about the account stay.
+    Clear {
+        /// The session's key, as `sessions list` shows it.
+        session: String,
+        #[command(flatten)]
+        target: Target,
+        /// Delete them for good instead of starting afresh after them.
+        #[arg(long)]
+        purge: bool,
+    },
+}
+
+pub(super) fn run(args: SessionsArgs) -> Result<ExitCode, Failure> {
+    block_on(async move {
+        match args.verb {
+            SessionsVerb::List { target, channel, account, limit, json } => {
+                let params = json!({ "channel": channel, "account": account, "limit": limit.min(500) });
+                let items = target.connect().await?.list("session.list", params, limit).await?;
+                if json { lines(&items) } else { show_list(&items) }
+            }
+            SessionsVerb::Show { session, target, limit, json } => {
+                let params = json!({ "session": session, "limit": limit });
+                let mut page = target.connect().await?.call("chat.history", params).await?;
+                let items = page.get_mut("items").map(Value::take).unwrap_or_default();
+                let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
+                if json { lines(items) } else { show_history(items) }
+            }
+            SessionsVerb::Clear { session, target, purge } => {
+                let params = json!({ "session": session, "purge": purge });
+                target.connect().await?.call("session.clear", params).await?;
+                output::line(if purge { "deleted" } else { "cleared" });
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn lines(items: &[Value]) {
+    for item in items {
+        output::line(&item.to_string());
+    }
+}
+
+fn show_list(items: &[Value]) {
+    if items.is_empty() {
+        return output::error("no sessions yet");
+    }
+    let text = |item: &Value, key: &str| match item.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    };
+    let rows: Vec<Vec<String>> =
+        items.iter().map(|item| vec![text(item, "turns"), text(item, "used_at"), text(item, "session")]).collect();
+    output::table(&["TURNS", "LAST USED", "SESSION"], &rows);
+}
+
+fn show_history(items: &[Value]) {
+    if items.is_empty() {
+        return output::error("nothing was said in this session, or it was cleared");
+    }
+    for item in items {
+        let field = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
+        let who = match field("role") {
+            "tool" => format!("tool {}", field("name")),
+            role => role.to_owned(),
+        };
+        if !field("content").is_empty() {
+            output::line(&format!("{who}: {}", field("content")));
+        }
+        for call in item.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+            let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
+            let input = call.get("input").map(ToString::to_string).unwrap_or_default();
+            output::line(&format!("{who} calls {name} {input}"));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `patchboard tools`
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::{Target, block_on, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct ToolsArgs {
+    #[command(subcommand)]
+    verb: ToolsVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ToolsVerb {
+    /// List every tool of the registry.
+    List {
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON, one tool a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a tool with its arguments.
+    Show {
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+pub(super) fn run(args: ToolsArgs) -> Result<ExitCode, Failure> {
+    block_on(async move {
+        match args.verb {
+            ToolsVerb::List { target, json } => {
+                let tools = all(&target).await?;
+                if json {
+                    tools.iter().for_each(|tool| output::line(&tool.to_string()));
+                    return Ok(ExitCode::SUCCESS);
+                }
+                let rows: Vec<Vec<String>> = tools
+                    .iter()
+                    .map(|tool| {
+                        let summary = text(tool, "description").lines().next().unwrap_or_default().to_owned();
+                        vec![text(tool, "name").to_owned(), text(tool, "kind").to_owned(), summary]
+                    })
+                    .collect();
+                output::table(&["NAME", "KIND", "DESCRIPTION"], &rows);
+            }
+            ToolsVerb::Show { name, target } => {
+                let tools = all(&target).await?;
+                let Some(tool) = tools.iter().find(|tool| text(tool, "name") == name) else {
+                    return Err(Failure::failed(format!("no tool is named `{name}`"))
+                        .hint("`patchboard tools list` shows all of them"));
+                };
+                output::line(&serde_json::to_string_pretty(tool).unwrap_or_default());
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn all(target: &Target) -> Result<Vec<Value>, Failure> {
+    Ok(target.connect().await?.list("tool.list", json!({ "limit": 500 }), usize::MAX).await?)
+}
+
+fn text<'a>(tool: &'a Value, key: &str) -> &'a str {
+    tool.get(key).and_then(Value::as_str).unwrap_or_default()
+}

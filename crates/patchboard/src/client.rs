@@ -1,0 +1,132 @@
+//! Talks to a running server over its gateway, as the operator.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use futures_util::{SinkExt, StreamExt};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, Uri};
+use tokio_tungstenite::tungstenite::protocol::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use crate::data_dir;
+
+/// How long a server may take to say hello.
+const HELLO: Duration = Duration::from_secs(10);
+
+/// Where a server is and how to sign in.
+#[derive(Debug)]
+pub(crate) struct Address {
+    url: String,
+    token: Option<SecretString>,
+}
+
+impl Address {
+    /// The server of a data directory, if one runs there.
+    pub(crate) fn of_data_dir(data_dir: &Path) -> Option<Self> {
+        let gateway = data_dir::find_server(data_dir)?.gateway?;
+        Some(Self { url: format!("ws://{gateway}/ws"), token: data_dir::operator_token(data_dir) })
+    }
+
+    /// A server named by its address: `ws://host:port/ws`, or short for that.
+    pub(crate) fn of_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
+        let url = url.trim_end_matches('/');
+        let url = if url.contains("://") { url.replacen("http", "ws", 1) } else { format!("ws://{url}") };
+        let uri: Uri = url.parse().with_context(|| format!("`{url}` is not an address of a server"))?;
+        let url = if matches!(uri.path(), "" | "/") { format!("{url}/ws") } else { url };
+        Ok(Self { url, token })
+    }
+}
+
+/// One connection. Requests are sent one after the other.
+#[derive(Debug)]
+pub(crate) struct Client {
+    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    sent: u64,
+}
+
+impl Client {
+    pub(crate) async fn connect(address: &Address) -> anyhow::Result<Self> {
+        let url = &address.url;
+        let mut request = url.as_str().into_client_request().with_context(|| format!("bad address `{url}`"))?;
+        if let Some(token) = &address.token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))?;
+            value.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, value);
+        }
+        let connected = tokio::time::timeout(HELLO, connect_async(request)).await;
+        let (socket, _) = connected
+            .map_err(|_| anyhow!("no answer"))
+            .and_then(|connected| connected.map_err(Into::into))
+            .with_context(|| format!("cannot reach a server at {url}"))?;
+        let mut client = Self { socket, sent: 0 };
+        let hello = tokio::time::timeout(HELLO, client.frame())
+            .await
+            .with_context(|| format!("the server at {url} does not say hello: does it want a token?"))??;
+        if hello.get("ok") != Some(&Value::Bool(true)) {
+            bail!("the server at {url} refused the sign-in");
+        }
+        Ok(client)
+    }
+
+    /// Sends a request; the answer is read with `frame`.
+    pub(crate) async fn send(&mut self, method: &str, params: Value) -> anyhow::Result<String> {
+        self.sent += 1;
+        let id = format!("cli-{}", self.sent);
+        let frame = json!({ "id": id, "method": method, "params": params });
+        self.socket.send(Message::text(frame.to_string())).await.context("the connection to the server broke")?;
+        Ok(id)
+    }
+
+    /// The next frame of any request.
+    pub(crate) async fn frame(&mut self) -> anyhow::Result<Value> {
+        loop {
+            match self.socket.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text)?),
+                Some(Ok(Message::Close(_))) | None => bail!("the server closed the connection"),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error).context("the connection to the server broke"),
+            }
+        }
+    }
+
+    /// One request, one result.
+    pub(crate) async fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+        let id = self.send(method, params).await?;
+        loop {
+            let mut frame = self.frame().await?;
+            if frame.get("id").and_then(Value::as_str) != Some(&id) {
+                continue;
+            }
+            if let Some(error) = frame.get("error") {
+                bail!("{}", error.as_str().unwrap_or("the server refused"));
+            }
+            return Ok(frame.get_mut("result").map(Value::take).unwrap_or_default());
+        }
+    }
+
+    /// Every item of a list, page by page, up to `most`.
+    pub(crate) async fn list(&mut self, method: &str, params: Value, most: usize) -> anyhow::Result<Vec<Value>> {
+        let mut items: Vec<Value> = Vec::new();
+        let mut params = params;
+        loop {
+            let mut page = self.call(method, params.clone()).await?;
+            if let Some(Value::Array(more)) = page.get_mut("items").map(Value::take) {
+                items.extend(more);
+            }
+            let next = page.get("next_cursor").cloned().unwrap_or_default();
+            if next.is_null() || items.len() >= most {
+                items.truncate(most);
+                return Ok(items);
+            }
+            if let Some(fields) = params.as_object_mut() {
+                fields.insert("cursor".to_owned(), next);
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The configuration: what `patchboard.toml`, the environment and the command
+//! line say, checked as a whole before anything starts.
+//!
+//! Reading order: [`load`] (layers) → [`check`] (types and unknown keys) →
+//! [`validate`] (what the sections mean together) → [`secrets`]. The types in
+//! [`section`] are plain data and know nothing of where a value came from;
+//! [`tree`] does. Nothing here opens a socket except [`probe`], and nothing
+//! reads the process environment except [`env`].
+
+pub(crate) mod env;
+pub(crate) mod load;
+pub(crate) mod onboard;
+pub(crate) mod problem;
+pub(crate) mod provider_choice;
+#[cfg(test)]
+mod reference;
+pub(crate) mod report;
+pub(crate) mod sample;
+pub(crate) mod schema;
+pub(crate) mod secrets;
+pub(crate) mod section;
+pub(crate) mod show;
+pub(crate) mod types;
+
+mod agent_lookup;
+mod check;
+mod edit;
+mod glob;
+mod key_path;
+mod nearest;
+mod order;
+mod overlay;
+mod paths;
+mod probe;
+mod shape;
+mod source;
+mod tree;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::{
+    agent_lookup::DEFAULT_AGENT,
+    env::Environment,
+    load::{LoadRequest, Loaded, Override},
+    paths::Folders,
+    secrets::Secrets,
+};
+use self::{
+    section::{
+        AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, HubConfig, LimitsConfig, LogConfig,
+        McpConfig, MemoryConfig, PluginConfig, PriceConfig, ProviderConfig, RunsConfig, StorageConfig, TelemetryConfig,
+        ToolsConfig, WorkerConfig,
+    },
+    types::TimeSpan,
+};
+
+/// Everything that can be configured. After [`Config::load`] all paths are
+/// absolute, references between sections hold, and `agents.default` exists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "patchboard.toml", description = "Configuration of Patchboard.")]
+pub(crate) struct Config {
+    /// Folder for the database, plugins' stores and the record of the running server.
+    #[schemars(extend("x-kind" = "path"))]
+    pub data_dir: PathBuf,
+    /// How long work in progress may go on after the server is told to stop.
+    #[schemars(extend("x-zero" = true))]
+    pub drain: TimeSpan,
+    /// The chat gateway: WebSocket JSON-RPC, webhooks, metrics and the web console.
+    pub gateway: GatewayConfig,
+    /// Agent runs over WebSocket, with their events, tools and working folders.
+    pub runs: RunsConfig,
+    /// The hub: takes what a user says and brings it to the app it is meant for. Loopback only.
+    pub hub: HubConfig,
+    /// The bridge: gRPC between tools, workers and other programs.
+    pub bridge: BridgeConfig,
+    /// Model providers by name. With none configured, one is chosen from the environment, stored keys and local servers.
+    #[schemars(extend("x-example-name" = "main"))]
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// Agents by name. `default` always exists and answers what no binding claims.
+    #[schemars(extend("x-example-name" = "default"))]
+    pub agents: BTreeMap<String, AgentConfig>,
+    /// Which agent answers whom. A binding matches when all its fields do; among those that match, peer beats guild beats team beats account beats channel.
+    pub bindings: Vec<BindingConfig>,
+    /// Token limits of the whole server, input and output together. Left out means unlimited.
+    pub budgets: BudgetsConfig,
+    /// US dollars per million tokens by model pattern, for usage reports. Models that no pattern fits have built-in prices.
+    #[schemars(extend("x-example-name" = "llama*"))]
+    pub prices: BTreeMap<String, PriceConfig>,
+    /// What agents remember and how much of it goes into a prompt.
+    pub memory: MemoryConfig,
+    /// WebAssembly plugins: tools and channel adapters.
+    pub plugins: Vec<PluginConfig>,
+    /// Pools of bridge workers that the server starts, watches and replaces.
+    pub workers: Vec<WorkerConfig>,
+    /// MCP servers by name; their tools join the registry. Each is a program spoken to over stdio (`command`) or an HTTP endpoint (`url`).
+    #[schemars(extend("x-example-name" = "files"))]
+    pub mcp: BTreeMap<String, McpConfig>,
+    /// What tools may do, and who is asked first.
+    pub tools: ToolsConfig,
+    /// Where sessions, runs, facts, budgets and messages are stored.
+    pub storage: StorageConfig,
+    /// Bounds that hold whatever clients ask for.
+    pub limits: LimitsConfig,
+    /// What is logged to standard error. Prompts, tool arguments and tokens never are at `info` or above.
+    pub log: LogConfig,
+    /// Metrics and traces.
+    pub telemetry: TelemetryConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("~/.local/share/patchboard"),
+            drain: TimeSpan::from_secs(10),
+            gateway: GatewayConfig::default(),
+            runs: RunsConfig::default(),
+            hub: HubConfig::default(),
+            bridge: BridgeConfig::default(),
+            providers: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            bindings: Vec::new(),
+            budgets: BudgetsConfig::default(),
+            prices: BTreeMap::new(),
+            memory: MemoryConfig::default(),
+            plugins: Vec::new(),
+            workers: Vec::new(),
+            mcp: BTreeMap::new(),
+            tools: ToolsConfig::default(),
+            storage: StorageConfig::default(),
+            limits: LimitsConfig::default(),
+            log: LogConfig::default(),
+            telemetry: TelemetryConfig::default(),
+        }
+    }
+}

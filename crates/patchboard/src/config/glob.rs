@@ -1,0 +1,24 @@
+//! Patterns with `*` (any text) and `?` (one character), as the operator
+//! writes them. Matching is the core's.
+
+use std::cmp::Reverse;
+
+/// Sorts patterns from most to least specific: more fixed characters first,
+/// then fewer wildcards.
+pub(crate) fn specificity(pattern: &str) -> (Reverse<usize>, usize) {
+    let wildcards = pattern.chars().filter(|c| matches!(c, '*' | '?')).count();
+    (Reverse(pattern.chars().count() - wildcards), wildcards)
+}
+
+/// Why `pattern` cannot be a pattern over names of tools or models.
+pub(crate) fn complaint(pattern: &str) -> Option<&'static str> {
+    if pattern.is_empty() {
+        Some("an empty pattern fits nothing")
+    } else if pattern.chars().count() > 128 {
+        Some("a pattern has at most 128 characters")
+    } else if pattern.chars().any(|c| !(c.is_ascii_alphanumeric() || "*?._-/:".contains(c))) {
+        Some("a pattern has letters, digits, `.`, `_`, `-`, `/`, `:`, `*` and `?` only")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,96 @@
+//! The order in which section types declare their keys, so that the sample
+//! file and the reference read as the types do. Schemas and TOML tables are
+//! sorted by name and have lost it.
+
+use std::{collections::BTreeSet, fmt};
+
+use serde::{Deserialize, Deserializer, de::Visitor, forward_to_deserialize_any};
+
+use super::{
+    Config,
+    section::{
+        AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, HubConfig, LimitsConfig, LogConfig,
+        McpConfig, MemoryConfig, ModelChoice, PluginConfig, PriceConfig, ProviderConfig, RateLimitConfig,
+        RetentionConfig, RunsConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, WorkerConfig,
+    },
+};
+
+/// The declared order of a table's keys, found by the set of their names.
+pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
+    let tables = [
+        fields_of::<Config>(),
+        fields_of::<GatewayConfig>(),
+        fields_of::<RateLimitConfig>(),
+        fields_of::<RunsConfig>(),
+        fields_of::<HubConfig>(),
+        fields_of::<BridgeConfig>(),
+        fields_of::<TlsConfig>(),
+        fields_of::<ProviderConfig>(),
+        fields_of::<AgentConfig>(),
+        fields_of::<BindingConfig>(),
+        fields_of::<BudgetsConfig>(),
+        fields_of::<PriceConfig>(),
+        fields_of::<MemoryConfig>(),
+        fields_of::<ModelChoice>(),
+        fields_of::<PluginConfig>(),
+        fields_of::<WorkerConfig>(),
+        fields_of::<McpConfig>(),
+        fields_of::<ToolsConfig>(),
+        fields_of::<StorageConfig>(),
+        fields_of::<RetentionConfig>(),
+        fields_of::<LimitsConfig>(),
+        fields_of::<LogConfig>(),
+        fields_of::<TelemetryConfig>(),
+    ];
+    tables.into_iter().find(|fields| fields.iter().copied().collect::<BTreeSet<_>>() == *names).map(<[_]>::to_vec)
+}
+
+/// Asks a type's own deserialization for its fields and stops there.
+fn fields_of<T: Deserialize<'static>>() -> &'static [&'static str] {
+    match T::deserialize(Ask) {
+        Ok(_) => &[],
+        Err(Answer(fields)) => fields,
+    }
+}
+
+struct Ask;
+
+#[derive(Debug)]
+struct Answer(&'static [&'static str]);
+
+impl fmt::Display for Answer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("fields of a type")
+    }
+}
+
+impl std::error::Error for Answer {}
+
+impl serde::de::Error for Answer {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self(&[])
+    }
+}
+
+impl<'de> Deserializer<'de> for Ask {
+    type Error = Answer;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Answer> {
+        Err(Answer(&[]))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Answer> {
+        Err(Answer(fields))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes
+        byte_buf option unit unit_struct newtype_struct seq tuple
+        tuple_struct map enum identifier ignored_any
+    }
+}

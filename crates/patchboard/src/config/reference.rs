@@ -1,0 +1,143 @@
+//! The reference page `docs/configuration.md`, made from the types.
+
+use std::fmt::Write;
+
+use super::{
+    env::VARIABLES,
+    key_path::quoted,
+    sample::inline,
+    shape::{self, Entry, Leaf, Shape},
+    show::is_plain,
+};
+
+const PREFACE: &str = include_str!("reference/preface.md");
+
+/// The whole page.
+pub(crate) fn reference() -> String {
+    let mut page = PREFACE.to_owned();
+    page.push_str("## Environment variables\n\n| variable | does |\n|---|---|\n");
+    for (name, meaning) in VARIABLES {
+        push(&mut page, &format!("| `{name}` | {meaning} |"));
+    }
+    page.push_str("\n## Keys\n\nKeys before the first section:\n\n");
+    keys(&mut page, shape::root(), "");
+    page
+}
+
+fn keys(page: &mut String, entry: &Entry, name: &str) {
+    let Shape::Table { keys, required } = &entry.shape else {
+        return;
+    };
+    let rows: Vec<String> = keys
+        .iter()
+        .filter(|(_, child)| is_plain(child))
+        .map(|(key, child)| {
+            let default = match (&child.default, required.contains(key)) {
+                (_, true) => "required".to_owned(),
+                (Some(default), false) => format!("`{}`", inline(default)),
+                (None, false) => "–".to_owned(),
+            };
+            let form = cell(&form(child));
+            let meaning = cell(&meaning(child));
+            format!("| `{}` | {form} | {default} | {meaning} |", quoted(key))
+        })
+        .collect();
+    if !rows.is_empty() {
+        page.push_str("| key | form | default | meaning |\n|---|---|---|---|\n");
+        for row in rows {
+            push(page, &row);
+        }
+        push(page, "");
+    }
+    for (key, child) in keys.iter().filter(|(_, child)| !is_plain(child)) {
+        let name = match name {
+            "" => key.to_owned(),
+            parent => format!("{parent}.{key}"),
+        };
+        section(page, child, &name);
+    }
+}
+
+fn section(page: &mut String, entry: &Entry, name: &str) {
+    let (title, inner) = match &entry.shape {
+        Shape::Table { .. } => (format!("[{name}]"), Some((entry, name.to_owned()))),
+        Shape::List(item) => (format!("[[{name}]]"), Some((&**item, name.to_owned()))),
+        Shape::Map(item) if item.is_leaf() => (format!("[{name}]"), None),
+        Shape::Map(item) => {
+            let name = format!("{name}.NAME");
+            (format!("[{name}]"), Some((&**item, name)))
+        }
+        Shape::Leaf(_) => return,
+    };
+    push(page, &format!("### `{title}`\n\n{}\n", entry.description));
+    match (inner, &entry.shape) {
+        (Some((inner, name)), _) => keys(page, inner, &name),
+        (None, Shape::Map(item)) => {
+            let form = form(item);
+            push(page, &format!("Keys are chosen by you; values: {form}.\n"));
+            if let Shape::Leaf(Leaf::Choice(_)) = &item.shape {
+                push(page, &format!("{}.\n", meaning(item)));
+            }
+        }
+        (None, Shape::Table { .. } | Shape::List(_) | Shape::Leaf(_)) => {}
+    }
+}
+
+fn meaning(entry: &Entry) -> String {
+    let mut words = entry.description.clone();
+    if let Shape::Leaf(Leaf::Choice(choices)) = &entry.shape {
+        let choices: Vec<String> =
+            choices.iter().map(|choice| format!("`{}`: {}", choice.word, choice.meaning)).collect();
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(&choices.join("; "));
+    }
+    words
+}
+
+fn form(entry: &Entry) -> String {
+    let leaf = match &entry.shape {
+        Shape::List(item) => return format!("list of {}", form(item)),
+        Shape::Leaf(leaf) => leaf,
+        Shape::Table { .. } | Shape::Map(_) => return "table".to_owned(),
+    };
+    match leaf {
+        Leaf::Text | Leaf::Variable => "text".to_owned(),
+        Leaf::Flag => "true or false".to_owned(),
+        Leaf::Integer(range) => bounds("whole number", range.min, range.max),
+        Leaf::Number(range) => bounds("number", range.min, range.max),
+        Leaf::Choice(choices) => {
+            let words = choices.iter().map(|choice| format!("`\"{}\"`", choice.word));
+            words.collect::<Vec<_>>().join(" | ")
+        }
+        Leaf::Duration { .. } => "duration".to_owned(),
+        Leaf::Size => "size".to_owned(),
+        Leaf::Listen => "address".to_owned(),
+        Leaf::Secret => "secret".to_owned(),
+        Leaf::Path | Leaf::DataPath => "path".to_owned(),
+        Leaf::Url => "web address".to_owned(),
+        Leaf::Glob => "pattern".to_owned(),
+    }
+}
+
+fn bounds<T: std::fmt::Display>(what: &str, min: Option<T>, max: Option<T>) -> String {
+    let max = max.map(|max| max.to_string());
+    match (min, max) {
+        // The bound of the type itself tells the reader nothing.
+        (Some(min), Some(max)) if max != u32::MAX.to_string() => format!("{what}, {min} to {max}"),
+        (Some(min), _) => format!("{what} from {min}"),
+        (None, Some(max)) => format!("{what} up to {max}"),
+        (None, None) => what.to_owned(),
+    }
+}
+
+/// Text inside a table cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn push(page: &mut String, line: &str) {
+    // Writing to a string cannot fail.
+    writeln!(page, "{line}").unwrap_or_default();
+}

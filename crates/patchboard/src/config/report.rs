@@ -1,0 +1,56 @@
+//! `config check`: every problem of a configuration, and a line that sums up.
+
+use std::{fmt, path::PathBuf};
+
+use super::{
+    LoadRequest,
+    load::examine_for_start,
+    problem::{ConfigProblems, Severity},
+};
+
+/// The outcome of `config check`.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    /// The file that was read, if any.
+    pub file: Option<PathBuf>,
+    pub problems: ConfigProblems,
+}
+
+/// Checks everything that starting a server would, secrets included.
+pub(crate) fn check(request: LoadRequest) -> Report {
+    let (loaded, _secrets, problems) = examine_for_start(request);
+    Report { file: loaded.file, problems: ConfigProblems::new(problems) }
+}
+
+impl Report {
+    /// Whether a server would start.
+    pub(crate) fn is_ok(&self) -> bool {
+        !self.problems.has_errors()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in self.problems.iter() {
+            writeln!(formatter, "{problem}")?;
+        }
+        match &self.file {
+            Some(file) => write!(formatter, "{}: ", file.display())?,
+            None => write!(formatter, "no config file: ")?,
+        }
+        let count = |severity| {
+            let of_severity = self.problems.iter().filter(|it| it.severity == severity);
+            of_severity.count()
+        };
+        let plural = |count: usize, word: &str| match count {
+            1 => format!("1 {word}"),
+            _ => format!("{count} {word}s"),
+        };
+        match (count(Severity::Error), count(Severity::Warning)) {
+            (0, 0) => formatter.write_str("no problems"),
+            (0, warnings) => formatter.write_str(&plural(warnings, "warning")),
+            (errors, 0) => formatter.write_str(&plural(errors, "error")),
+            (errors, warnings) => write!(formatter, "{}, {}", plural(errors, "error"), plural(warnings, "warning")),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Reads the secrets that the configuration refers to.
+
+use std::{collections::BTreeMap, fmt};
+
+use secrecy::SecretString;
+
+use super::{
+    Config, Environment,
+    env::{ANTHROPIC_API_KEY, OPENAI_API_KEY},
+    key_path::KeyPath,
+    paths::Folders,
+    problem::{Code, Problem, plain_reason},
+    section::{ProviderConfig, ProviderKind},
+    types::{SecretMissing, SecretRef},
+};
+use crate::credentials::CredentialStore;
+
+/// Secrets by what they are for. They are zeroed when dropped and never shown.
+#[derive(Clone, Default)]
+pub(crate) struct Secrets {
+    pub gateway_token: Option<SecretString>,
+    /// The runs token, or else the gateway's.
+    pub runs_token: Option<SecretString>,
+    pub bridge_token: Option<SecretString>,
+    /// Keys by provider name; a provider that needs none, or has none, is absent.
+    pub provider_keys: BTreeMap<String, SecretString>,
+    /// Bearer tokens by MCP server name.
+    pub mcp_tokens: BTreeMap<String, SecretString>,
+    /// Environment of each MCP server, by name; references are resolved.
+    pub mcp_env: BTreeMap<String, BTreeMap<String, SecretString>>,
+    /// Environment of each worker pool, by name; references are resolved.
+    pub worker_env: BTreeMap<String, BTreeMap<String, SecretString>>,
+}
+
+impl Secrets {
+    /// Every one of them, for whoever must keep them out of sight.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &SecretString> {
+        let tokens = [&self.gateway_token, &self.runs_token, &self.bridge_token];
+        let environments = self.mcp_env.values().chain(self.worker_env.values());
+        tokens
+            .into_iter()
+            .flatten()
+            .chain(self.provider_keys.values())
+            .chain(self.mcp_tokens.values())
+            .chain(environments.flat_map(|environment| environment.values()))
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+/// Reads every secret; what cannot be read is a problem at its key.
+pub(crate) fn resolve(config: &Config, environment: &Environment, folders: &Folders) -> (Secrets, Vec<Problem>) {
+    let mut reader = Reader { environment, problems: Vec::new() };
+    let mut secrets = Secrets::default();
+    let at = KeyPath::dotted;
+
+    secrets.gateway_token = reader.read(config.gateway.token.as_ref(), || at("gateway.token"));
+    secrets.runs_token = match &config.runs.token {
+        Some(token) => reader.read(Some(token), || at("runs.token")),
+        None => secrets.gateway_token.clone(),
+    };
+    secrets.bridge_token = reader.read(config.bridge.token.as_ref(), || at("bridge.token"));
+
+    let store = folders.credentials_dir().map(CredentialStore::new);
+    for (name, provider) in &config.providers {
+        let path = || at("providers").key(name).key("api_key");
+        let key = match &provider.api_key {
+            Some(reference) => reader.read(Some(reference), path),
+            None => unnamed_key(name, provider, environment, store.as_ref()),
+        };
+        secrets.provider_keys.extend(key.map(|key| (name.clone(), key)));
+    }
+    for (name, server) in &config.mcp {
+        let path = at("mcp").key(name);
+        let token = reader.read(server.token.as_ref(), || path.key("token"));
+        secrets.mcp_tokens.extend(token.map(|token| (name.clone(), token)));
+        let variables = reader.read_variables(&server.env, &path.key("env"));
+        secrets.mcp_env.insert(name.clone(), variables);
+    }
+    for (index, worker) in config.workers.iter().enumerate() {
+        let path = at("workers").index(index).key("env");
+        let variables = reader.read_variables(&worker.env, &path);
+        secrets.worker_env.insert(worker.name.clone(), variables);
+    }
+    (secrets, reader.problems)
+}
+
+/// The key of a provider that names none: the vendor's variable, then the
+/// stored key. A vendor's key goes to that vendor only: with a `base_url` of
+/// its own a provider gets no key that was not meant for it.
+fn unnamed_key(
+    name: &str,
+    provider: &ProviderConfig,
+    environment: &Environment,
+    store: Option<&CredentialStore>,
+) -> Option<SecretString> {
+    let variable = match provider.kind {
+        ProviderKind::Anthropic => ANTHROPIC_API_KEY,
+        ProviderKind::Openai => OPENAI_API_KEY,
+        ProviderKind::Offline => return None,
+    };
+    let from_environment = || environment.get(variable).map(|key| key.trim().into());
+    let vendor_key = match &provider.base_url {
+        None => from_environment(),
+        Some(_) => None,
+    };
+    vendor_key.or_else(|| store?.read(name))
+}
+
+struct Reader<'a> {
+    environment: &'a Environment,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, reference: Option<&SecretRef>, path: impl FnOnce() -> KeyPath) -> Option<SecretString> {
+        match reference?.resolve(self.environment) {
+            Ok(secret) => Some(secret),
+            Err(missing) => {
+                self.problems.push(describe(&missing, path()));
+                None
+            }
+        }
+    }
+
+    /// Values of child processes' variables: references or plain text.
+    fn read_variables(
+        &mut self,
+        variables: &BTreeMap<String, String>,
+        path: &KeyPath,
+    ) -> BTreeMap<String, SecretString> {
+        let mut read = BTreeMap::new();
+        for (name, value) in variables {
+            let secret = match as_reference(value) {
+                Some(reference) => self.read(Some(&reference), || path.key(name)),
+                None => Some(value.as_str().into()),
+            };
+            read.extend(secret.map(|secret| (name.clone(), secret)));
+        }
+        read
+    }
+}
+
+/// A child process' variable that refers to a secret, rather than being text.
+pub(crate) fn as_reference(value: &str) -> Option<SecretRef> {
+    value.parse().ok()
+}
+
+fn describe(missing: &SecretMissing, path: KeyPath) -> Problem {
+    let (message, hint) = match missing {
+        SecretMissing::EnvUnset(name) => (missing.to_string(), format!("set it before starting: export {name}=…")),
+        SecretMissing::FileUnreadable { path, source } => {
+            (format!("{missing}: {}", plain_reason(source)), format!("create {} with mode 0600", path.display()))
+        }
+        SecretMissing::FileEmpty(path) | SecretMissing::FileUnusable(path) => {
+            (missing.to_string(), format!("put the secret and nothing else into {}", path.display()))
+        }
+    };
+    Problem::error(Code::MissingSecret, path, message).hint(hint)
+}

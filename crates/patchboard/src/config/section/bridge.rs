@@ -1,0 +1,71 @@
+//! `[bridge]`: tools over gRPC.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::types::{Listen, SecretRef, TimeSpan};
+
+/// The bridge: gRPC between tools, workers and other programs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct BridgeConfig {
+    /// Address to listen on. Port 0 picks a free port; `off` disables the bridge.
+    pub listen: Listen,
+    /// Forward pickled values to workers. The server itself never loads them; a worker that does runs whatever they contain.
+    pub allow_pickle: bool,
+    /// How long a session lives without being used.
+    pub session_ttl: TimeSpan,
+    /// Sessions open at once; further ones are refused.
+    #[schemars(range(min = 1))]
+    pub max_sessions: u32,
+    /// How long a call may wait for a free worker.
+    pub queue_timeout: TimeSpan,
+    /// Calls that may wait at once; further ones are refused.
+    #[schemars(range(min = 1))]
+    pub max_queue: u32,
+    /// Unix socket to listen on too, for processes of the same user. Relative to the data folder.
+    #[schemars(example = &"bridge.sock", extend("x-kind" = "data-path"))]
+    pub unix_socket: Option<PathBuf>,
+    /// Token that callers must send as `authorization: Bearer …`.
+    #[schemars(example = &"env:PATCHBOARD_BRIDGE_TOKEN")]
+    pub token: Option<SecretRef>,
+    /// Certificate and key for TLS. Off loopback, TLS and either a token or `client_ca` are required.
+    pub tls: Option<TlsConfig>,
+    /// Allow plaintext off loopback. Tokens and values are readable on the way; use it only on a private link.
+    pub insecure: bool,
+}
+
+impl Default for BridgeConfig {
+    fn default() -> Self {
+        Self {
+            listen: Listen::loopback(50051),
+            allow_pickle: false,
+            session_ttl: TimeSpan::from_secs(3600),
+            max_sessions: 10_000,
+            queue_timeout: TimeSpan::from_secs(10),
+            max_queue: 1_000,
+            unix_socket: None,
+            token: None,
+            tls: None,
+            insecure: false,
+        }
+    }
+}
+
+/// Certificate files in PEM form.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["cert", "key"]))]
+pub(crate) struct TlsConfig {
+    /// Certificate chain of the server.
+    #[schemars(example = &"cert.pem", extend("x-kind" = "path"))]
+    pub cert: PathBuf,
+    /// Private key of the server.
+    #[schemars(example = &"key.pem", extend("x-kind" = "path"))]
+    pub key: PathBuf,
+    /// Authority that client certificates must come from. Set, every client needs one.
+    #[schemars(example = &"ca.pem", extend("x-kind" = "path"))]
+    pub client_ca: Option<PathBuf>,
+}

@@ -1,0 +1,74 @@
+//! `[hub]`: utterances routed to connected apps.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::types::{Listen, TimeSpan};
+
+/// The hub: takes what a user says and brings it to the app it is meant for. Loopback only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HubConfig {
+    /// Loopback address to listen on. Port 0 picks a free port; `off` disables the hub.
+    pub listen: Listen,
+    /// How long an app has to acknowledge a message before the next one is tried.
+    pub response_timeout: TimeSpan,
+    /// How often connected apps are pinged.
+    pub ping_interval: TimeSpan,
+    /// How long a ping may stay unanswered before the connection is dropped.
+    pub pong_timeout: TimeSpan,
+    /// Agent whose model routes what rules and the local matcher cannot. Left out, routing is local only.
+    #[schemars(example = &"router")]
+    pub agent: Option<String>,
+    /// App that gets what fits nobody. Left out, such messages are held until the user decides.
+    #[schemars(example = &"notebook")]
+    pub catch_all: Option<String>,
+    /// Try other apps when the one addressed by name rejects or does not answer.
+    pub reroute_direct: bool,
+    /// Who may register an app.
+    pub pairing: Pairing,
+    /// How long an undelivered message is kept.
+    pub expiry: TimeSpan,
+    /// How long after a question from an app the user's next words go to it first.
+    #[schemars(extend("x-zero" = true))]
+    pub follow_up: TimeSpan,
+    /// How long a connection may stay unregistered.
+    pub register_timeout: TimeSpan,
+    /// Origins that may connect, added to loopback origins.
+    pub allowed_origins: Vec<String>,
+    /// Connections open at once; further ones are refused.
+    #[schemars(range(min = 1))]
+    pub max_connections: u32,
+}
+
+impl Default for HubConfig {
+    fn default() -> Self {
+        Self {
+            listen: Listen::loopback(9473),
+            response_timeout: TimeSpan::from_secs(30),
+            ping_interval: TimeSpan::from_secs(30),
+            pong_timeout: TimeSpan::from_secs(10),
+            agent: None,
+            catch_all: None,
+            reroute_direct: true,
+            pairing: Pairing::Open,
+            expiry: TimeSpan::from_secs(24 * 3600),
+            follow_up: TimeSpan::from_secs(5 * 60),
+            register_timeout: TimeSpan::from_secs(30),
+            allowed_origins: vec!["app://obsidian.md".to_owned()],
+            max_connections: 100,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Pairing {
+    /// any local app with an allowed origin
+    #[default]
+    Open,
+    /// apps the operator has approved
+    Approve,
+    /// apps that present a token of their own
+    Token,
+}

@@ -1,0 +1,55 @@
+//! `[limits]`: bounds that hold on every surface.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::types::{ByteSize, TimeSpan};
+
+/// Bounds that hold whatever clients ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LimitsConfig {
+    /// Largest message on the gateway and runs; a larger one closes the connection.
+    pub message: ByteSize,
+    /// Largest message on the hub.
+    pub hub_message: ByteSize,
+    /// Largest message on the bridge.
+    pub bridge_message: ByteSize,
+    /// How long a client has to present its token.
+    pub auth_timeout: TimeSpan,
+    /// Requests that may wait for their turn in one session; further ones are refused.
+    #[schemars(range(min = 1, max = 1000))]
+    pub session_queue: u32,
+    /// Turns and runs working at once; further ones wait.
+    #[schemars(range(min = 1))]
+    pub concurrent_runs: u32,
+    /// How long an approval may stay unanswered before it counts as refused.
+    pub approval_timeout: TimeSpan,
+    /// How long one tool call may take where nothing more specific is set.
+    pub tool_timeout: TimeSpan,
+    /// Size up to which a tool's result is sent to clients whole.
+    pub tool_output: ByteSize,
+    /// Memory one plugin call may use.
+    pub plugin_memory: ByteSize,
+    /// How many agents may call each other in a row.
+    #[schemars(range(min = 1, max = 16))]
+    pub agent_depth: u32,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            message: ByteSize::from_mib(16),
+            hub_message: ByteSize::from_mib(1),
+            bridge_message: ByteSize::from_mib(100),
+            auth_timeout: TimeSpan::from_secs(5),
+            session_queue: 8,
+            concurrent_runs: 256,
+            approval_timeout: TimeSpan::from_secs(120),
+            tool_timeout: TimeSpan::from_secs(120),
+            tool_output: ByteSize::from_kib(64),
+            plugin_memory: ByteSize::from_mib(64),
+            agent_depth: 3,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `[mcp.NAME]`: MCP servers whose tools join the registry.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::types::{SecretRef, TimeSpan};
+
+/// An MCP server: a program spoken to over stdio (`command`) or an HTTP endpoint (`url`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct McpConfig {
+    /// Program and arguments of a stdio server.
+    #[schemars(example = ["npx", "some-mcp-server"])]
+    pub command: Vec<String>,
+    /// Environment variables of the program: text, `env:NAME` or `file:PATH`. It gets no others but `PATH`, `HOME` and locale.
+    #[schemars(example = serde_json::json!({"API_TOKEN": "env:FILES_TOKEN"}), extend("x-kind" = "environment"))]
+    pub env: BTreeMap<String, String>,
+    /// Endpoint of an HTTP server, instead of `command`.
+    #[schemars(example = &"https://mcp.example.com/mcp", extend("x-kind" = "url"))]
+    pub url: Option<String>,
+    /// Bearer token for the HTTP server.
+    #[schemars(example = &"env:MCP_TOKEN")]
+    pub token: Option<SecretRef>,
+    /// How long the server may take to start and introduce itself.
+    pub start_timeout: TimeSpan,
+    /// How long one tool call may take.
+    pub call_timeout: TimeSpan,
+}
+
+impl Default for McpConfig {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            env: BTreeMap::new(),
+            url: None,
+            token: None,
+            start_timeout: TimeSpan::from_secs(20),
+            call_timeout: TimeSpan::from_secs(30),
+        }
+    }
+}

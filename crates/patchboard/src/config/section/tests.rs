@@ -1,0 +1,130 @@
+use super::{
+    AgentConfig, LogConfig, ProviderConfig, ProviderKind, Strategy,
+    hub::Pairing,
+    log::{LogFormat, LogLevel},
+    tools::Approval,
+};
+use crate::config::{Config, Environment};
+
+/// The values other programs rely on.
+#[test]
+fn defaults_of_the_contract() {
+    let text = r#"
+        drain = "10s"
+        [gateway]
+        listen = "127.0.0.1:7200"
+        allowed_origins = []
+        orphan_grace = "60s"
+        [runs]
+        listen = "127.0.0.1:8080"
+        strict_clients = false
+        close_on_error = false
+        stall_timeout = "30s"
+        [hub]
+        listen = "127.0.0.1:9473"
+        response_timeout = "30s"
+        ping_interval = "30s"
+        pong_timeout = "10s"
+        reroute_direct = true
+        pairing = "open"
+        expiry = "24h"
+        [bridge]
+        listen = "127.0.0.1:50051"
+        allow_pickle = false
+        session_ttl = "1h"
+        max_sessions = 10000
+        queue_timeout = "10s"
+        max_queue = 1000
+        [memory]
+        episodic_window = 5
+        semantic = true
+        context_tokens = 5000
+        [storage.retention]
+        finished_runs = "30d"
+        fold_deltas = "24h"
+        [limits]
+        message = "16MiB"
+        hub_message = "1MiB"
+        bridge_message = "100MiB"
+        approval_timeout = "120s"
+        session_queue = 8
+        [log]
+        level = "info"
+        format = "auto"
+        bodies = false
+    "#;
+    assert_eq!(toml::from_str::<Config>(text).unwrap(), Config::default());
+    assert_eq!(Config::default().hub.pairing, Pairing::Open);
+    assert_eq!(
+        Config::default().log,
+        LogConfig { level: LogLevel::Info, format: LogFormat::Auto, ..Default::default() }
+    );
+    assert_eq!(AgentConfig::default().max_tokens, 4096);
+}
+
+#[test]
+fn default_rate_limit_lets_a_burst_of_200_pass() {
+    assert!(Config::default().gateway.rate_limit.burst >= 200);
+}
+
+#[test]
+fn searching_strategies_get_more_model_calls() {
+    let agent = AgentConfig::default();
+    let calls = Strategy::ALL.map(|strategy| (strategy.as_str(), agent.model_calls(strategy)));
+    assert_eq!(calls, [("react", 10), ("dup", 10), ("tot", 100), ("got", 100)]);
+    let fixed = AgentConfig { max_model_calls: Some(3), ..AgentConfig::default() };
+    assert!(Strategy::ALL.iter().all(|strategy| fixed.model_calls(*strategy) == 3));
+}
+
+#[test]
+fn context_windows() {
+    let agent = AgentConfig::default();
+    let cases = [
+        ("claude-sonnet-4-5-20250929", 200_000),
+        ("gpt-4o-mini", 128_000),
+        ("gpt-4-turbo", 8_192),
+        ("llama3.2", 16_384),
+    ];
+    for (model, window) in cases {
+        assert_eq!(agent.window(model), window, "{model}");
+    }
+    let fixed = AgentConfig { context_window: Some(2048), ..AgentConfig::default() };
+    assert_eq!(fixed.window("claude"), 2048);
+}
+
+#[test]
+fn stricter_approval_is_larger() {
+    assert!(Approval::Allow < Approval::Ask && Approval::Ask < Approval::Deny);
+}
+
+#[test]
+fn api_roots() {
+    let set: Environment =
+        [("OPENAI_BASE_URL", "http://proxy/v1/"), ("ANTHROPIC_BASE_URL", "http://other")].into_iter().collect();
+    let unset = Environment::default();
+    let openai = ProviderConfig::of_kind(ProviderKind::Openai);
+    let anthropic = ProviderConfig::of_kind(ProviderKind::Anthropic);
+    let own = ProviderConfig { base_url: Some("http://mine/v1/".to_owned()), ..openai.clone() };
+    let cases = [
+        (&openai, &unset, Some("https://api.openai.com/v1")),
+        (&openai, &set, Some("http://proxy/v1")),
+        (&anthropic, &unset, Some("https://api.anthropic.com")),
+        (&anthropic, &set, Some("http://other")),
+        (&own, &set, Some("http://mine/v1")),
+        (&ProviderConfig::of_kind(ProviderKind::Offline), &set, None),
+    ];
+    for (provider, environment, root) in cases {
+        assert_eq!(provider.api_root(environment).as_deref(), root);
+    }
+}
+
+#[test]
+fn log_directives() {
+    let plain = LogConfig::default();
+    let filtered = LogConfig { filter: Some("debug".to_owned()), ..LogConfig::default() };
+    let unset = Environment::default();
+    let set: Environment = [("RUST_LOG", "trace")].into_iter().collect();
+    assert_eq!(plain.directives(&unset), "warn,patchboard=info");
+    assert_eq!(plain.directives(&set), "trace");
+    assert_eq!(filtered.directives(&set), "debug");
+}

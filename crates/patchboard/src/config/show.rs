@@ -1,0 +1,118 @@
+//! Prints the effective configuration as TOML, with or without where each
+//! value came from. Secrets appear as the references they are.
+
+use std::fmt::Write;
+
+use super::{
+    Loaded,
+    key_path::{KeyPath, quoted},
+    secrets::as_reference,
+    shape::{self, Entry, Leaf, Shape},
+};
+
+/// Whether each line says which layer set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShowOrigin {
+    Yes,
+    No,
+}
+
+/// The effective configuration as TOML that could be loaded again.
+pub(crate) fn show(loaded: &Loaded, origin: ShowOrigin) -> String {
+    let mut printer = Printer { loaded, origin, text: String::new() };
+    if let Ok(value) = toml::Value::try_from(&loaded.config) {
+        printer.table(shape::root(), &value, &KeyPath::default(), &Header::default());
+    }
+    printer.text
+}
+
+/// A table's header: keys as TOML writes them, without list positions.
+#[derive(Clone, Default)]
+struct Header {
+    keys: Vec<String>,
+    element: bool,
+}
+
+impl Header {
+    fn child(&self, key: &str) -> Self {
+        let mut keys = self.keys.clone();
+        keys.push(quoted(key));
+        Self { keys, element: false }
+    }
+}
+
+struct Printer<'a> {
+    loaded: &'a Loaded,
+    origin: ShowOrigin,
+    text: String,
+}
+
+impl Printer<'_> {
+    /// Plain keys first: in TOML they belong to the header above them.
+    fn table(&mut self, entry: &Entry, value: &toml::Value, path: &KeyPath, header: &Header) {
+        let toml::Value::Table(table) = value else {
+            return;
+        };
+        let children: Vec<(&str, &Entry, &toml::Value)> = match &entry.shape {
+            Shape::Table { keys, .. } => {
+                keys.iter().filter_map(|(key, child)| Some((key, child, table.get(key)?))).collect()
+            }
+            Shape::Map(child) => table.iter().map(|(key, value)| (key.as_str(), &**child, value)).collect(),
+            Shape::List(_) | Shape::Leaf(_) => return,
+        };
+        let (plain, nested): (Vec<_>, Vec<_>) = children.into_iter().partition(|(_, child, _)| is_plain(child));
+        if !header.keys.is_empty() && (!plain.is_empty() || header.element) {
+            let name = header.keys.join(".");
+            self.text.push_str(if self.text.is_empty() { "" } else { "\n" });
+            self.line(&match header.element {
+                true => format!("[[{name}]]"),
+                false => format!("[{name}]"),
+            });
+        }
+        for (key, child, value) in plain {
+            self.pair(key, child, value, &path.key(key));
+        }
+        for (key, child, value) in nested {
+            let (path, header) = (path.key(key), header.child(key));
+            match (&child.shape, value) {
+                (Shape::List(item), toml::Value::Array(elements)) => {
+                    let header = Header { element: true, ..header };
+                    for (index, element) in elements.iter().enumerate() {
+                        self.table(item, element, &path.index(index), &header);
+                    }
+                }
+                _ => self.table(child, value, &path, &header),
+            }
+        }
+    }
+
+    fn pair(&mut self, key: &str, entry: &Entry, value: &toml::Value, path: &KeyPath) {
+        let shown = match (&entry.shape, value) {
+            // A variable of a child process may hold anything, so only
+            // references are shown.
+            (Shape::Leaf(Leaf::Variable), toml::Value::String(text)) if as_reference(text).is_none() => {
+                "\"(set)\"".to_owned()
+            }
+            _ => value.to_string(),
+        };
+        let origin = match self.origin {
+            ShowOrigin::Yes => format!("  # {}", self.loaded.tree.origin_of(path)),
+            ShowOrigin::No => String::new(),
+        };
+        self.line(&format!("{} = {shown}{origin}", quoted(key)));
+    }
+
+    fn line(&mut self, line: &str) {
+        // Writing to a string cannot fail.
+        writeln!(self.text, "{line}").unwrap_or_default();
+    }
+}
+
+/// Whether a value fits on the line of its key.
+pub(crate) fn is_plain(entry: &Entry) -> bool {
+    match &entry.shape {
+        Shape::Leaf(_) => true,
+        Shape::List(item) => item.is_leaf(),
+        Shape::Table { .. } | Shape::Map(_) => false,
+    }
+}

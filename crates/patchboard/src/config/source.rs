@@ -1,0 +1,131 @@
+//! Reads a TOML file into a tree whose values know their lines.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use toml::de::{DeTable, DeValue};
+
+use super::{
+    key_path::KeyPath,
+    problem::{Code, Problem, plain_reason},
+    tree::{Content, Node, Origin},
+};
+
+/// A larger file is not a configuration; it is refused unread.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Reads the file at `path`; problems name it as `shown`.
+pub(crate) fn read(path: &Path, shown: &Path) -> Result<Node, Vec<Problem>> {
+    let unreadable = |reason: String| {
+        let origin = Origin::File { path: Arc::new(shown.to_owned()), line: 0 };
+        vec![Problem::error(Code::FileUnreadable, KeyPath::default(), reason).from(origin)]
+    };
+    let text = read_text(path).map_err(|error| {
+        unreadable(if error.kind() == io::ErrorKind::FileTooLarge {
+            "larger than 1 MiB".to_owned()
+        } else {
+            plain_reason(&error)
+        })
+    })?;
+    parse(&text, shown)
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut text = String::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if u64::try_from(read).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
+}
+
+/// Parses TOML text. Messages carry positions but never lines of the file,
+/// which may hold a secret somebody wrote there by mistake.
+pub(crate) fn parse(text: &str, shown: &Path) -> Result<Node, Vec<Problem>> {
+    let lines = Lines::new(text, shown);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut problems: Vec<Problem> = Vec::new();
+    for error in errors {
+        let origin = lines.origin(error.span().map_or(0, |span| span.start));
+        // One broken line can make the parser stumble several times.
+        if problems.last().is_none_or(|last| last.origin != origin) {
+            problems.push(
+                Problem::error(
+                    Code::Syntax,
+                    KeyPath::default(),
+                    format!("not valid TOML: {}", error.message().replace('\n', ", ")),
+                )
+                .from(origin)
+                .hint("text values are written in quotes: key = \"value\""),
+            );
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let root = lines.origin(0);
+    let content = table(document.into_inner(), &lines, &KeyPath::default(), &mut problems);
+    if problems.is_empty() { Ok(Node { origin: root, content }) } else { Err(problems) }
+}
+
+fn table(document: DeTable<'_>, lines: &Lines, path: &KeyPath, problems: &mut Vec<Problem>) -> Content {
+    let entries = document.into_iter().map(|(key, value)| {
+        let origin = lines.origin(key.span().start);
+        let key = key.into_inner().into_owned();
+        let content = content(value.into_inner(), lines, &path.key(&key), &origin, problems);
+        (key, Node { origin, content })
+    });
+    Content::Table(entries.collect())
+}
+
+fn content(value: DeValue<'_>, lines: &Lines, path: &KeyPath, origin: &Origin, problems: &mut Vec<Problem>) -> Content {
+    let mut out_of_range = || {
+        problems.push(Problem::error(Code::OutOfRange, path.clone(), "the number is too large").from(origin.clone()));
+        toml::Value::Integer(0)
+    };
+    let leaf = match value {
+        DeValue::Table(inner) => return table(inner, lines, path, problems),
+        DeValue::Array(items) => {
+            let nodes = items.into_iter().enumerate().map(|(index, item)| {
+                let origin = lines.origin(item.span().start);
+                let path = path.index(index);
+                let content = content(item.into_inner(), lines, &path, &origin, problems);
+                Node { origin, content }
+            });
+            return Content::List(nodes.collect());
+        }
+        DeValue::String(text) => toml::Value::String(text.into_owned()),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).map_or_else(|_| out_of_range(), toml::Value::Integer)
+        }
+        DeValue::Float(number) => number.as_str().parse().map_or_else(|_| out_of_range(), toml::Value::Float),
+        DeValue::Boolean(flag) => toml::Value::Boolean(flag),
+        DeValue::Datetime(moment) => toml::Value::Datetime(moment),
+    };
+    Content::Leaf(leaf)
+}
+
+/// Turns byte offsets into lines.
+struct Lines {
+    path: Arc<PathBuf>,
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    fn new(text: &str, shown: &Path) -> Self {
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self { path: Arc::new(shown.to_owned()), starts: newlines.map(|(offset, _)| offset + 1).collect() }
+    }
+
+    fn origin(&self, offset: usize) -> Origin {
+        Origin::File { path: Arc::clone(&self.path), line: self.starts.partition_point(|start| *start <= offset) + 1 }
+    }
+}

@@ -1,0 +1,13 @@
+//! Whole-configuration tests: text in, problems or values out.
+
+pub(crate) mod bench;
+mod example;
+mod generated;
+mod layers;
+mod lookup;
+mod parts;
+mod problems;
+mod provider_choice;
+mod secrets;
+mod show;
+mod validation;

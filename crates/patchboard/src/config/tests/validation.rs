@@ -1,0 +1,217 @@
+//! Rules between sections.
+
+use super::bench::Bench;
+
+/// Codes and paths of all problems, with `?` after warnings.
+fn found(bench: &Bench) -> Vec<String> {
+    let problems = bench.problems();
+    let line = |problem: &crate::config::problem::Problem| {
+        let warning = match problem.severity {
+            crate::config::problem::Severity::Error => "",
+            crate::config::problem::Severity::Warning => "?",
+        };
+        format!("{}{warning} {}", problem.code.as_str(), problem.path)
+    };
+    problems.iter().map(line).collect()
+}
+
+#[track_caller]
+fn check(text: &str, wanted: &[&str]) {
+    let bench = Bench::with_file(text).env("TOKEN", "0123456789abcdef");
+    assert_eq!(found(&bench), wanted, "for:\n{text}\n{}", bench.complaints());
+}
+
+#[test]
+fn listeners_off_loopback() {
+    let token = "token = \"env:TOKEN\"";
+    check("[gateway]\nlisten = \"0.0.0.0:1\"", &["PB0114 gateway.token", "PB0115 gateway.listen"]);
+    check(&format!("[gateway]\nlisten = \"0.0.0.0:1\"\n{token}"), &["PB0115 gateway.listen"]);
+    check("[gateway]\nlisten = \"[::]:1\"\ninsecure = true", &["PB0114 gateway.token"]);
+    check(&format!("[gateway]\nlisten = \"10.0.0.1:1\"\ninsecure = true\n{token}"), &[]);
+    check("[gateway]\nlisten = \"[::ffff:127.0.0.1]:1\"", &[]);
+    check("[gateway]\nlisten = \"off\"", &[]);
+
+    check("[runs]\nlisten = \"0.0.0.0:1\"\ninsecure = true", &["PB0114 runs.token"]);
+    check(&format!("[runs]\nlisten = \"0.0.0.0:1\"\ninsecure = true\n{token}"), &[]);
+    // The gateway's token serves runs too.
+    check(&format!("[gateway]\n{token}\n[runs]\nlisten = \"0.0.0.0:1\"\ninsecure = true"), &[]);
+
+    check("[hub]\nlisten = \"0.0.0.0:1\"", &["PB0116 hub.listen"]);
+}
+
+#[test]
+fn bridge_off_loopback() {
+    let bench = |text: &str| {
+        Bench::with_file(&format!("[bridge]\nlisten = \"0.0.0.0:1\"\n{text}"))
+            .env("TOKEN", "t")
+            .file("project/c.pem", "c")
+    };
+    let token = "token = \"env:TOKEN\"";
+    let tls = "tls = { cert = \"c.pem\", key = \"c.pem\" }";
+    let mutual = "tls = { cert = \"c.pem\", key = \"c.pem\", client_ca = \"c.pem\" }";
+    assert_eq!(found(&bench("")), ["PB0114 bridge.token", "PB0115 bridge.listen"]);
+    assert_eq!(found(&bench(tls)), ["PB0114 bridge.token"]);
+    assert_eq!(found(&bench(token)), ["PB0115 bridge.listen"]);
+    assert_eq!(found(&bench("insecure = true")), ["PB0114 bridge.token"]);
+    assert!(found(&bench(&format!("{tls}\n{token}"))).is_empty());
+    assert!(found(&bench(mutual)).is_empty());
+    assert!(found(&bench(&format!("insecure = true\n{token}"))).is_empty());
+    let missing = bench("token = \"env:TOKEN\"\ntls = { cert = \"no.pem\", key = \"c.pem\" }");
+    assert_eq!(found(&missing), ["PB0120 bridge.tls.cert"]);
+}
+
+#[test]
+fn listeners_do_not_share_addresses() {
+    check("[runs]\nlisten = \":7200\"", &["PB0122 runs.listen"]);
+    check("[gateway]\nlisten = \":0\"\n[runs]\nlisten = \":0\"", &[]);
+    check("[gateway]\nlisten = \"off\"\n[runs]\nlisten = \":7200\"", &[]);
+    check("[gateway]\nlisten = \"127.0.0.2:1\"\n[runs]\nlisten = \"127.0.0.1:1\"", &[]);
+    let everywhere =
+        "[gateway]\nlisten = \"0.0.0.0:1\"\ninsecure = true\ntoken = \"env:TOKEN\"\n[hub]\nlisten = \":1\"";
+    check(everywhere, &["PB0122 hub.listen"]);
+}
+
+#[test]
+fn origins_and_hosts() {
+    check(
+        "[gateway]\nallowed_origins = [\"https://a.example\", \"*\"]\nallowed_hosts = [\"https://a\"]\n[hub]\nallowed_origins = [\"x\"]",
+        &["PB0121 gateway.allowed_origins[1]", "PB0121 gateway.allowed_hosts[0]", "PB0121 hub.allowed_origins[0]"],
+    );
+    check("[tools]\nfetch_private_hosts = [\"a b\"]", &["PB0121 tools.fetch_private_hosts[0]"]);
+}
+
+#[test]
+fn agents_and_providers() {
+    let two = "[providers.a]\nkind = \"openai\"\n[providers.b]\nkind = \"anthropic\"\n";
+    check("[agents.default]\nprovider = \"offline\"\nfallback = [\"x\"]", &["PB0112 agents.default.fallback[0]"]);
+    check("[agents.default]\nprovider = \"offline\"", &[]);
+    check(two, &["PB0117 agents.default.provider"]);
+    check(&format!("{two}[agents.default]\nprovider = \"a\"\nfallback = [\"b\"]"), &[]);
+    check(&format!("{two}[providers.main]\nkind = \"offline\""), &[]);
+    check(
+        &format!("{two}[agents.default]\nprovider = \"a\"\nfallback = [\"a\", \"b\", \"b\"]"),
+        &["PB0122 agents.default.fallback[0]", "PB0122 agents.default.fallback[2]"],
+    );
+    check(
+        "[agents.react]\n[agents.\"a b\"]\n[agents.-x]",
+        &["PB0118 agents.react", "PB0118 agents.\"a b\"", "PB0118 agents.-x"],
+    );
+    check("[providers.\"../x\"]\nkind = \"offline\"", &["PB0118 providers.\"../x\""]);
+    check("[agents.default]\nmax_tokens = 4096\ncontext_window = 2048", &["PB0122 agents.default.max_tokens"]);
+    check("[hub]\nagent = \"router\"", &["PB0112 hub.agent"]);
+    check("[hub]\nagent = \"router\"\n[agents.router]", &[]);
+    check("[agents.default]\nsoul = \"SOUL.md\"", &["PB0120 agents.default.soul"]);
+    check("[agents.default]\nsoul = \".\"", &["PB0120 agents.default.soul"]);
+}
+
+#[test]
+fn provider_addresses() {
+    let provider =
+        |url: &str| format!("[providers.x]\nkind = \"openai\"\napi_key = \"env:TOKEN\"\nbase_url = \"{url}\"");
+    check(&provider("http://127.0.0.1:11434/v1"), &[]);
+    check(&provider("https://api.example.com"), &[]);
+    check(&provider("http://api.example.com"), &["PB0123? providers.x.base_url"]);
+    check(&provider("api.example.com"), &["PB0121 providers.x.base_url"]);
+    check("[providers.x]\nkind = \"openai\"\nbase_url = \"http://10.0.0.1:11434\"", &[]);
+}
+
+#[test]
+fn memory_models() {
+    let provider = "[providers.x]\nkind = \"anthropic\"\n";
+    check("[memory]\nembedding = { provider = \"y\", model = \"m\" }", &["PB0112 memory.embedding.provider"]);
+    check(
+        "[memory]\nextract_with = { provider = \"y\" }",
+        &["PB0117 memory.extract_with.model", "PB0112 memory.extract_with.provider"],
+    );
+    check(
+        &format!("{provider}[memory]\nembedding = {{ provider = \"x\", model = \"m\" }}"),
+        &["PB0122 memory.embedding.provider"],
+    );
+    check(&format!("{provider}[memory]\nextract_with = {{ provider = \"x\", model = \"m\" }}"), &[]);
+}
+
+#[test]
+fn bindings() {
+    check("[[bindings]]\nagent = \"default\"\npeer = \"p\"", &[]);
+    check("[[bindings]]\nagent = \"default\"", &["PB0113 bindings[0]"]);
+    check("[[bindings]]\nagent = \"x\"\npeer = \"p\"", &["PB0112 bindings[0].agent"]);
+    check("[[bindings]]\nagent = \"default\"\npeer = \"\"", &["PB0104 bindings[0].peer"]);
+    let twice = "[[bindings]]\nagent = \"default\"\nchannel = \"c\"\n[[bindings]]\nagent = \"other\"\nchannel = \"c\"\n[agents.other]";
+    check(twice, &["PB0113 bindings[1]"]);
+    let near = "[[bindings]]\nagent = \"default\"\nchannel = \"c\"\n[[bindings]]\nagent = \"default\"\naccount = \"c\"";
+    check(near, &[]);
+    check(
+        "[[bindings]]\nagent = \"default\"\n[[bindings]]\nagent = \"default\"",
+        &["PB0113 bindings[0]", "PB0113 bindings[1]"],
+    );
+}
+
+#[test]
+fn plugins_and_workers() {
+    let plugin =
+        |name: &str, grants: &str| format!("[[plugins]]\nname = \"{name}\"\npath = \"p.wasm\"\ngrants = {grants}\n");
+    let bench = |text: &str| Bench::with_file(text).file("project/p.wasm", "w");
+    assert!(
+        found(&bench(&plugin("a", "[\"http:api.example.com\", \"store:notes\", \"host-function:log\"]"))).is_empty()
+    );
+    assert_eq!(
+        found(&bench(&plugin("a", "[\"http:\", \"fs:/\", \"http:https://a\", \"store:a/b\", \"http\"]"))),
+        [0, 1, 2, 3, 4].map(|index| format!("PB0119 plugins[0].grants[{index}]"))
+    );
+    let twice = plugin("a", "[]") + &plugin("a", "[]");
+    assert_eq!(found(&bench(&twice)), ["PB0118 plugins[1].name"]);
+    assert_eq!(found(&bench(&plugin("a b", "[]"))), ["PB0118 plugins[0].name"]);
+    check("[[plugins]]\nname = \"a\"\npath = \"missing.wasm\"", &["PB0120? plugins[0].path"]);
+
+    check(
+        "[[workers]]\nname = \"a\"\ncommand = [\"x\"]\n[[workers]]\nname = \"a\"\ncommand = [\"x\"]",
+        &["PB0118 workers[1].name"],
+    );
+    check("[[workers]]\nname = \"a\"\ncommand = []", &["PB0117 workers[0].command"]);
+    check("[[workers]]\nname = \"a\"\ncommand = [\"x\"]\ncount = 0", &["PB0111 workers[0].count"]);
+    check(
+        "[[workers]]\nname = \"a\"\ncommand = [\"x\"]\nworking_folder = \"no\"",
+        &["PB0120 workers[0].working_folder"],
+    );
+    check("[[workers]]\nname = \"a\"\ncommand = [\"\"]", &["PB0104 workers[0].command[0]"]);
+}
+
+#[test]
+fn child_environments() {
+    let worker = |env: &str| format!("[[workers]]\nname = \"a\"\ncommand = [\"x\"]\nenv = {{ {env} }}");
+    check(&worker("LOG_LEVEL = \"debug\", KEYBOARD = \"de\", MAX_TOKENS = \"5\", EMPTY = \"\""), &[]);
+    check(&worker("API_KEY = \"env:TOKEN\""), &[]);
+    check(&worker("API_KEY = \"abc\""), &["PB0107 workers[0].env.API_KEY"]);
+    check(&worker("github_token = \"abc\""), &["PB0107 workers[0].env.github_token"]);
+    check(&worker("\"A=B\" = \"x\""), &["PB0118 workers[0].env.\"A=B\""]);
+    check(&worker("PASSWORD = \"env:UNSET_VARIABLE\""), &["PB0108 workers[0].env.PASSWORD"]);
+}
+
+#[test]
+fn mcp_servers() {
+    check("[mcp.a]\ncommand = [\"npx\", \"server\"]", &[]);
+    check("[mcp.a]\nurl = \"https://mcp.example.com\"\ntoken = \"env:TOKEN\"", &[]);
+    check("[mcp.a]", &["PB0117 mcp.a"]);
+    check("[mcp.a]\ncommand = [\"x\"]\nurl = \"https://h\"", &["PB0122 mcp.a.url"]);
+    check("[mcp.a]\ncommand = [\"x\"]\ntoken = \"env:TOKEN\"", &["PB0122 mcp.a.token"]);
+    check("[mcp.\"a.b\"]\ncommand = [\"x\"]", &["PB0118 mcp.\"a.b\""]);
+}
+
+#[test]
+fn working_folders() {
+    check("[runs]\nworking_folder = \"no\"", &["PB0120 runs.working_folder"]);
+    check("[runs]\nallowed_roots = [\".\", \"no\"]", &["PB0120 runs.allowed_roots[1]"]);
+    check("[runs]\nallowed_roots = [\"/\"]", &["PB0123? runs.allowed_roots[0]"]);
+    let bench = Bench::with_file("[runs]\nallowed_roots = [\"inner\"]").folder("project/inner");
+    assert_eq!(found(&bench), ["PB0122? runs.working_folder"]);
+    let linked = Bench::with_file("[runs]\nworking_folder = \"link\"").folder("project/inner");
+    std::os::unix::fs::symlink(linked.path("project/inner"), linked.path("project/link")).unwrap();
+    assert!(found(&linked).is_empty());
+}
+
+#[test]
+fn data_folder_is_a_folder() {
+    let bench = Bench::with_file("data_dir = \"file\"").file("project/file", "x");
+    assert_eq!(found(&bench), ["PB0120 data_dir"]);
+    check("data_dir = \"not/yet/there\"", &[]);
+}

@@ -1,0 +1,180 @@
+//! Values with where they came from: the untyped form that layers merge in.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+
+use super::key_path::{KeyPath, Step};
+
+/// Which layer set a value. Ordered as layers are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Origin {
+    Default,
+    File { path: Arc<PathBuf>, line: usize },
+    Env(String),
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => formatter.write_str("default"),
+            Self::File { path, line: 0 } => write!(formatter, "{}", path.display()),
+            Self::File { path, line } => write!(formatter, "{}:{line}", path.display()),
+            Self::Env(name) => write!(formatter, "env {name}"),
+            Self::Flag(name) => formatter.write_str(name),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub origin: Origin,
+    pub content: Content,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Content {
+    Table(BTreeMap<String, Node>),
+    List(Vec<Node>),
+    Leaf(toml::Value),
+}
+
+impl Node {
+    pub(crate) fn table(origin: Origin) -> Self {
+        Self { origin, content: Content::Table(BTreeMap::new()) }
+    }
+
+    pub(crate) fn from_value(value: toml::Value, origin: &Origin) -> Self {
+        let content = match value {
+            toml::Value::Table(table) => {
+                Content::Table(table.into_iter().map(|(key, value)| (key, Self::from_value(value, origin))).collect())
+            }
+            toml::Value::Array(items) => {
+                Content::List(items.into_iter().map(|item| Self::from_value(item, origin)).collect())
+            }
+            scalar @ (toml::Value::String(_)
+            | toml::Value::Integer(_)
+            | toml::Value::Float(_)
+            | toml::Value::Boolean(_)
+            | toml::Value::Datetime(_)) => Content::Leaf(scalar),
+        };
+        Self { origin: origin.clone(), content }
+    }
+
+    pub(crate) fn to_value(&self) -> toml::Value {
+        match &self.content {
+            Content::Table(table) => {
+                toml::Value::Table(table.iter().map(|(key, node)| (key.clone(), node.to_value())).collect())
+            }
+            Content::List(items) => toml::Value::Array(items.iter().map(Self::to_value).collect()),
+            Content::Leaf(value) => value.clone(),
+        }
+    }
+
+    /// Lays `over` on top: tables merge key by key, anything else replaces.
+    pub(crate) fn merge(&mut self, over: Self) {
+        match (&mut self.content, over.content) {
+            (Content::Table(base), Content::Table(over_table)) => {
+                for (key, node) in over_table {
+                    match base.get_mut(&key) {
+                        Some(existing) => existing.merge(node),
+                        None => {
+                            base.insert(key, node);
+                        }
+                    }
+                }
+            }
+            (content, over_content) => {
+                *content = over_content;
+                self.origin = over.origin;
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, path: &KeyPath) -> Option<&Self> {
+        path.steps().iter().try_fold(self, |node, step| node.child(step))
+    }
+
+    fn child(&self, step: &Step) -> Option<&Self> {
+        match (&self.content, step) {
+            (Content::Table(table), Step::Key(key)) => table.get(key),
+            (Content::List(items), Step::Index(index)) => items.get(*index),
+            (Content::Table(_) | Content::List(_) | Content::Leaf(_), _) => None,
+        }
+    }
+
+    /// Where the value at `path` came from; for a key nobody set, where the
+    /// innermost table around it did, so that a complaint about an absent key
+    /// points at its section.
+    pub(crate) fn origin_near(&self, path: &KeyPath) -> Origin {
+        let mut node = self;
+        for step in path.steps() {
+            match node.child(step) {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        node.origin.clone()
+    }
+
+    /// Where the value at `path` came from: a layer that set it, or the default.
+    pub(crate) fn origin_of(&self, path: &KeyPath) -> Origin {
+        self.get(path).map_or(Origin::Default, |node| node.origin.clone())
+    }
+
+    /// Puts `node` at a path of keys, making tables on the way.
+    pub(crate) fn insert(&mut self, path: &KeyPath, node: Self) {
+        let layer = path.steps().iter().rev().fold(node, |inner, step| {
+            let origin = inner.origin.clone();
+            let content = match step {
+                Step::Key(key) => Content::Table(BTreeMap::from([(key.clone(), inner)])),
+                Step::Index(_) => Content::List(vec![inner]),
+            };
+            Self { origin, content }
+        });
+        self.merge(layer);
+    }
+
+    /// Removes the value at `path`; reports whether there was one.
+    pub(crate) fn remove(&mut self, path: &KeyPath) -> bool {
+        let Some((last, parents)) = path.steps().split_last() else {
+            return false;
+        };
+        let mut node = self;
+        for step in parents {
+            let child = match (&mut node.content, step) {
+                (Content::Table(table), Step::Key(key)) => table.get_mut(key),
+                (Content::List(items), Step::Index(index)) => items.get_mut(*index),
+                (Content::Table(_) | Content::List(_) | Content::Leaf(_), _) => None,
+            };
+            match child {
+                Some(child) => node = child,
+                None => return false,
+            }
+        }
+        match (&mut node.content, last) {
+            (Content::Table(table), Step::Key(key)) => table.remove(key).is_some(),
+            (Content::List(items), Step::Index(index)) if *index < items.len() => {
+                items.remove(*index);
+                true
+            }
+            (Content::Table(_) | Content::List(_) | Content::Leaf(_), _) => false,
+        }
+    }
+
+    /// What a value is called in messages.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match &self.content {
+            Content::Table(_) => "a table",
+            Content::List(_) => "a list",
+            Content::Leaf(value) => match value {
+                toml::Value::String(_) => "text",
+                toml::Value::Integer(_) => "a whole number",
+                toml::Value::Float(_) => "a number",
+                toml::Value::Boolean(_) => "true or false",
+                toml::Value::Datetime(_) => "a date or time",
+                toml::Value::Array(_) => "a list",
+                toml::Value::Table(_) => "a table",
+            },
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Plugins, workers, MCP servers, tool approval and the log filter.
+
+use std::collections::BTreeMap;
+
+use tracing_subscriber::EnvFilter;
+
+use super::{check_name, repeated, url};
+use crate::config::{
+    Config, glob,
+    key_path::KeyPath,
+    problem::{Code, Problem},
+    secrets::as_reference,
+};
+
+pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
+    let plugins = config.plugins.iter().map(|plugin| plugin.name.as_str());
+    check_list("plugins", plugins, problems);
+    let workers = config.workers.iter().map(|worker| worker.name.as_str());
+    check_list("workers", workers, problems);
+    check_grants(config, problems);
+    for (index, worker) in config.workers.iter().enumerate() {
+        let path = KeyPath::dotted("workers").index(index);
+        check_command(&worker.command, &path, problems);
+        check_variables(&worker.env, &path, problems);
+    }
+    check_mcp(config, problems);
+    for pattern in config.tools.approval.keys() {
+        if let Some(complaint) = glob::complaint(pattern) {
+            let path = KeyPath::dotted("tools.approval").key(pattern);
+            problems.push(Problem::error(Code::BadPattern, path, complaint));
+        }
+    }
+    if let Some(filter) = &config.log.filter
+        && EnvFilter::try_new(filter).is_err()
+    {
+        problems.push(
+            Problem::error(Code::BadPattern, KeyPath::dotted("log.filter"), "is not a log filter")
+                .hint("write level, or module=level, separated by commas: warn,patchboard=debug"),
+        );
+    }
+}
+
+fn check_list<'a>(section: &str, names: impl Iterator<Item = &'a str> + Clone, problems: &mut Vec<Problem>) {
+    let path = KeyPath::dotted(section);
+    for (index, name) in names.clone().enumerate() {
+        check_name(name, path.index(index).key("name"), problems);
+    }
+    for (index, first) in repeated(names) {
+        problems.push(Problem::error(
+            Code::UnusableName,
+            path.index(index).key("name"),
+            format!("is already the name of {}", path.index(first)),
+        ));
+    }
+}
+
+fn check_grants(config: &Config, problems: &mut Vec<Problem>) {
+    for (index, plugin) in config.plugins.iter().enumerate() {
+        let path = KeyPath::dotted("plugins").index(index).key("grants");
+        for (position, grant) in plugin.grants.iter().enumerate() {
+            if !is_grant(grant) {
+                problems.push(
+                    Problem::error(Code::BadPattern, path.index(position), format!("`{grant}` is not a grant"))
+                        .hint("write http:HOST, store:NAME or host-function:NAME"),
+                );
+            }
+        }
+    }
+}
+
+fn is_grant(grant: &str) -> bool {
+    match grant.split_once(':') {
+        Some(("http", host)) => url::host_complaint(host).is_none(),
+        Some(("store" | "host-function", name)) => super::name_complaint(name).is_none(),
+        Some(_) | None => false,
+    }
+}
+
+fn check_mcp(config: &Config, problems: &mut Vec<Problem>) {
+    for (name, server) in &config.mcp {
+        let path = KeyPath::dotted("mcp").key(name);
+        check_name(name, path.clone(), problems);
+        match (&server.url, server.command.is_empty()) {
+            (None, true) => problems.push(
+                Problem::error(Code::MissingKey, path.clone(), "needs a command or a url")
+                    .hint("command = [\"program\", \"argument\"] for stdio, url = \"https://…\" for HTTP"),
+            ),
+            (Some(_), false) => problems.push(
+                Problem::error(Code::Conflict, path.key("url"), "a server is reached by command or by url, not both")
+                    .hint("remove one of the two"),
+            ),
+            (None, false) if server.token.is_some() => problems.push(
+                Problem::error(Code::Conflict, path.key("token"), "is for HTTP servers; this one is a command")
+                    .hint("pass it by the command's env"),
+            ),
+            (None, false) => check_command(&server.command, &path, problems),
+            (Some(_), true) => {}
+        }
+        check_variables(&server.env, &path, problems);
+    }
+}
+
+fn check_command(command: &[String], path: &KeyPath, problems: &mut Vec<Problem>) {
+    if command.is_empty() {
+        problems.push(
+            Problem::error(Code::MissingKey, path.key("command"), "names no program")
+                .hint("command = [\"program\", \"argument\"]"),
+        );
+    }
+}
+
+/// Variables of child processes may be plain text, but not what looks like a
+/// secret.
+fn check_variables(variables: &BTreeMap<String, String>, path: &KeyPath, problems: &mut Vec<Problem>) {
+    for (name, value) in variables {
+        let at = path.key("env").key(name);
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            let message = "is not an environment variable";
+            problems.push(Problem::error(Code::UnusableName, at, message));
+        } else if sounds_secret(name) && !value.is_empty() && as_reference(value).is_none() {
+            problems.push(
+                Problem::error(Code::LiteralSecret, at, "a secret is written into the configuration")
+                    .hint("write \"env:NAME\" or \"file:PATH\" and keep the secret there"),
+            );
+        }
+    }
+}
+
+fn sounds_secret(name: &str) -> bool {
+    let name = name.to_uppercase();
+    // `API_KEY`, `GITHUB_TOKEN`; not `KEYBOARD` or `MAX_TOKENS`.
+    name.split('_')
+        .any(|part| matches!(part, "KEY" | "APIKEY" | "TOKEN" | "SECRET" | "PASSWORD" | "PASSWD" | "CREDENTIALS"))
+}

@@ -1,0 +1,149 @@
+//! Who can reach the server, and what protects it.
+
+use std::net::SocketAddr;
+
+use super::url;
+use crate::config::{
+    Config,
+    key_path::KeyPath,
+    problem::{Code, Problem},
+    types::Listen,
+};
+
+pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
+    let gateway_token = config.gateway.token.is_some();
+    let runs_token = gateway_token || config.runs.token.is_some();
+    problems.extend(check_web("gateway", config.gateway.listen, config.gateway.insecure, gateway_token));
+    problems.extend(check_web("runs", config.runs.listen, config.runs.insecure, runs_token));
+    check_bridge(config, problems);
+    if config.hub.listen.is_off_loopback() {
+        problems.push(
+            Problem::error(
+                Code::HubOffLoopback,
+                KeyPath::dotted("hub.listen"),
+                format!("{} is not loopback, and the hub serves this machine only", config.hub.listen),
+            )
+            .hint("use 127.0.0.1, or off"),
+        );
+    }
+    check_overlaps(config, problems);
+    check_names(config, problems);
+}
+
+fn check_web(section: &str, listen: Listen, insecure: bool, token: bool) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if !listen.is_off_loopback() {
+        return problems;
+    }
+    let path = KeyPath::dotted(section);
+    if !token {
+        problems.push(
+            Problem::error(
+                Code::TokenNeeded,
+                path.key("token"),
+                format!("is required, as {section} listens on {listen}, which is not loopback"),
+            )
+            .hint("set token = \"env:PATCHBOARD_TOKEN\""),
+        );
+    }
+    if !insecure {
+        problems.push(plaintext(&path, listen, "keep 127.0.0.1 behind a TLS proxy"));
+    }
+    problems
+}
+
+fn plaintext(section: &KeyPath, listen: Listen, instead: &str) -> Problem {
+    Problem::error(
+        Code::PlaintextOffLoopback,
+        section.key("listen"),
+        format!("{listen} is not loopback, and traffic would not be encrypted"),
+    )
+    .hint(format!("{instead}, or set {section}.insecure = true if the link is private"))
+}
+
+fn check_bridge(config: &Config, problems: &mut Vec<Problem>) {
+    let bridge = &config.bridge;
+    if !bridge.listen.is_off_loopback() {
+        return;
+    }
+    let path = KeyPath::dotted("bridge");
+    let knows_clients = bridge.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if bridge.token.is_none() && !knows_clients {
+        problems.push(
+            Problem::error(
+                Code::TokenNeeded,
+                path.key("token"),
+                format!("is required, as bridge listens on {}, which is not loopback", bridge.listen),
+            )
+            .hint("set token = \"env:PATCHBOARD_BRIDGE_TOKEN\", or tls.client_ca"),
+        );
+    }
+    if bridge.tls.is_none() && !bridge.insecure {
+        problems.push(plaintext(&path, bridge.listen, "set bridge.tls"));
+    }
+}
+
+/// Two surfaces cannot share an address.
+fn check_overlaps(config: &Config, problems: &mut Vec<Problem>) {
+    let surfaces = [
+        ("gateway", config.gateway.listen),
+        ("runs", config.runs.listen),
+        ("hub", config.hub.listen),
+        ("bridge", config.bridge.listen),
+    ];
+    for (position, (section, listen)) in surfaces.iter().enumerate() {
+        let earlier = surfaces.iter().take(position).find(|(_, other)| overlap(*listen, *other));
+        if let Some((other, _)) = earlier {
+            problems.push(
+                Problem::error(
+                    Code::Conflict,
+                    KeyPath::dotted(section).key("listen"),
+                    format!("{listen} is where {other} listens"),
+                )
+                .hint("choose another port, :0 for a free one, or off"),
+            );
+        }
+    }
+}
+
+fn overlap(one: Listen, two: Listen) -> bool {
+    let (Some(one), Some(two)) = (one.address(), two.address()) else {
+        return false;
+    };
+    let everywhere = |address: SocketAddr| address.ip().is_unspecified();
+    one.port() == two.port() && one.port() != 0 && (one.ip() == two.ip() || everywhere(one) || everywhere(two))
+}
+
+fn check_names(config: &Config, problems: &mut Vec<Problem>) {
+    let origins = [
+        ("gateway", &config.gateway.allowed_origins),
+        ("runs", &config.runs.allowed_origins),
+        ("hub", &config.hub.allowed_origins),
+    ];
+    for (section, list) in origins {
+        check_each(section, "allowed_origins", list, url::origin_complaint, problems);
+    }
+    let hosts = [
+        ("gateway", "allowed_hosts", &config.gateway.allowed_hosts),
+        ("runs", "allowed_hosts", &config.runs.allowed_hosts),
+        ("tools", "fetch_private_hosts", &config.tools.fetch_private_hosts),
+    ];
+    for (section, key, list) in hosts {
+        check_each(section, key, list, url::host_complaint, problems);
+    }
+}
+
+fn check_each(
+    section: &str,
+    key: &str,
+    list: &[String],
+    complaint: fn(&str) -> Option<url::Complaint>,
+    problems: &mut Vec<Problem>,
+) {
+    for (index, text) in list.iter().enumerate() {
+        if let Some(complaint) = complaint(text) {
+            let path = KeyPath::dotted(section).key(key).index(index);
+            problems.push(Problem::error(Code::BadUrl, path, complaint.message).hint(complaint.hint));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Providers and the models that memory uses.
+
+use super::{check_name, unknown, url};
+use crate::config::{
+    Config,
+    agent_lookup::OFFLINE_PROVIDER,
+    glob,
+    key_path::KeyPath,
+    problem::{Code, Problem},
+    section::{ModelChoice, ProviderKind},
+};
+
+pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
+    for (name, provider) in &config.providers {
+        let path = KeyPath::dotted("providers").key(name);
+        check_name(name, path.clone(), problems);
+        let plain =
+            provider.base_url.as_deref().is_some_and(|root| root.starts_with("http://") && !url::is_loopback(root));
+        if plain && provider.api_key.is_some() {
+            problems.push(
+                Problem::warning(
+                    Code::RiskySetting,
+                    path.key("base_url"),
+                    "the API key travels unencrypted to another machine",
+                )
+                .hint("use https://"),
+            );
+        }
+    }
+    for pattern in config.prices.keys() {
+        if let Some(complaint) = glob::complaint(pattern) {
+            let path = KeyPath::dotted("prices").key(pattern);
+            problems.push(Problem::error(Code::BadPattern, path, complaint));
+        }
+    }
+    let memory = &config.memory;
+    check_model("embedding", memory.embedding.as_ref(), config, problems);
+    check_model("extract_with", memory.extract_with.as_ref(), config, problems);
+}
+
+fn check_model(key: &str, choice: Option<&ModelChoice>, config: &Config, problems: &mut Vec<Problem>) {
+    let Some(choice) = choice else { return };
+    let path = KeyPath::dotted("memory").key(key).key("provider");
+    check_provider(&choice.provider, path.clone(), config, problems);
+    let kind = config.providers.get(&choice.provider).map(|it| it.kind);
+    if key == "embedding" && kind == Some(ProviderKind::Anthropic) {
+        problems.push(
+            Problem::error(
+                Code::Conflict,
+                path,
+                format!("`{}` is of kind anthropic, which has no embeddings", choice.provider),
+            )
+            .hint("name a provider of kind openai, or leave embedding out"),
+        );
+    }
+}
+
+/// Reports a provider name that leads nowhere.
+pub(crate) fn check_provider(name: &str, path: KeyPath, config: &Config, problems: &mut Vec<Problem>) {
+    if name != OFFLINE_PROVIDER && !config.providers.contains_key(name) {
+        let known = config.providers.keys().map(String::as_str);
+        problems.push(unknown("provider", name, known.collect::<Vec<_>>(), path));
+    }
+}

@@ -1,0 +1,92 @@
+//! Web addresses, origins and host names.
+
+use axum::http::Uri;
+
+/// What is wrong with an address, without repeating what may be a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub message: String,
+    pub hint: &'static str,
+}
+
+impl Complaint {
+    fn new(message: impl Into<String>, hint: &'static str) -> Self {
+        Self { message: message.into(), hint }
+    }
+}
+
+const URL_HINT: &str = "write it whole: https://api.example.com/v1";
+
+/// Why `text` cannot be the root of a web API.
+pub(crate) fn complaint(text: &str) -> Option<Complaint> {
+    let Ok(uri) = text.parse::<Uri>() else {
+        return Some(Complaint::new("is not a web address", URL_HINT));
+    };
+    let Some(authority) = uri.authority() else {
+        return Some(Complaint::new("is not a web address", URL_HINT));
+    };
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Some(Complaint::new("must start with http:// or https://", URL_HINT));
+    }
+    if authority.as_str().contains('@') {
+        return Some(Complaint::new("holds a user name or password", "use api_key = \"env:NAME\" for credentials"));
+    }
+    if authority.host().is_empty() {
+        return Some(Complaint::new("names no host", URL_HINT));
+    }
+    if uri.query().is_some() || text.contains('#') {
+        return Some(Complaint::new("must end with its path", URL_HINT));
+    }
+    None
+}
+
+/// Why `text` cannot be a browser's origin.
+pub(crate) fn origin_complaint(text: &str) -> Option<Complaint> {
+    let hint = "write scheme and host only: https://console.example.com";
+    if text == "*" {
+        return Some(Complaint::new("`*` would let every web page in", "name each origin"));
+    }
+    let wrong = || Complaint::new(format!("`{text}` is not an origin"), hint);
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Some(wrong());
+    };
+    let scheme_fits = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    (!scheme_fits || host_complaint(rest).is_some()).then(wrong)
+}
+
+/// Why `text` cannot be a host, with or without a port.
+pub(crate) fn host_complaint(text: &str) -> Option<Complaint> {
+    let wrong = || {
+        Complaint::new(
+            format!("`{text}` is not a host name"),
+            "write the name, with a port if it matters: board.example.com:7200",
+        )
+    };
+    let (host, port) = split_port(text);
+    let host_fits = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)),
+    };
+    let port_fits = port.is_none_or(|port| port.parse::<u16>().is_ok());
+    (!host_fits || !port_fits).then(wrong)
+}
+
+fn split_port(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once(':') {
+        // The last colon of a bracketed IPv6 address is not a port's.
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        Some(_) | None => (text, None),
+    }
+}
+
+/// Whether a web address leads to this machine.
+pub(crate) fn is_loopback(text: &str) -> bool {
+    let Ok(uri) = text.parse::<Uri>() else {
+        return false;
+    };
+    let host = uri.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}

@@ -1,0 +1,172 @@
+//! The data directory: one server at a time, the record that tells clients where it is, the operator's token.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+/// Where a running server listens; `null` where it does not. The ready file holds the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ServerRecord {
+    pub(crate) pid: u32,
+    pub(crate) version: String,
+    pub(crate) gateway: Option<SocketAddr>,
+    pub(crate) runs: Option<SocketAddr>,
+    pub(crate) hub: Option<SocketAddr>,
+    pub(crate) bridge: Option<SocketAddr>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("cannot use the data directory `{}`", .path.display())]
+    Unusable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("another server uses the data directory `{}` ({who})", .path.display())]
+    InUse { path: PathBuf, who: String },
+    #[error("cannot write `{}`", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A data directory this process owns until it is dropped.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl DataDir {
+    /// Creates it if need be and takes it. The lock is the kernel's, so a crash cannot leave it taken.
+    pub(crate) fn take(path: &Path) -> Result<Self, Error> {
+        let unusable = |source| Error::Unusable { path: path.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
+        let lock = private_file().truncate(false).open(path.join("lock")).map_err(unusable)?;
+        let mut tries = LOCK_TRIES;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => match find_server(path) {
+                    Some(record) => {
+                        return Err(Error::InUse { path: path.to_owned(), who: format!("pid {}", record.pid) });
+                    }
+                    // A client that looks for a server holds the lock for a moment; a server keeps it.
+                    None if tries > 0 => std::thread::sleep(LOCK_PAUSE),
+                    None => {
+                        let who = "it is starting or stopping".to_owned();
+                        return Err(Error::InUse { path: path.to_owned(), who });
+                    }
+                },
+                Err(TryLockError::Error(source)) => return Err(unusable(source)),
+            }
+            tries -= 1;
+        }
+        // Whatever record is there is a dead server's: ours is the lock.
+        match fs::remove_file(record_path(path)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(unusable(source)),
+        }
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    /// The operator's token, made at the first start: 256 random bits, readable by the owner only.
+    pub(crate) fn operator_token(&self) -> Result<SecretString, Error> {
+        if let Some(token) = operator_token(&self.path) {
+            return Ok(token);
+        }
+        let bytes: [u8; 32] = {
+            let mut bytes = [0; 32];
+            let (first, second) = bytes.split_at_mut(16);
+            // Version 4 ids fix six bits of sixteen bytes; two of them leave 244 random ones.
+            first.copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+            second.copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+            bytes
+        };
+        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        write_private(&self.path.join(OPERATOR_TOKEN), token.as_bytes())?;
+        Ok(token.into())
+    }
+
+    pub(crate) fn announce(&self, record: &ServerRecord) -> Result<(), Error> {
+        write_private(&record_path(&self.path), &encode(record))
+    }
+}
+
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        // A record that stays behind is harmless: it is checked against the lock.
+        drop(fs::remove_file(record_path(&self.path)));
+    }
+}
+
+/// The server that runs on a data directory now, if one does.
+pub(crate) fn find_server(path: &Path) -> Option<ServerRecord> {
+    let lock = File::open(path.join("lock")).ok()?;
+    match lock.try_lock_shared() {
+        Ok(()) => None,
+        Err(TryLockError::WouldBlock) => serde_json::from_slice(&fs::read(record_path(path)).ok()?).ok(),
+        Err(TryLockError::Error(_)) => None,
+    }
+}
+
+pub(crate) fn operator_token(path: &Path) -> Option<SecretString> {
+    let mut text = String::new();
+    File::open(path.join(OPERATOR_TOKEN)).ok()?.take(1024).read_to_string(&mut text).ok()?;
+    let token = text.trim();
+    // A cut or emptied file must not become a token that is easy to guess.
+    (token.len() >= 32).then(|| token.into())
+}
+
+/// Written under another name and renamed, so that whoever waits for the file finds it whole.
+pub(crate) fn write_ready_file(path: &Path, record: &ServerRecord) -> Result<(), Error> {
+    write_private(path, &encode(record))
+}
+
+const LOCK_TRIES: u32 = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+const OPERATOR_TOKEN: &str = "operator.token";
+
+fn record_path(path: &Path) -> PathBuf {
+    path.join("server.json")
+}
+
+fn encode(record: &ServerRecord) -> Vec<u8> {
+    // Strings, numbers and addresses only: this cannot fail.
+    serde_json::to_vec(record).unwrap_or_default()
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(0o600);
+    options
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let write = || {
+        let mut file = private_file().truncate(true).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|source| {
+        drop(fs::remove_file(&temporary));
+        Error::Write { path: path.to_owned(), source }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use std::os::unix::fs::PermissionsExt;
+
+use secrecy::ExposeSecret;
+
+use super::*;
+
+fn record() -> ServerRecord {
+    ServerRecord {
+        pid: 42,
+        version: "0.1.0".into(),
+        gateway: Some("127.0.0.1:7200".parse().unwrap()),
+        runs: None,
+        hub: None,
+        bridge: None,
+    }
+}
+
+#[test]
+fn one_directory_has_one_server_and_a_dead_ones_record_is_no_obstacle() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    assert_eq!(find_server(&path), None);
+    let first = DataDir::take(&path).unwrap();
+    first.announce(&record()).unwrap();
+    assert_eq!(find_server(&path), Some(record()));
+    let refused = DataDir::take(&path).unwrap_err();
+    assert!(refused.to_string().ends_with("(pid 42)"), "{refused}");
+
+    // As after a crash: the record is there, the lock is not.
+    let stale = fs::read(record_path(&path)).unwrap();
+    drop(first);
+    assert_eq!(find_server(&path), None);
+    fs::write(record_path(&path), stale).unwrap();
+    assert_eq!(find_server(&path), None);
+    DataDir::take(&path).unwrap();
+}
+
+#[test]
+fn the_operator_token_is_long_private_and_stays_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::take(&folder.path().join("data")).unwrap();
+    let token = data.operator_token().unwrap();
+    assert_eq!(token.expose_secret().len(), 64);
+    assert_eq!(data.operator_token().unwrap().expose_secret(), token.expose_secret());
+    let mode = |name: &str| fs::metadata(folder.path().join("data").join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("operator.token"), mode("lock"), mode(".")), (0o600, 0o600, 0o700));
+    fs::write(folder.path().join("data/operator.token"), "").unwrap();
+    assert_eq!(data.operator_token().unwrap().expose_secret().len(), 64, "an emptied file is made anew");
+}
+
+#[test]
+fn what_cannot_be_used_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = DataDir::take(&file.join("data")).unwrap_err();
+    assert!(error.to_string().starts_with("cannot use the data directory"), "{error}");
+}

@@ -1,0 +1,66 @@
+//! Cuts secrets out of log lines: the ones the server knows, and what looks like one.
+
+use std::borrow::Cow;
+use std::sync::{PoisonError, RwLock};
+
+use secrecy::{ExposeSecret, SecretString};
+
+const MASK: &str = "[redacted]";
+/// Shorter values would cut ordinary words out of every line.
+const SHORTEST: usize = 6;
+/// What keys of common services begin with.
+const PREFIXES: &[&str] = &["sk-", "Bearer ", "bearer."];
+/// Characters of a key after its prefix, at the least.
+const SHORTEST_TAIL: usize = 8;
+
+#[derive(Debug, Default)]
+pub(crate) struct Redactor {
+    secrets: RwLock<Vec<SecretString>>,
+}
+
+impl Redactor {
+    pub(crate) fn learn<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
+        let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        known.extend(secrets.into_iter().filter(|secret| secret.expose_secret().len() >= SHORTEST).cloned());
+    }
+
+    pub(crate) fn redact<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
+        // Log lines are UTF-8; whatever is not is not searched through but still written.
+        let Ok(text) = std::str::from_utf8(line) else { return Cow::Borrowed(line) };
+        let mut text = Cow::Borrowed(text);
+        for secret in self.secrets.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            if text.contains(secret.expose_secret()) {
+                text = Cow::Owned(text.replace(secret.expose_secret(), MASK));
+            }
+        }
+        for prefix in PREFIXES {
+            if text.contains(prefix) {
+                text = Cow::Owned(mask_after(&text, prefix));
+            }
+        }
+        match text {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        }
+    }
+}
+
+/// Masks the run of key characters after every `prefix`.
+fn mask_after(text: &str, prefix: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(prefix) {
+        out.push_str(before);
+        out.push_str(prefix);
+        let is_key = |c: char| c.is_ascii_alphanumeric() || "-_.~+/=".contains(c);
+        let tail = after.find(|c| !is_key(c)).unwrap_or(after.len());
+        let (key, remaining) = after.split_at(tail);
+        out.push_str(if key.len() >= SHORTEST_TAIL { MASK } else { key });
+        rest = remaining;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! The command line, read by hand: four verbs do not pay for a parser.
+
+use anyhow::{Context, bail};
+
+use crate::codegen::Mode;
+use crate::test::{Options, Step};
+use crate::tidy::Scope;
+
+pub(crate) const HELP: &str = "\
+Usage: cargo xtask <command>
+
+  test      every check and test, as run before a merge
+              --fast         leave out the release build and the end-to-end drivers
+              --keep-going   run the remaining steps after one has failed
+              --only STEP    run this step alone (may be repeated):
+                             fmt, clippy, tidy, tests, doctests, build, e2e
+  tidy      dependency arrows, licences, file sizes, links, stale generated files
+              --static       do not compile anything: leave out the generated files' own tests
+  codegen   rewrite the generated files
+              --check        only say which are stale";
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Help,
+    Test(Options),
+    Tidy(Scope),
+    Codegen(Mode),
+}
+
+pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> anyhow::Result<Command> {
+    let mut words = words.into_iter();
+    let Some(verb) = words.next() else { return Ok(Command::Help) };
+    match verb.as_str() {
+        "help" | "--help" | "-h" => Ok(Command::Help),
+        "test" => parse_test(words),
+        "tidy" => Ok(flag(words, "tidy", "--static")?
+            .map_or(Command::Tidy(Scope::Everything), |()| Command::Tidy(Scope::WithoutCompiling))),
+        "codegen" => Ok(flag(words, "codegen", "--check")?
+            .map_or(Command::Codegen(Mode::Write), |()| Command::Codegen(Mode::Check))),
+        other => bail!("unknown command `{other}`\n\n{HELP}"),
+    }
+}
+
+fn parse_test(mut words: impl Iterator<Item = String>) -> anyhow::Result<Command> {
+    let mut options = Options::default();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--fast" => options.fast = true,
+            "--keep-going" => options.keep_going = true,
+            "--only" => {
+                let name = words.next().context("`--only` needs the name of a step")?;
+                options.only.push(Step::parse(&name)?);
+            }
+            "--help" | "-h" => return Ok(Command::Help),
+            other => bail!("unknown argument of `test`: `{other}`\n\n{HELP}"),
+        }
+    }
+    if options.fast && !options.only.is_empty() {
+        bail!("`--fast` and `--only` each choose the steps: give one of them");
+    }
+    Ok(Command::Test(options))
+}
+
+/// The one flag a verb knows: present, absent, or a complaint about anything else.
+fn flag(words: impl Iterator<Item = String>, verb: &str, known: &str) -> anyhow::Result<Option<()>> {
+    let mut seen = None;
+    for word in words {
+        if word != known {
+            bail!("unknown argument of `{verb}`: `{word}`\n\n{HELP}");
+        }
+        seen = Some(());
+    }
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+use super::*;
+
+fn parsed(line: &str) -> Result<Command, String> {
+    parse(line.split_whitespace().map(str::to_owned)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_verb_and_flag_is_understood() {
+    assert_eq!(parsed(""), Ok(Command::Help));
+    assert_eq!(parsed("test --help"), Ok(Command::Help));
+    assert_eq!(parsed("test"), Ok(Command::Test(Options::default())));
+    assert_eq!(
+        parsed("test --fast --keep-going"),
+        Ok(Command::Test(Options { fast: true, keep_going: true, only: vec![] }))
+    );
+    assert_eq!(
+        parsed("test --only fmt --only e2e"),
+        Ok(Command::Test(Options { fast: false, keep_going: false, only: vec![Step::Fmt, Step::E2e] }))
+    );
+    assert_eq!(parsed("tidy"), Ok(Command::Tidy(Scope::Everything)));
+    assert_eq!(parsed("tidy --static"), Ok(Command::Tidy(Scope::WithoutCompiling)));
+    assert_eq!(parsed("codegen"), Ok(Command::Codegen(Mode::Write)));
+    assert_eq!(parsed("codegen --check"), Ok(Command::Codegen(Mode::Check)));
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (line, part) in [
+        ("tset", "unknown command `tset`"),
+        ("test --slow", "unknown argument of `test`: `--slow`"),
+        ("test --only", "`--only` needs the name of a step"),
+        ("test --only lint", "no step is called `lint`"),
+        ("test --fast --only fmt", "give one of them"),
+        ("tidy --fast", "unknown argument of `tidy`: `--fast`"),
+    ] {
+        let message = parsed(line).expect_err(line);
+        assert!(message.contains(part), "`{line}` answered: {message}");
+    }
+}
+
+#[test]
+fn the_help_names_every_step() {
+    for step in Step::ALL {
+        assert!(HELP.contains(step.name()), "help lacks `{}`", step.name());
+    }
+}

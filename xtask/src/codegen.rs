@@ -1,0 +1,77 @@
+//! `cargo xtask codegen`: rewrites the files that are generated and committed.
+//!
+//! Each is written by a test of the crate that knows its contents: the test compares, or writes when
+//! `UPDATE_GENERATED=1` is set. So the test run finds a stale file, and this command refreshes it.
+
+use crate::Verdict;
+use crate::output::say;
+use crate::process::{self, Ended};
+use crate::test::Counts;
+use crate::workspace::Workspace;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Write,
+    Check,
+}
+
+/// A generated file and the test that compares or writes it.
+#[derive(Debug)]
+pub(crate) struct Generated {
+    pub(crate) path: &'static str,
+    pub(crate) package: &'static str,
+    /// The test's function name, unique in its package.
+    pub(crate) test: &'static str,
+}
+
+pub(crate) const GENERATED: &[Generated] = &[
+    Generated { path: "patchboard.schema.json", package: "patchboard", test: "schema_file_is_fresh" },
+    Generated { path: "docs/configuration.md", package: "patchboard", test: "reference_page_is_fresh" },
+];
+
+pub(crate) fn is_generated(path: &str) -> bool {
+    GENERATED.iter().any(|generated| generated.path == path)
+}
+
+pub(crate) fn run(workspace: &Workspace, mode: Mode) -> anyhow::Result<Verdict> {
+    let mut verdict = Verdict::Good;
+    for generated in GENERATED {
+        let before = std::fs::read(workspace.root.join(generated.path)).ok();
+        let result = run_test(workspace, generated, mode)?;
+        let after = std::fs::read(workspace.root.join(generated.path)).ok();
+        let line = match &result {
+            Ok(()) if mode == Mode::Check || before == after => format!("{}: current", generated.path),
+            Ok(()) => format!("{}: rewritten", generated.path),
+            Err(why) => format!("{}: {why}", generated.path),
+        };
+        say!("{line}");
+        if result.is_err() {
+            verdict = Verdict::Bad;
+        }
+    }
+    Ok(verdict)
+}
+
+/// `--workspace` would be the same build as the tests', but would also need every other crate to compile.
+fn run_test(workspace: &Workspace, generated: &Generated, mode: Mode) -> anyhow::Result<Result<(), String>> {
+    let mut command = workspace.cargo(&["test", "--quiet", "--package", generated.package, "--", generated.test]);
+    match mode {
+        Mode::Write => command.env("UPDATE_GENERATED", "1"),
+        Mode::Check => command.env_remove("UPDATE_GENERATED"),
+    };
+    let mut counts = Counts::default();
+    let ended = process::watch(&mut command, &mut |line| counts = counts + Counts::of_libtest(line))?;
+    Ok(judge(generated, mode, ended == Ended::Success, counts))
+}
+
+fn judge(generated: &Generated, mode: Mode, succeeded: bool, counts: Counts) -> Result<(), String> {
+    match (succeeded, counts, mode) {
+        (true, Counts { passed: 1.., .. }, _) => Ok(()),
+        (true, ..) => Err(format!("no test `{}` in `{}` ran", generated.test, generated.package)),
+        (false, Counts { failed: 1.., .. }, Mode::Check) => Err("stale: run `cargo xtask codegen`".to_owned()),
+        (false, ..) => Err(format!("`{}` in `{}` failed", generated.test, generated.package)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

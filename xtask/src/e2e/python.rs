@@ -1,0 +1,122 @@
+//! The Python side: a virtual environment with pinned packages, and a runner that reports in JSON.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use crate::e2e::Places;
+use crate::e2e::driver::{self, Outcome};
+use crate::output::say;
+use crate::process;
+
+const OLDEST: (u32, u32) = (3, 9);
+const REQUIREMENTS: &str = "e2e/python/requirements.txt";
+
+#[derive(Debug)]
+pub(super) struct Python {
+    program: PathBuf,
+    missing: Vec<Missing>,
+}
+
+/// What `e2e/bootstrap.py` says about the environment it made.
+#[derive(Debug, Deserialize)]
+struct Report {
+    python: Option<PathBuf>,
+    /// Why there is no environment.
+    fatal: Option<String>,
+    missing: Vec<Missing>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Missing {
+    requirement: String,
+    reason: String,
+}
+
+/// An environment with the drivers' packages and those of the `extra` requirement files, or the reason there is none.
+pub(super) fn prepare(places: &Places, extra: &[&str]) -> anyhow::Result<Result<Python, String>> {
+    let Some(system) = ["python3", "python"].into_iter().find(|program| is_recent(program)) else {
+        return Ok(Err(format!("no Python {}.{} or newer was found", OLDEST.0, OLDEST.1)));
+    };
+    let report = places.scratch.join("bootstrap.json");
+    if report.exists() {
+        std::fs::remove_file(&report)?;
+    }
+    let mut command = Command::new(system);
+    command.current_dir(&places.root).arg("e2e/bootstrap.py");
+    command.arg("--venv").arg(places.scratch.join("venv")).arg("--report").arg(&report);
+    command.arg(REQUIREMENTS).args(extra);
+    let ended = process::watch(&mut command, &mut |_| {})?;
+    let Ok(text) = std::fs::read_to_string(&report) else {
+        anyhow::bail!("`e2e/bootstrap.py` left no report ({ended:?})");
+    };
+    let report = serde_json::from_str(&text).context("cannot read the report of `e2e/bootstrap.py`")?;
+    Ok(judge(report))
+}
+
+/// A missing package is no reason to give up: it costs only the drivers that ask for it.
+fn judge(report: Report) -> Result<Python, String> {
+    for missing in &report.missing {
+        say!("cannot have `{}`: {}", missing.requirement, missing.reason);
+    }
+    match report.python {
+        Some(program) => Ok(Python { program, missing: report.missing }),
+        None => Err(report.fatal.unwrap_or_else(|| "no virtual environment could be made".to_owned())),
+    }
+}
+
+impl Python {
+    pub(super) fn run(&self, places: &Places, file: &str) -> anyhow::Result<Outcome> {
+        let report = places.scratch.join("python-report.json");
+        let mut command = Command::new(&self.program);
+        command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
+        command.arg("e2e/python/run_tests.py").arg(file).arg("--report").arg(&report);
+        driver::run(places, &mut command, file, &report, |text| read_report(file, text))
+    }
+
+    /// Why a package of the requirements, named without its version, is not there.
+    pub(super) fn lacks(&self, package: &str) -> Option<String> {
+        let is_meant = |missing: &&Missing| missing.requirement.split("==").next() == Some(package);
+        let missing = self.missing.iter().find(is_meant)?;
+        Some(format!("`{}` cannot be had: {}", missing.requirement, missing.reason))
+    }
+
+    /// The folder of an installed package.
+    pub(super) fn package_folder(&self, package: &str) -> anyhow::Result<PathBuf> {
+        let script = format!("import {package}, os; print(os.path.dirname({package}.__file__))");
+        let output = Command::new(&self.program).args(["-c", &script]).output().context("cannot run Python")?;
+        anyhow::ensure!(output.status.success(), "the Python package `{package}` cannot be imported");
+        let folder = String::from_utf8(output.stdout).context("Python printed a path that is not UTF-8")?;
+        Ok(Path::new(folder.trim()).to_owned())
+    }
+}
+
+fn read_report(file: &str, text: &str) -> Option<Outcome> {
+    #[derive(Deserialize)]
+    struct Skip {
+        name: String,
+        reason: String,
+    }
+    #[derive(Deserialize)]
+    struct Tests {
+        passed: u64,
+        failed: Vec<String>,
+        skipped: Vec<Skip>,
+    }
+    let tests: Tests = serde_json::from_str(text).ok()?;
+    Some(Outcome {
+        passed: tests.passed,
+        failed: tests.failed.iter().map(|name| format!("{file}: {name}")).collect(),
+        skipped: tests.skipped.iter().map(|skip| format!("{file}: {}: {}", skip.name, skip.reason)).collect(),
+    })
+}
+
+fn is_recent(program: &str) -> bool {
+    let script = format!("import sys; sys.exit(sys.version_info < {OLDEST:?})");
+    Command::new(program).args(["-c", &script]).output().is_ok_and(|output| output.status.success())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! `cargo xtask test`: every check and every test, in the order in which they fail fastest.
+
+mod count;
+mod report;
+mod step;
+
+use std::time::Instant;
+
+use crate::Verdict;
+use crate::output::say;
+use crate::workspace::Workspace;
+
+pub(crate) use count::Counts;
+pub(crate) use report::{Finding, Row, State};
+pub(crate) use step::Step;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) fast: bool,
+    pub(crate) keep_going: bool,
+    /// The steps to run, or all of them when empty.
+    pub(crate) only: Vec<Step>,
+}
+
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Verdict> {
+    let rows = run_steps(options, &mut |step| {
+        say!("\n=== {} · {}", step.name(), step.about());
+        step.run(workspace)
+    });
+    for line in report::lines(&rows) {
+        say!("{line}");
+    }
+    Ok(if rows.iter().any(|row| row.is_failed()) { Verdict::Bad } else { Verdict::Good })
+}
+
+/// Runs the chosen steps in order; after a failure the rest is listed as not run, unless told to keep going.
+fn run_steps(options: &Options, perform: &mut dyn FnMut(Step) -> anyhow::Result<Finding>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for step in Step::ALL {
+        if !options.chooses(step) {
+            continue;
+        }
+        if let Some(blocked) = options.blocked(step, &rows) {
+            rows.push(Row::not_run(step, &blocked));
+            continue;
+        }
+        let started = Instant::now();
+        // A step that could not be carried out has failed; the table and the remaining steps still matter.
+        let finding = perform(step).unwrap_or_else(|error| Finding::failed(format!("{error:#}")));
+        rows.push(Row { step, took: started.elapsed(), finding });
+    }
+    rows
+}
+
+impl Options {
+    fn chooses(&self, step: Step) -> bool {
+        if self.only.is_empty() { !(self.fast && step.is_slow()) } else { self.only.contains(&step) }
+    }
+
+    fn blocked(&self, step: Step, rows: &[Row]) -> Option<String> {
+        let failed = rows.iter().filter(|row| row.is_failed());
+        let mut blockers = failed.filter(|row| !self.keep_going || step.needs() == Some(row.step));
+        blockers.next().map(|row| format!("`{}` failed", row.step.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

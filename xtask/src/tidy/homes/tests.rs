@@ -1,0 +1,38 @@
+use super::*;
+use crate::tidy::testing::{Package, graph, policy, shown, tree};
+
+fn problems(packages: &[Package<'_>]) -> Vec<String> {
+    let files = [("crates/patchboard-tools/Cargo.toml", "[dependencies]\nreqwest.workspace = true\n")];
+    shown(check(&Context { tree: tree(&files), graph: graph(packages), policy: policy() }))
+}
+
+#[test]
+fn at_home_in_tests_and_in_xtask_is_fine() {
+    let none: Vec<String> = Vec::new();
+    assert_eq!(
+        problems(&[
+            ("patchboard-providers", &["reqwest", "serde"]),
+            ("patchboard-store", &["rusqlite", "dev:reqwest"]),
+            ("xtask", &["axum", "toml"]),
+        ]),
+        none
+    );
+}
+
+#[test]
+fn away_from_home_is_found_with_its_line() {
+    assert_eq!(
+        problems(&[("patchboard-tools", &["reqwest"])]),
+        ["crates/patchboard-tools/Cargo.toml:2: `reqwest` lives in `patchboard-providers` only: \
+          reach it through that crate, or change `xtask/src/tidy/homes.rs` with the reason"]
+    );
+    assert_eq!(problems(&[("patchboard-store", &["build:reqwest"])]).len(), 1);
+}
+
+#[test]
+fn nothing_is_listed_twice() {
+    let mut names: Vec<&str> = HOMES.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), HOMES.len());
+}
