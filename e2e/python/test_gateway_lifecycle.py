@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 import time
 import unittest
 
-from gateway_client import Gateway, Turn
+from gateway_client import Gateway
 from patchboard_server import ServerTestCase, binary
-from stub_model import Reply, StubModel, Text
+from stub_model import Hold, Reply, StubModel, Text
 
 TOKEN = "canary-0123456789abcdef0123456789abcdef"
 WITH_TOKEN = '[gateway]\ntoken = "env:GATEWAY_TOKEN"\n'
@@ -204,10 +205,6 @@ class FirstChatTest(ServerTestCase):
         self.assertIn("offline", server.log())
 
     def test_text_arrives_as_the_model_produces_it(self) -> None:
-        import threading
-
-        from stub_model import Hold
-
         release = threading.Event()
         with StubModel(Reply(Text("Hel"), Hold(release), Text("lo"))) as model:
             with Gateway(self.start_server(config=model.provider_config("openai"))) as gateway:
@@ -215,7 +212,7 @@ class FirstChatTest(ServerTestCase):
                 first = gateway.next_of(request)
                 self.assertEqual((first["event"], first["data"]), ("text", "Hel"))
                 release.set()
-                rest: Turn = gateway.turn(request)
+                rest = gateway.turn(request)
                 self.assertEqual((rest.text, rest.outline), ("lo", ["text", "usage", "done"]))
                 self.assertEqual(model.requests[0].last_user_text, "hi")
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, SinkExt, StreamExt, stream};
 use patchboard_core::access::{Caller, Surface};
@@ -67,6 +68,7 @@ pub struct Sockets {
     pub started: Instant,
 }
 
+type Answer = (Ticket, Result<Reply, BoardError>);
 type Followed = (FollowId, Option<Result<Arc<Envelope>, BoardError>>);
 
 struct Pump {
@@ -79,9 +81,9 @@ struct Pump {
     opened: Instant,
     heard: Instant,
     pinged: bool,
-    asks: FuturesUnordered<Pin<Box<dyn Future<Output = (Ticket, Result<Reply, BoardError>)> + Send>>>,
+    asks: FuturesUnordered<BoxFuture<'static, Answer>>,
     stops: HashMap<Ticket, CancellationToken>,
-    opening: FuturesUnordered<Pin<Box<dyn Future<Output = Opened> + Send>>>,
+    opening: FuturesUnordered<BoxFuture<'static, Opened>>,
     follows: SelectAll<BoxStream<Followed>>,
     timer: Pin<Box<Sleep>>,
     wake_at: Option<Instant>,
@@ -93,7 +95,7 @@ type Opened = (FollowId, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, Bo
 /// Everything that can wake a connection.
 enum Wake {
     Frame(Option<Result<Message, axum::Error>>),
-    Answer(Ticket, Result<Reply, BoardError>),
+    Answer(Answer),
     Opened(Opened),
     Followed(Followed),
     Timer,
@@ -170,7 +172,7 @@ impl Pump {
         }
         tokio::select! {
             frame = self.socket.next() => Wake::Frame(frame),
-            Some((ticket, answer)) = self.asks.next(), if !self.asks.is_empty() => Wake::Answer(ticket, answer),
+            Some(answer) = self.asks.next(), if !self.asks.is_empty() => Wake::Answer(answer),
             Some(opened) = self.opening.next(), if !self.opening.is_empty() => Wake::Opened(opened),
             Some(followed) = self.follows.next(), if !self.follows.is_empty() => Wake::Followed(followed),
             () = self.timer.as_mut() => Wake::Timer,
@@ -193,7 +195,7 @@ impl Pump {
         let now = self.opened.elapsed();
         match wake {
             Wake::Frame(frame) => return self.frame(frame).await,
-            Wake::Answer(ticket, answer) => {
+            Wake::Answer((ticket, answer)) => {
                 self.stops.remove(&ticket);
                 self.dialect.answered(ticket, answer, now, &mut self.steps);
             }
@@ -256,7 +258,15 @@ impl Pump {
             tungstenite::Error::Utf8(_) => Some((close::INVALID_DATA, "invalid UTF-8")),
             tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => None,
             tungstenite::Error::Protocol(_) => Some((close::PROTOCOL, "WebSocket protocol error")),
-            _ => None,
+            tungstenite::Error::ConnectionClosed
+            | tungstenite::Error::AlreadyClosed
+            | tungstenite::Error::Io(_)
+            | tungstenite::Error::Tls(_)
+            | tungstenite::Error::WriteBufferFull(_)
+            | tungstenite::Error::AttackAttempt
+            | tungstenite::Error::Url(_)
+            | tungstenite::Error::Http(_)
+            | tungstenite::Error::HttpFormat(_) => None,
         }
     }
 

@@ -225,9 +225,9 @@ fn call(json: &Value) -> ToolCall {
 }
 
 fn pieces(json: &Value) -> Pieces {
-    match json {
-        Value::Array(pieces) => pieces.iter().map(text_of).collect(),
-        other => Pieces::one(text_of(other)),
+    match json.as_array() {
+        Some(pieces) => pieces.iter().map(text_of).collect(),
+        None => Pieces::one(text_of(json)),
     }
 }
 

@@ -131,7 +131,7 @@ impl Spot {
         if snapshot.names(self.identity, name) {
             return Err(StepError::Protected);
         }
-        let flags = flags | OFlags::CLOEXEC;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened =
             rustix::fs::openat(&self.dir, single(name)?, flags, Mode::empty()).map_err(|error| match error {
                 // A symlink, or something that is no directory, stands where a directory or file stood.

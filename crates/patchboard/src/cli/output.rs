@@ -1,6 +1,6 @@
 //! The only place that prints. Standard output is for what the user asked for, standard error for everything else.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 /// A whole line of what was asked for. A closed pipe is not an error: the reader has enough.
 pub(crate) fn line(text: &str) {
@@ -17,10 +17,6 @@ pub(crate) fn part(text: &str) {
 pub(crate) fn error(text: &str) {
     let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
-}
-
-pub(crate) fn is_terminal() -> bool {
-    io::stdout().is_terminal()
 }
 
 /// Rows in columns as wide as their widest cell; the last column is not padded.

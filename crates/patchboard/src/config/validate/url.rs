@@ -1,6 +1,6 @@
 //! Web addresses, origins and host names.
 
-use axum::http::Uri;
+use tokio_tungstenite::tungstenite::http::Uri;
 
 /// What is wrong with an address, without repeating what may be a password.
 #[derive(Clone, Debug, PartialEq, Eq)]

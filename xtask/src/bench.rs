@@ -1,0 +1,99 @@
+//! `cargo xtask bench`: what the product costs, beside a baseline that does the least possible work.
+//!
+//! A figure counts as a ratio taken in one run on one machine. Nothing here is a test: a missed target is a line in
+//! the table, and no figure ever fails `cargo xtask test`. All traffic stays on loopback and ends by itself.
+
+mod chat;
+mod clock;
+mod direct;
+mod echo;
+mod env;
+mod figure;
+mod held;
+mod helper;
+mod inbox;
+mod limits;
+mod load;
+mod options;
+mod proc;
+mod report;
+mod rows;
+mod server;
+mod stats;
+mod stub;
+mod watchdog;
+mod ws;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use crate::Verdict;
+use crate::output::say;
+use crate::process::{self, Ended};
+use crate::workspace::Workspace;
+
+use env::Env;
+pub(crate) use options::{Options, Part};
+use report::Outcome;
+
+/// A measurement that takes longer has got stuck; the longest rows take minutes.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Builds for release and lets the release build of this program measure: a debug client would measure itself.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Verdict> {
+    say!("building for release");
+    let mut build = workspace.cargo(&["build", "--release", "--package", "patchboard", "--package", "xtask"]);
+    match process::watch(&mut build, &mut |_| {})? {
+        Ended::Success => {}
+        Ended::Failure(why) => bail!("the release build failed: {why}"),
+        Ended::TimedOut(limit) => bail!("the release build took longer than {} s", limit.as_secs()),
+    }
+    let program = workspace.target_directory()?.join("release").join(format!("xtask{}", std::env::consts::EXE_SUFFIX));
+    // Thousands of idle clients are thousands of open files; a shell can raise the limit as far as it goes.
+    let mut measure = Command::new("sh");
+    measure.args(["-c", r#"ulimit -n "$(ulimit -Hn)"; exec "$0" "$@""#]).arg(program).arg("bench-measure");
+    measure.args(options.words());
+    match process::watch_until(&mut measure, PATIENCE, &mut |_| {})? {
+        Ended::Success => Ok(Verdict::Good),
+        Ended::Failure(_) => Ok(Verdict::Bad),
+        Ended::TimedOut(limit) => bail!("the measurement took longer than {} s", limit.as_secs()),
+    }
+}
+
+/// What the release build does when it is started by `run`, or by itself.
+pub(crate) fn run_part(workspace: &Workspace, part: Part) -> anyhow::Result<Verdict> {
+    match part {
+        Part::Measure(options) => measure(workspace, options),
+        Part::Stub => stub::run().map(|()| Verdict::Good),
+        Part::Echo => echo::run().map(|()| Verdict::Good),
+        Part::Watchdog { scratch } => watchdog::run(&scratch).map(|()| Verdict::Good),
+    }
+}
+
+/// Good when everything could be measured, whatever the figures are.
+fn measure(workspace: &Workspace, options: Options) -> anyhow::Result<Verdict> {
+    let target = workspace.target_directory()?;
+    let env = Env::new(&target, options)?;
+    let mut outcomes = Vec::new();
+    for row in rows::ALL.iter().filter(|row| env.options.chooses(row.name())) {
+        say!("\n=== {} · {}", row.name(), row.about());
+        let started = Instant::now();
+        let outcome = Outcome { row: row.name(), result: row.run(&env).map_err(|error| format!("{error:#}")) };
+        for line in report::progress(&outcome, started.elapsed()) {
+            say!("{line}");
+        }
+        outcomes.push(outcome);
+    }
+    say!("");
+    for line in report::table(&outcomes) {
+        say!("{line}");
+    }
+    let path = env.options.json.clone().unwrap_or_else(|| target.join("bench-results.json"));
+    let json = serde_json::to_string_pretty(&report::json(&outcomes, &env.options))?;
+    std::fs::write(&path, json + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    say!("\nwritten to {}", path.display());
+    let all_measured = outcomes.iter().all(|outcome| outcome.result.is_ok());
+    Ok(if all_measured { Verdict::Good } else { Verdict::Bad })
+}

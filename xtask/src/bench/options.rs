@@ -1,0 +1,110 @@
+//! The words behind `cargo xtask bench`, and those it starts itself with.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+use super::rows;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// The rows to measure, or all of them when empty.
+    pub(crate) only: Vec<String>,
+    /// For each figure that is a rate, and for its baseline again.
+    pub(crate) seconds: u64,
+    pub(crate) json: Option<PathBuf>,
+    /// Turns after which memory must not have grown.
+    pub(crate) turns: u64,
+    /// Stored events beside which a turn must not take longer.
+    pub(crate) growth: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { only: Vec::new(), seconds: 4, json: None, turns: 20_000, growth: 100_000 }
+    }
+}
+
+/// What the program does as one of the processes of a measurement.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Measure(Options),
+    /// The instant model.
+    Stub,
+    /// The bare WebSocket echo.
+    Echo,
+    /// Cleans up after whoever holds its stdin, however that one ends.
+    Watchdog { scratch: PathBuf },
+}
+
+impl Options {
+    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> anyhow::Result<Options> {
+        let mut options = Options::default();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("`{word}` needs a value"));
+            match word.as_str() {
+                "--only" => options.only.push(row_name(value()?)?),
+                "--seconds" => options.seconds = count(&value()?, 1..=60)?,
+                "--json" => options.json = Some(value()?.into()),
+                "--turns" => options.turns = count(&value()?, 1_000..=10_000_000)?,
+                "--growth" => options.growth = count(&value()?, 1_000..=10_000_000)?,
+                other => bail!("unknown argument of `bench`: `{other}`"),
+            }
+        }
+        Ok(options)
+    }
+
+    /// The words that `parse` reads back.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words: Vec<String> = self.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]).collect();
+        let counts = [("--seconds", self.seconds), ("--turns", self.turns), ("--growth", self.growth)];
+        words.extend(counts.iter().flat_map(|(flag, count)| [(*flag).to_owned(), count.to_string()]));
+        if let Some(path) = &self.json {
+            words.extend(["--json".to_owned(), path.display().to_string()]);
+        }
+        words
+    }
+
+    pub(crate) fn chooses(&self, row: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == row)
+    }
+}
+
+impl Part {
+    /// Reads a verb that starts with `bench-`.
+    pub(crate) fn parse(verb: &str, mut words: impl Iterator<Item = String>) -> anyhow::Result<Part> {
+        match verb {
+            "bench-measure" => Ok(Part::Measure(Options::parse(words)?)),
+            "bench-stub" => Ok(Part::Stub),
+            "bench-echo" => Ok(Part::Echo),
+            "bench-watchdog" => {
+                let scratch = words.next().context("`bench-watchdog` needs the folder to remove")?;
+                Ok(Part::Watchdog { scratch: scratch.into() })
+            }
+            other => bail!("unknown command `{other}`"),
+        }
+    }
+}
+
+fn row_name(name: String) -> anyhow::Result<String> {
+    let mut known = rows::ALL.iter().map(|row| row.name());
+    if !known.any(|row| row == name) {
+        let known: Vec<&str> = rows::ALL.iter().map(|row| row.name()).collect();
+        bail!("no row is called `{name}`; there are {}", known.join(", "));
+    }
+    Ok(name)
+}
+
+fn count(text: &str, allowed: std::ops::RangeInclusive<u64>) -> anyhow::Result<u64> {
+    let number: u64 = text.parse().with_context(|| format!("`{text}` is not a number"))?;
+    anyhow::ensure!(
+        allowed.contains(&number),
+        "{number} is out of range: {} to {} are accepted",
+        allowed.start(),
+        allowed.end()
+    );
+    Ok(number)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use super::*;
+
+fn parsed(line: &str) -> Result<Options, String> {
+    Options::parse(line.split_whitespace().map(str::to_owned)).map_err(|error| format!("{error:#}"))
+}
+
+#[test]
+fn every_flag_is_understood() {
+    assert_eq!(parsed(""), Ok(Options::default()));
+    assert_eq!(
+        parsed("--only ping --only start --seconds 2 --json out.json --turns 100000 --growth 1000000"),
+        Ok(Options {
+            only: vec!["ping".to_owned(), "start".to_owned()],
+            seconds: 2,
+            json: Some("out.json".into()),
+            turns: 100_000,
+            growth: 1_000_000,
+        })
+    );
+}
+
+#[test]
+fn what_is_handed_on_reads_back_the_same() {
+    for line in ["", "--only ping --only size", "--json out.json --seconds 9", "--turns 5000 --growth 6000"] {
+        let options = parsed(line).expect(line);
+        assert_eq!(Options::parse(options.words().into_iter()).expect(line), options);
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (line, part) in [
+        ("--fast", "unknown argument of `bench`: `--fast`"),
+        ("--only", "`--only` needs a value"),
+        ("--only pong", "no row is called `pong`; there are ping, "),
+        ("--seconds soon", "`soon` is not a number"),
+        ("--seconds 0", "0 is out of range: 1 to 60 are accepted"),
+    ] {
+        let message = parsed(line).expect_err(line);
+        assert!(message.contains(part), "`{line}` answered: {message}");
+    }
+}
+
+#[test]
+fn the_processes_of_a_measurement_have_their_verbs() {
+    let part = |line: &str| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let verb = words.next().unwrap_or_default();
+        Part::parse(&verb, words).map_err(|error| error.to_string())
+    };
+    assert_eq!(part("bench-stub"), Ok(Part::Stub));
+    assert_eq!(part("bench-echo"), Ok(Part::Echo));
+    assert_eq!(part("bench-watchdog some/folder"), Ok(Part::Watchdog { scratch: "some/folder".into() }));
+    assert_eq!(
+        part("bench-measure --seconds 1"),
+        Ok(Part::Measure(Options { seconds: 1, ..Options::default() }))
+    );
+    assert_eq!(part("bench-mark"), Err("unknown command `bench-mark`".to_owned()));
+}

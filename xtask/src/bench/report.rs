@@ -1,0 +1,126 @@
+//! The table and the file.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::figure::{Figure, Judgement};
+use super::options::Options;
+
+/// What came of one row.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) row: &'static str,
+    /// Its figures, or why they could not be taken.
+    pub(super) result: Result<Vec<Figure>, String>,
+}
+
+/// Said when a row is done.
+pub(super) fn progress(outcome: &Outcome, took: Duration) -> Vec<String> {
+    let mut lines = match &outcome.result {
+        Ok(figures) => figures.iter().map(|figure| format!("{}: {}", figure.name, figure.unit.show(figure.value))).collect(),
+        Err(why) => vec![format!("not measured: {why}")],
+    };
+    lines.push(format!("took {:.1} s", took.as_secs_f64()));
+    lines
+}
+
+pub(super) fn table(outcomes: &[Outcome]) -> Vec<String> {
+    let mut rows = vec![["figure", "value", "baseline", "ratio", "target", "ok", ""].map(str::to_owned)];
+    for outcome in outcomes {
+        match &outcome.result {
+            Ok(figures) => rows.extend(figures.iter().map(cells)),
+            Err(why) => {
+                let mut row = [const { String::new() }; 7];
+                row[0] = outcome.row.to_owned();
+                row[5] = "?".to_owned();
+                row[6] = format!("not measured: {why}");
+                rows.push(row);
+            }
+        }
+    }
+    let widths: Vec<usize> =
+        (0..7).map(|at| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)).collect();
+    let mut lines: Vec<String> = rows.iter().map(|row| aligned(row, &widths)).collect();
+    lines.push(String::new());
+    lines.push(summary(outcomes));
+    lines
+}
+
+fn cells(figure: &Figure) -> [String; 7] {
+    let ok = match figure.judgement() {
+        Judgement::Met => "yes",
+        Judgement::Missed => "NO",
+        Judgement::NothingAsked => "",
+    };
+    [
+        figure.name.clone(),
+        figure.unit.show(figure.value),
+        figure.baseline.map(|baseline| figure.unit.show(baseline)).unwrap_or_default(),
+        figure.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
+        figure.target.show(figure.unit),
+        ok.to_owned(),
+        figure.note.clone(),
+    ]
+}
+
+/// Names and notes to the left, numbers to the right.
+fn aligned(row: &[String; 7], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
+        let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
+        let is_number = (1..=4).contains(&at);
+        line.push_str(if is_number { &padding } else { "" });
+        line.push_str(cell);
+        line.push_str(if is_number { "" } else { &padding });
+        line.push_str("  ");
+    }
+    line.trim_end().to_owned()
+}
+
+fn summary(outcomes: &[Outcome]) -> String {
+    let figures = || outcomes.iter().filter_map(|outcome| outcome.result.as_ref().ok()).flatten();
+    let judged = |wanted: Judgement| figures().filter(|figure| figure.judgement() == wanted).count();
+    let unmeasured = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
+    format!("{} targets met, {} missed; {unmeasured} rows not measured", judged(Judgement::Met), judged(Judgement::Missed))
+}
+
+pub(super) fn json(outcomes: &[Outcome], options: &Options) -> Value {
+    let figures: Vec<Value> = outcomes
+        .iter()
+        .flat_map(|outcome| outcome.result.iter().flatten().map(|figure| json_figure(outcome.row, figure)))
+        .collect();
+    let not_measured: Vec<Value> = outcomes
+        .iter()
+        .filter_map(|outcome| outcome.result.as_ref().err().map(|why| json!({ "row": outcome.row, "why": why })))
+        .collect();
+    json!({
+        "cores": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        "seconds": options.seconds,
+        "turns": options.turns,
+        "growth": options.growth,
+        "figures": figures,
+        "not_measured": not_measured,
+    })
+}
+
+fn json_figure(row: &str, figure: &Figure) -> Value {
+    json!({
+        "row": row,
+        "figure": figure.name,
+        "value": figure.value,
+        "unit": figure.unit.name(),
+        "baseline": figure.baseline,
+        "ratio": figure.ratio(),
+        "target": figure.target.show(figure.unit),
+        "ok": match figure.judgement() {
+            Judgement::Met => Value::Bool(true),
+            Judgement::Missed => Value::Bool(false),
+            Judgement::NothingAsked => Value::Null,
+        },
+        "note": figure.note,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+use super::*;
+use crate::bench::figure::{Target, Unit};
+
+fn outcomes() -> Vec<Outcome> {
+    let echo = Figure::new("ping, 1 × 1", 18_000.0, Unit::PerSecond).beside(20_000.0).target(Target::RatioAtLeast(0.9));
+    let slow = Figure::new("start", 30.0, Unit::Milliseconds).target(Target::AtMost(25.0)).note("median of 10");
+    let shown = Figure::new("turns", 11.0, Unit::Count);
+    vec![
+        Outcome { row: "ping", result: Ok(vec![echo, slow, shown]) },
+        Outcome { row: "size", result: Err("no such file".to_owned()) },
+    ]
+}
+
+#[test]
+fn the_table_lines_up_and_sums_up() {
+    assert_eq!(
+        table(&outcomes()),
+        [
+            "figure          value    baseline  ratio   target  ok",
+            "ping, 1 × 1  18000 /s  20000 /s   0.90  ≥ 0.9 ×  yes",
+            "start         30.0 ms                   ≤ 25 ms  NO   median of 10",
+            "turns              11",
+            "size                                             ?    not measured: no such file",
+            "",
+            "1 targets met, 1 missed; 1 rows not measured",
+        ]
+    );
+}
+
+#[test]
+fn the_file_has_every_figure_and_every_gap() {
+    assert_eq!(
+        json(&outcomes(), &Options { seconds: 2, turns: 5_000, growth: 6_000, ..Options::default() }),
+        json!({
+            "cores": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            "seconds": 2,
+            "turns": 5_000,
+            "growth": 6_000,
+            "figures": [
+                {
+                    "row": "ping", "figure": "ping, 1 × 1", "value": 18_000.0, "unit": "/s", "baseline": 20_000.0,
+                    "ratio": 0.9, "target": "≥ 0.9 ×", "ok": true, "note": "",
+                },
+                {
+                    "row": "ping", "figure": "start", "value": 30.0, "unit": "ms", "baseline": null,
+                    "ratio": null, "target": "≤ 25 ms", "ok": false, "note": "median of 10",
+                },
+                {
+                    "row": "ping", "figure": "turns", "value": 11.0, "unit": "", "baseline": null,
+                    "ratio": null, "target": "", "ok": null, "note": "",
+                },
+            ],
+            "not_measured": [{ "row": "size", "why": "no such file" }],
+        })
+    );
+}
+
+#[test]
+fn a_row_that_is_done_says_what_it_found() {
+    let lines: Vec<Vec<String>> =
+        outcomes().iter().map(|outcome| progress(outcome, Duration::from_millis(1250))).collect();
+    assert_eq!(
+        lines,
+        [
+            vec!["ping, 1 × 1: 18000 /s", "start: 30.0 ms", "turns: 11", "took 1.2 s"],
+            vec!["not measured: no such file", "took 1.2 s"],
+        ]
+    );
+}
