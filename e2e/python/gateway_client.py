@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -171,7 +172,7 @@ class Gateway:
 
     def abort(self) -> None:
         """Goes away without a closing handshake, as a client does that crashes."""
-        self.socket.socket.close()
+        self.socket.socket.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Gateway:
         return self

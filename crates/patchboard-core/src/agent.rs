@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::access::Surface;
 use crate::budget::BudgetLimits;
@@ -28,6 +29,10 @@ pub struct AgentSpec {
     pub budget: BudgetLimits,
     /// A run that would need more ends with an error instead of a surprise on the bill.
     pub max_model_calls: u32,
+    /// Tokens one run may use in all its calls together.
+    pub max_run_tokens: Option<u64>,
+    /// A run that takes longer is stopped and fails.
+    pub run_timeout: Duration,
     /// The model's window in tokens; older tool results of a run are dropped when it fills.
     pub context_window: u32,
 }

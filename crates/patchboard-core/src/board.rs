@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,11 +21,11 @@ use crate::event::{Envelope, Topic};
 use crate::id::{RunId, Seq, SessionKey};
 use crate::log::{Log, Pace};
 use crate::memory::{Memory, MemoryOptions};
-use crate::port::{BoxStream, Clock, Embedder, Ids, RunRow, SchemaCheck, SoulSource, Store, ToolHost};
+use crate::port::{BoxStream, Clock, Embedder, Ids, Retention, RunRow, SchemaCheck, SoulSource, Store, ToolHost};
 use crate::reply::{Reply, RunSummary};
 use crate::run::driver::Begun;
 use crate::run::{RunDeps, RunLimits, RunRequest, recover};
-use crate::session::SessionQueues;
+use crate::session::{Place, SessionQueues, Turn};
 use crate::tool::desk::ToolLimits;
 use crate::tool::{ApprovalPolicy, ToolDesk, ToolRegistry};
 
@@ -59,12 +59,30 @@ pub struct Limits {
     pub run: RunLimits,
     pub tool: ToolLimits,
     pub approval_expiry: Duration,
+    /// Requests that may wait for one session; the next one is refused.
+    pub session_queue: usize,
+    /// Runs at work at once; further ones wait.
+    pub concurrent_runs: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { run: RunLimits::default(), tool: ToolLimits::default(), approval_expiry: Duration::from_secs(120) }
+        Self {
+            run: RunLimits::default(),
+            tool: ToolLimits::default(),
+            approval_expiry: Duration::from_secs(120),
+            session_queue: 8,
+            concurrent_runs: 256,
+        }
     }
+}
+
+/// How long things are kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Keep {
+    pub runs: Duration,
+    /// A run whose events are gone cannot be joined any more.
+    pub events: Duration,
 }
 
 /// Cheap to clone.
@@ -82,6 +100,8 @@ struct Inner {
     approvals: Arc<ApprovalDesk>,
     deps: Arc<RunDeps>,
     queues: SessionQueues,
+    /// Places for runs at work.
+    working: Arc<Semaphore>,
     live: Mutex<HashMap<RunId, LiveRun>>,
     tracker: TaskTracker,
     draining: AtomicBool,
@@ -138,7 +158,8 @@ impl Board {
             ledger,
             approvals,
             deps,
-            queues: SessionQueues::default(),
+            queues: SessionQueues::new(parts.limits.session_queue),
+            working: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
             live: Mutex::new(HashMap::new()),
             tracker: TaskTracker::new(),
             draining: AtomicBool::new(false),
@@ -227,8 +248,8 @@ impl Board {
         Ok(())
     }
 
-    /// Deletes runs that ended longer than `keep` ago, in small steps, every hour until `stop`.
-    pub async fn keep_house(&self, keep: Duration, stop: CancellationToken) {
+    /// Deletes what is older than it should be, in small steps, every hour until `stop`.
+    pub async fn keep_house(&self, keep: Keep, stop: CancellationToken) {
         let mut hourly = tokio::time::interval(Duration::from_secs(3600));
         hourly.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -236,10 +257,14 @@ impl Board {
                 _ = hourly.tick() => {}
                 () = stop.cancelled() => return,
             }
-            let keep = jiff::SignedDuration::try_from(keep).unwrap_or(jiff::SignedDuration::MAX);
-            let Ok(before) = self.0.clock.now().checked_sub(keep) else { continue };
+            let now = self.0.clock.now();
+            let before = |age: Duration| {
+                let age = jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX);
+                now.checked_sub(age).unwrap_or(jiff::Timestamp::MIN)
+            };
+            let retention = Retention { runs_before: before(keep.runs), events_before: before(keep.events) };
             loop {
-                match self.0.store.prune(before).await {
+                match self.0.store.prune(retention).await {
                     Ok(true) if !stop.is_cancelled() => tokio::task::yield_now().await,
                     Ok(_) => break,
                     Err(error) => {
@@ -252,6 +277,10 @@ impl Board {
     }
 
     fn admit(&self, caller: &Caller, command: &Command) -> Result<(), BoardError> {
+        // Said to everyone: where there is no plugin host, nobody could be allowed to use it.
+        if let Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } = command {
+            return Err(BoardError::new(ErrorKind::Unavailable, "no plugin host is built into this server"));
+        }
         access::authorise(caller, command)?;
         // What helps runs under way to their end is still taken.
         let lets_runs_end = matches!(command, Command::CancelRun(_) | Command::AnswerApproval { .. });
@@ -280,10 +309,10 @@ impl Board {
         // A run's own end (cancelled by someone else, orphaned) must not reach what else hangs on the asker's token.
         let stop = stop.child_token();
         Box::pin(async move {
-            let turn = tokio::select! {
+            let (turn, working) = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Err(BoardError::cancelled()),
-                turn = place.turn() => turn?,
+                turn = board.turn(place) => turn?,
             };
             // The line moves on while the board drains; nothing in it begins any more.
             if board.is_draining() {
@@ -295,9 +324,19 @@ impl Board {
             let (begun, answer) = oneshot::channel();
             let task = board.clone();
             // From here on the run does not depend on whoever asked: it is either on record or did not happen.
-            board.0.tracker.spawn(async move { task.run(request, begun).await });
+            board.0.tracker.spawn(async move {
+                task.run(request, begun).await;
+                drop(working);
+            });
             answer.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))
         })
+    }
+
+    /// The session's turn first, then a place to work: a session that waits must not hold a place.
+    async fn turn(&self, place: Place) -> Result<(Turn, OwnedSemaphorePermit), BoardError> {
+        let turn = place.turn().await?;
+        let working = self.0.working.clone().acquire_owned().await.map_err(|_| BoardError::shutting_down())?;
+        Ok((turn, working))
     }
 
     fn check_start(&self, start: &StartRun) -> Result<(Arc<crate::agent::AgentSpec>, SessionKey), BoardError> {
@@ -344,6 +383,10 @@ impl Board {
             .filter(|row| access::owns(caller, &row.principal))
             .ok_or_else(|| BoardError::not_found("run expired or unknown"))?;
         let last_seq = self.0.store.last_seq(&Topic::Run(row.run)).await?;
+        // The run is remembered, its events are not.
+        if last_seq == Seq(0) {
+            return Err(BoardError::not_found("run expired"));
+        }
         Ok(Reply::Run(RunSummary { run: row.run, session: row.session, client_id: row.client_id, last_seq }))
     }
 

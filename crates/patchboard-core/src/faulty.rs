@@ -11,7 +11,7 @@ use crate::event::{Envelope, Event, Topic};
 use crate::id::{RunId, Seq, SessionKey};
 use crate::local::LocalStore;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, RunRow, SessionFilter, SessionRow, Store, StoreError,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Store, StoreError,
     TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, Write,
 };
 
@@ -160,8 +160,8 @@ impl Store for FaultyStore {
         self.inner.audit(limit, cursor)
     }
 
-    fn prune(&self, finished_before: Timestamp) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.inner.prune(finished_before)
+    fn prune(&self, retention: Retention) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.prune(retention)
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

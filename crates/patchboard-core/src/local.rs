@@ -12,7 +12,7 @@ use crate::event::{Envelope, Topic};
 use crate::id::{MemoryOwner, RunId, Seq, SessionKey};
 use crate::model::TokenCount;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, RunRow, RunState,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, Retention, RunRow, RunState,
     SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
     UsageQuery, UsageRow, Write,
 };
@@ -212,14 +212,20 @@ impl Store for LocalStore {
         })
     }
 
-    fn prune(&self, finished_before: Timestamp) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn prune(&self, retention: Retention) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.answer(|state| {
-            let ended = state.runs.values().filter(|run| run.ended_at.is_some_and(|at| at < finished_before));
-            let ended: Vec<_> = ended.map(|run| run.row.run).collect();
-            for run in ended.iter().take(PRUNE_RUNS) {
+            let ended_before = |before: Timestamp| {
+                let ended = state.runs.values().filter(move |run| run.ended_at.is_some_and(|at| at < before));
+                ended.map(|run| run.row.run).collect::<Vec<_>>()
+            };
+            let (runs, silenced) = (ended_before(retention.runs_before), ended_before(retention.events_before));
+            for run in runs.iter().take(PRUNE_RUNS) {
                 state.delete_run(*run);
             }
-            Ok(ended.len() > PRUNE_RUNS)
+            for run in silenced {
+                state.events.remove(&Topic::Run(run));
+            }
+            Ok(runs.len() > PRUNE_RUNS)
         })
     }
 

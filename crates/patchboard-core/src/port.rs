@@ -17,7 +17,7 @@ use crate::tool::{ToolOutput, ToolSpec};
 mod store;
 pub use store::{
     AuditRow, Batch, BudgetScope, Cursor, Durability, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, RunRow,
-    RunState, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
+    RunState, Retention, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
     UsageGrouping, UsageQuery, UsageRow, Write,
 };
 

@@ -8,13 +8,13 @@ use tokio::sync::oneshot;
 use crate::error::{BoardError, ErrorKind, Retry};
 use crate::id::SessionKey;
 
-/// Requests that may wait for one session; the next one is refused.
-pub const MAX_WAITING: usize = 8;
+type Busy = Arc<Mutex<HashMap<SessionKey, VecDeque<oneshot::Sender<Turn>>>>>;
 
 /// Queues of the sessions that are busy now. An idle session takes no memory.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct SessionQueues {
-    busy: Arc<Mutex<HashMap<SessionKey, VecDeque<oneshot::Sender<Turn>>>>>,
+    busy: Busy,
+    max_waiting: usize,
 }
 
 /// The right to run in a session. Dropping it calls the next in line.
@@ -33,6 +33,11 @@ pub enum Place {
 }
 
 impl SessionQueues {
+    /// `max_waiting` requests may wait for one session; the next one is refused.
+    pub fn new(max_waiting: usize) -> Self {
+        Self { busy: Busy::default(), max_waiting }
+    }
+
     /// Takes the next place in the session's line. Synchronous, so the order of calls is the order of turns.
     pub fn enter(&self, session: &SessionKey) -> Result<Place, BoardError> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,8 +46,8 @@ impl SessionQueues {
             return Ok(Place::First(Turn { queues: Some(self.clone()), session: session.clone() }));
         };
         waiting.retain(|place| !place.is_closed());
-        if waiting.len() >= MAX_WAITING {
-            let message = format!("session busy: {MAX_WAITING} requests are waiting for it");
+        if waiting.len() >= self.max_waiting {
+            let message = format!("session busy: {} requests are waiting for it", waiting.len());
             return Err(BoardError::new(ErrorKind::Exhausted, message).retry(Retry::Now));
         }
         let (called, place) = oneshot::channel();

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
-use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, RunRow, SessionFilter, SessionRow, Store, StoreError,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Store, StoreError,
     TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
 };
 
@@ -147,8 +146,8 @@ impl Store for SqliteStore {
         self.readers.read("read the audit trail", move |db| audit::read(db, limit, cursor.as_ref()))
     }
 
-    fn prune(&self, finished_before: Timestamp) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.writer.prune(finished_before)
+    fn prune(&self, retention: Retention) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.writer.prune(retention)
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

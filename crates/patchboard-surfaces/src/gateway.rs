@@ -205,3 +205,6 @@ async fn security_headers(request: Request, next: Next) -> Response {
     );
     response
 }
+
+#[cfg(test)]
+mod tests;

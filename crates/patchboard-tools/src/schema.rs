@@ -132,14 +132,13 @@ fn compile(schema: &Value) -> Compiled {
 }
 
 fn unusable(error: &ValidationError<'_>) -> String {
-    let reason = match error.kind() {
-        ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
-            format!("refers to `{}`, which is not fetched", clipped(uri, MAX_PROBLEM_BYTES))
-        }
-        ValidationErrorKind::Referencing(ReferencingError::UnknownSpecification { specification }) => {
-            format!("has the unknown `$schema` `{}`", clipped(specification, MAX_PROBLEM_BYTES))
-        }
-        _ => format!("is not valid: {}", clipped(error, MAX_PROBLEM_BYTES)),
+    let kind = error.kind();
+    let reason = if let ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) = kind {
+        format!("refers to `{}`, which is not fetched", clipped(uri, MAX_PROBLEM_BYTES))
+    } else if let ValidationErrorKind::Referencing(ReferencingError::UnknownSpecification { specification }) = kind {
+        format!("has the unknown `$schema` `{}`", clipped(specification, MAX_PROBLEM_BYTES))
+    } else {
+        format!("is not valid: {}", clipped(error, MAX_PROBLEM_BYTES))
     };
     format!("the tool's own schema {reason}")
 }

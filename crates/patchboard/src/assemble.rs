@@ -119,6 +119,8 @@ fn agent_spec(
         tools: agent.tools.as_ref().map(|globs| globs.iter().map(|glob| Glob::new(glob.as_str())).collect()),
         budget: budget_limits(&agent.budget),
         max_model_calls: agent.model_calls(agent.strategy),
+        max_run_tokens: agent.max_run_tokens,
+        run_timeout: agent.run_timeout.into(),
     })
 }
 
@@ -184,5 +186,7 @@ fn limits(config: &Config) -> board::Limits {
             output_bytes: config.limits.tool_output.as_usize(),
         },
         approval_expiry: config.limits.approval_timeout.into(),
+        session_queue: config.limits.session_queue as usize,
+        concurrent_runs: config.limits.concurrent_runs as usize,
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use patchboard_core::Board;
+use patchboard_core::board::Keep;
 use patchboard_providers::Pool;
 use patchboard_surfaces::auth::AuthGate;
 use patchboard_surfaces::gateway::{self, GatewayOptions};
@@ -104,7 +105,8 @@ impl Server {
             background.spawn(listen::serve(listener, router, draining.clone(), connections.clone()));
         }
         let keeping = board.clone();
-        let keep = Duration::from(config.storage.retention.finished_runs);
+        let retention = &config.storage.retention;
+        let keep = Keep { runs: retention.finished_runs.into(), events: retention.fold_deltas.into() };
         let house_stop = stop.clone();
         background.spawn(async move { keeping.keep_house(keep, house_stop).await });
         background.spawn(fold_metrics(metrics, stop.clone()));

@@ -13,6 +13,8 @@ fn agent(name: &str) -> AgentSpec {
         tools: None,
         budget: BudgetLimits::default(),
         max_model_calls: 10,
+        max_run_tokens: None,
+        run_timeout: std::time::Duration::from_secs(1800),
         context_window: 8192,
     }
 }

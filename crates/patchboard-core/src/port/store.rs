@@ -51,8 +51,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Newest first.
     fn audit(&self, limit: usize, cursor: Option<Cursor>) -> BoxFuture<'_, Result<Page<AuditRow>, StoreError>>;
 
-    /// Deletes events and runs that ended before `finished_before`. Bounded work per call; `true` when more is left.
-    fn prune(&self, finished_before: Timestamp) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Deletes what is kept longer than it should be. Bounded work per call; `true` when more is left.
+    fn prune(&self, retention: Retention) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Finishes what was asked for and closes. Later calls answer `Closed`.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -79,6 +79,15 @@ pub enum StoreError {
         #[source]
         source: BoxError,
     },
+}
+
+/// How far back things are kept. Turns, facts, usage and audit rows are not pruned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Runs that ended before this go altogether.
+    pub runs_before: Timestamp,
+    /// Of runs that ended before this the events go: the whole answer is in the turn, its pieces are not needed.
+    pub events_before: Timestamp,
 }
 
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Carries one run from its first word to its last: does what the strategy says, records before it tells.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -72,6 +72,8 @@ pub struct Driver {
     pub(super) context: CallContext,
     pub(super) system: Arc<str>,
     pub(super) calls: AtomicU32,
+    /// Tokens of all settled calls.
+    pub(super) used: AtomicU64,
     origin: Origin,
     content: Arc<str>,
     stop: CancellationToken,
@@ -129,6 +131,7 @@ impl Begun {
             context: CallContext { caller, run, session: session.clone(), offer, writer },
             system: recalled.system.into(),
             calls: AtomicU32::new(0),
+            used: AtomicU64::new(0),
             started: tokio::time::Instant::now(),
             _turn: turn,
             deps,
@@ -158,12 +161,16 @@ impl Begun {
         let ended = {
             let work = driver.work(strategy.as_mut(), first);
             let orphaned = driver.context.writer.orphaned(driver.deps.limits.orphan_grace);
-            tokio::pin!(work, orphaned);
+            tokio::pin!(work);
             tokio::select! {
                 ended = &mut work => ended,
-                () = &mut orphaned => {
+                () = orphaned => {
                     tracing::debug!("nobody follows the run any more; cancelling it");
                     driver.stop.cancel();
+                    work.await
+                }
+                () = tokio::time::sleep(driver.agent.run_timeout) => {
+                    driver.work_stop.cancel();
                     work.await
                 }
             }
@@ -226,6 +233,10 @@ impl Driver {
             };
             if self.stop.is_cancelled() {
                 return Ok(Ending { outcome: RunOutcome::Cancelled, failure: None, pending });
+            }
+            if self.work_stop.is_cancelled() {
+                let seconds = self.agent.run_timeout.as_secs();
+                return Ok(Ending::failed(format!("stopped after {seconds} s, the longest a run may take"), pending));
             }
             strategy.advance(input, &mut steps);
             for step in steps.drain(..) {

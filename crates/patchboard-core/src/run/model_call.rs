@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::driver::Driver;
 use super::strategy::{AskId, Completion, ToolUse};
 use crate::budget::{Reservation, Wanted};
-use crate::error::BoardError;
+use crate::error::{BoardError, ErrorKind};
 use crate::event::{Event, Pieces, UsageNote};
 use crate::id::{CallId, Seq};
 use crate::memory::context;
@@ -80,7 +80,7 @@ impl Driver {
             agent_limits: agent.budget,
             text_tokens,
             extra_tokens: schema_tokens,
-            max_output: agent.max_tokens,
+            max_output: self.output_left(text_tokens + schema_tokens)?,
         };
         let reservation = self.deps.ledger.reserve(wanted).await.inspect_err(|_| crate::telemetry::budget_refused())?;
         let request = ModelRequest {
@@ -93,6 +93,20 @@ impl Driver {
         };
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(PreparedCall { ask, number, request, reservation, estimated_input: text_tokens + schema_tokens })
+    }
+
+    /// What the run's own token limit leaves for the answer.
+    fn output_left(&self, input: u64) -> Result<u32, BoardError> {
+        let max_tokens = self.agent.max_tokens;
+        let Some(limit) = self.agent.max_run_tokens else { return Ok(max_tokens) };
+        let used = self.used.load(Ordering::Relaxed);
+        match limit.saturating_sub(used).saturating_sub(input) {
+            0 => {
+                let message = format!("the run's token limit is reached ({used}/{limit})");
+                Err(BoardError::new(ErrorKind::Exhausted, message))
+            }
+            left => Ok(u32::try_from(left).unwrap_or(u32::MAX).min(max_tokens)),
+        }
     }
 
     /// The row that says: this call is about to be made.
@@ -126,6 +140,7 @@ impl Driver {
         };
         let estimated = answer.stop.is_none() || answer.usage.is_none();
         let tokens = answer.count(estimated_input);
+        self.used.fetch_add(tokens.total(), Ordering::Relaxed);
         let label = match &result {
             Ok(()) => "ok",
             Err(ModelError::Cancelled) => "cancelled",

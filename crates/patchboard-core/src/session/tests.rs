@@ -2,6 +2,8 @@ use futures_util::FutureExt;
 
 use super::*;
 
+const MAX_WAITING: usize = 8;
+
 fn key() -> SessionKey {
     SessionKey::conversation("default", "web", "a", "main")
 }
@@ -18,7 +20,7 @@ fn now(place: Place) -> Result<Turn, Place> {
 
 #[test]
 fn turns_come_in_the_order_of_asking() {
-    let queues = SessionQueues::default();
+    let queues = SessionQueues::new(MAX_WAITING);
     let first = now(queues.enter(&key()).unwrap()).unwrap();
     let second = now(queues.enter(&key()).unwrap()).unwrap_err();
     let third = now(queues.enter(&key()).unwrap()).unwrap_err();
@@ -32,7 +34,7 @@ fn turns_come_in_the_order_of_asking() {
 
 #[test]
 fn whoever_gives_up_is_passed_over() {
-    let queues = SessionQueues::default();
+    let queues = SessionQueues::new(MAX_WAITING);
     let first = now(queues.enter(&key()).unwrap()).unwrap();
     let quitter = queues.enter(&key()).unwrap();
     let patient = now(queues.enter(&key()).unwrap()).unwrap_err();
@@ -44,7 +46,7 @@ fn whoever_gives_up_is_passed_over() {
 
 #[test]
 fn a_turn_handed_to_a_place_that_is_dropped_unread_goes_on_to_the_next() {
-    let queues = SessionQueues::default();
+    let queues = SessionQueues::new(MAX_WAITING);
     let first = now(queues.enter(&key()).unwrap()).unwrap();
     let called_but_gone = queues.enter(&key()).unwrap();
     let patient = now(queues.enter(&key()).unwrap()).unwrap_err();
@@ -56,7 +58,7 @@ fn a_turn_handed_to_a_place_that_is_dropped_unread_goes_on_to_the_next() {
 
 #[test]
 fn the_line_is_bounded_and_other_sessions_do_not_care() {
-    let queues = SessionQueues::default();
+    let queues = SessionQueues::new(MAX_WAITING);
     let _running = now(queues.enter(&key()).unwrap()).unwrap();
     let _waiting: Vec<Place> = (0..MAX_WAITING).map(|_| queues.enter(&key()).unwrap()).collect();
     let refused = queues.enter(&key()).unwrap_err();

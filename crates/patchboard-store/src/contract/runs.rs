@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use patchboard_core::event::{Event, RunOutcome};
 use patchboard_core::id::Seq;
-use patchboard_core::port::{RunRow, RunState, Store, UnfinishedRun, Write};
+use patchboard_core::port::{Retention, RunRow, RunState, Store, UnfinishedRun, Write};
 
 use super::sample::{
     at, close_run, commit, commit_refused, ended, event, model_call, ok, run, run_id, session, text, topic, turn,
@@ -60,6 +60,29 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
     assert_eq!(ok(store.unfinished_runs().await), expected, "oldest first, with the newest open call");
 }
 
+pub async fn events_of_finished_runs_go_before_the_runs(store: Arc<dyn Store>) {
+    let session = session("silence");
+    for number in 1..=3 {
+        let said = Write::Event(event(number, 1, text(&["one", "two"])));
+        commit(&*store, vec![Write::OpenRun(run(number, &session)), said]).await;
+    }
+    commit(&*store, vec![close_run(1, 10)]).await;
+    commit(&*store, vec![close_run(2, 20)]).await;
+    for _ in 0..2 {
+        assert!(!ok(store.prune(Retention { runs_before: at(0), events_before: at(20) }).await));
+        assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(0), "ended before");
+        assert_eq!(ok(store.run(run_id(1)).await), Some(ended(run(1, &session))), "the run itself stays");
+        assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(2), "ended at that very moment");
+        assert_eq!(ok(store.last_seq(&topic(3)).await), Seq(2), "did not end");
+    }
+    assert!(!ok(store.prune(Retention { runs_before: at(0), events_before: at(21) }).await));
+    assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(0));
+}
+
+fn runs_before(second: i64) -> Retention {
+    Retention { runs_before: at(second), events_before: at(0) }
+}
+
 pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
     let session = session("prune");
     for number in 1..=3 {
@@ -70,7 +93,7 @@ pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
     }
     commit(&*store, vec![close_run(1, 10)]).await;
     commit(&*store, vec![close_run(2, 20)]).await;
-    assert!(!ok(store.prune(at(20)).await), "nothing more to do");
+    assert!(!ok(store.prune(runs_before(20)).await), "nothing more to do");
     assert_eq!(ok(store.run(run_id(1)).await), None, "ended before");
     assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 10).await), []);
     assert_eq!(ok(store.run(run_id(2)).await), Some(ended(run(2, &session))), "ended at that very moment");
@@ -85,7 +108,7 @@ pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
         commit(&*store, writes).await;
     }
     let mut calls = 1;
-    while ok(store.prune(at(31)).await) {
+    while ok(store.prune(runs_before(31)).await) {
         calls += 1;
         assert!(calls < 100, "pruning does not end");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use patchboard_core::id::Seq;
 use patchboard_core::port::{
-    Batch, Cursor, Durability, FactQuery, SessionFilter, Store, StoreError, TurnQuery, UsageGrouping, UsageQuery, Write,
+    Batch, Cursor, Durability, FactQuery, Retention, SessionFilter, Store, StoreError, TurnQuery, UsageGrouping, UsageQuery, Write,
 };
 
 use super::sample::{at, close_run, commit, event, fact, ok, owner, run, run_id, session, text, topic, turn};
@@ -85,7 +85,7 @@ pub async fn closed_stores_answer_closed(store: Arc<dyn Store>) {
     let answers = [
         store.commit(Batch { durability: Durability::Delta, writes: Vec::new() }).await.err(),
         store.run(run_id(1)).await.err(),
-        store.prune(at(1)).await.err(),
+        store.prune(Retention { runs_before: at(1), events_before: at(1) }).await.err(),
         store.close().await.err(),
     ];
     for (index, answer) in answers.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use patchboard_core::event::RunOutcome;
 use patchboard_core::id::{RunId, SessionKey};
-use patchboard_core::port::{RunRow, RunState, UnfinishedRun};
+use patchboard_core::port::{Retention, RunRow, RunState, UnfinishedRun};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::events::{self, Topics};
@@ -101,7 +101,34 @@ pub(super) fn purge(db: &Connection, session: i64) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn prune(db: &Connection, finished_before: Timestamp) -> Result<bool, Fault> {
+pub(super) fn prune(db: &Connection, retention: Retention) -> Result<bool, Fault> {
+    Ok(prune_runs(db, retention.runs_before)? || silence_runs(db, retention.events_before)?)
+}
+
+/// Deletes the events of ended runs, in the order the runs ended; where it stopped is remembered, so that no run is
+/// looked at twice.
+fn silence_runs(db: &Connection, ended_before: Timestamp) -> Result<bool, Fault> {
+    let mut remember = db.prepare_cached("UPDATE silenced SET ended_at = ?1, run = ?2")?;
+    let mut find = db.prepare_cached(
+        "SELECT runs.ended_at, runs.number FROM runs, silenced
+         WHERE runs.ended_at < ?1 AND (runs.ended_at, runs.number) > (silenced.ended_at, silenced.run)
+         ORDER BY runs.ended_at, runs.number LIMIT ?2",
+    )?;
+    let limit = i64::try_from(PRUNE_RUNS).unwrap_or(0) + 1;
+    let found = find.query_map(params![ended_before.as_microsecond(), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found = found.collect::<Result<Vec<(i64, i64)>, _>>()?;
+    let mut deleted_events = 0;
+    for (silenced, (ended_at, run)) in found.into_iter().enumerate() {
+        if silenced == PRUNE_RUNS || deleted_events >= PRUNE_EVENTS {
+            return Ok(true);
+        }
+        deleted_events += events::delete(db, run)?;
+        remember.execute([ended_at, run])?;
+    }
+    Ok(false)
+}
+
+fn prune_runs(db: &Connection, finished_before: Timestamp) -> Result<bool, Fault> {
     let mut find = db.prepare_cached(
         "SELECT number FROM runs WHERE ended_at IS NOT NULL AND ended_at < ?1 ORDER BY ended_at LIMIT ?2",
     )?;

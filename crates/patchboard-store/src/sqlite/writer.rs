@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
 use jiff::Timestamp;
-use patchboard_core::port::{Batch, Durability, StoreError};
+use patchboard_core::port::{Batch, Durability, Retention, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -40,7 +40,7 @@ pub(super) struct Writer {
 enum Message {
     Commit(Commit),
     Prune {
-        finished_before: Timestamp,
+        retention: Retention,
         answer: Answer<bool>,
     },
     /// The readers have been told to stop; their connections must be gone before the log can be folded and removed.
@@ -99,10 +99,10 @@ impl Writer {
         Ok(receiver)
     }
 
-    pub(super) fn prune(&self, finished_before: Timestamp) -> BoxFuture<'_, Result<bool, StoreError>> {
+    pub(super) fn prune(&self, retention: Retention) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move {
             let (answer, receiver) = oneshot::channel();
-            self.send(Message::Prune { finished_before, answer })?;
+            self.send(Message::Prune { retention, answer })?;
             received(receiver).await
         })
     }
@@ -152,8 +152,8 @@ impl Scribe {
                     next = other;
                     self.commit_group(group);
                 }
-                Message::Prune { finished_before, answer } => {
-                    tell(answer, self.prune(finished_before).map_err(|fault| fault.during("prune finished runs")));
+                Message::Prune { retention, answer } => {
+                    tell(answer, self.prune(retention).map_err(|fault| fault.during("prune finished runs")));
                 }
                 Message::Close { readers, answer } => return self.close(readers, answer),
             }
@@ -205,11 +205,11 @@ impl Scribe {
     }
 
     /// Deleting is not urgent: if it is undone by a power cut, it is done again.
-    pub(super) fn prune(&mut self, finished_before: Timestamp) -> Result<bool, Fault> {
+    pub(super) fn prune(&mut self, retention: Retention) -> Result<bool, Fault> {
         self.transact(Durability::Delta, |db, applier| {
             // A run's topic number may be given to another run.
             applier.forget();
-            runs::prune(db, finished_before)
+            runs::prune(db, retention)
         })
     }
 

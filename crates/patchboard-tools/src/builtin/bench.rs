@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use crate::folder::{PathError, WorkFolder};
 
 /// So many file calls work at once; more wait their turn, so that a stuck disk cannot take all blocking threads.
-const CALLS_AT_ONCE: usize = 16;
+pub(super) const CALLS_AT_ONCE: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Workbench {

@@ -233,6 +233,16 @@ fn a_key_stays_closed_when_it_is_replaced_or_appears_later() {
 }
 
 #[test]
+fn tools_are_closed_while_it_cannot_be_known_what_to_protect() {
+    let play = Playground::new();
+    symlink("not-there", play.at("not-there")).unwrap();
+    let told = "file tools are closed: the server cannot tell which of its own files to protect";
+    assert_eq!(play.see("file.txt"), told);
+    fs::remove_file(play.at("not-there")).unwrap();
+    assert_eq!(play.see("file.txt"), "file.txt");
+}
+
+#[test]
 fn a_key_named_by_a_symlink_is_closed_at_both_ends() {
     let play = Playground::new();
     fs::write(play.at("work/real-key"), SECRET).unwrap();
@@ -374,7 +384,6 @@ fn swapping_entries_during_a_walk_leads_nowhere() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    println!("{seen:?} {swaps:?}");
     assert!(!seen.contains_key(SECRET), "{seen:?}");
     assert!(seen.contains_key("inside") && swaps.into_inner() > 0, "{seen:?}");
 }

@@ -176,7 +176,7 @@ async fn old_runs_are_swept_away_every_hour() {
     let (run, followed) = bench.begin("alice", "hi").await;
     rest(followed).await;
     let stop = CancellationToken::new();
-    let mut house = std::pin::pin!(bench.board.keep_house(Duration::from_secs(24 * 3600), stop.clone()));
+    let mut house = std::pin::pin!(bench.board.keep_house(Keep { runs: Duration::from_secs(24 * 3600), events: Duration::from_secs(24 * 3600) }, stop.clone()));
     assert!((&mut house).now_or_never().is_none());
     assert_eq!(bench.stored(run).await.len(), 4, "too young");
     bench.clock.advance_seconds(24 * 3600 + 1);

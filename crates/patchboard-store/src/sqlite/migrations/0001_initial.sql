@@ -43,6 +43,13 @@ CREATE INDEX runs_by_end ON runs (ended_at);
 CREATE INDEX runs_by_client ON runs (number >> 13, principal, client_id);
 CREATE INDEX runs_by_session ON runs (number >> 13, session);
 
+-- One row: the last ended run whose events were deleted because they were old.
+CREATE TABLE silenced (
+    ended_at INTEGER NOT NULL,
+    run      INTEGER NOT NULL
+) STRICT;
+INSERT INTO silenced VALUES (-9223372036854775808, 0);
+
 -- Model calls under way: opened, not settled.
 CREATE TABLE open_calls (
     run             INTEGER NOT NULL,

@@ -14,7 +14,7 @@ use crate::words::plain;
 pub(super) const MAX_FILES: usize = 100;
 pub(super) const MAX_FOLDERS: usize = 100;
 /// After so many entries nothing further is looked at; counts are then lower bounds.
-const MAX_SCANNED: usize = 20_000;
+pub(super) const MAX_SCANNED: usize = 20_000;
 
 /// The listed folder and what was found beneath it. `places[0]` is the folder itself.
 #[derive(Debug)]

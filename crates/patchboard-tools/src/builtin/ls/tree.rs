@@ -36,20 +36,19 @@ fn inside(place: &Place, depth: usize, survey: &Survey, text: &mut String) {
     }
     let more = place.more_folders + place.more_files;
     let nothing_shown = place.folders.is_empty() && place.files.is_empty();
-    match place.state {
-        State::PartlyListed => line(depth, &format!("… at least {more} more"), text),
-        _ if more > 0 => {
-            let (files, folders) = (count(place.more_files, "file"), count(place.more_folders, "folder"));
-            let rest = match (place.more_files, place.more_folders) {
-                (_, 0) => files,
-                (0, _) => folders,
-                (_, _) => format!("{folders} and {files}"),
-            };
-            line(depth, &format!("… {rest} more"), text);
-        }
+    if place.state == State::PartlyListed {
+        line(depth, &format!("… at least {more} more"), text);
+    } else if more > 0 {
+        let (files, folders) = (count(place.more_files, "file"), count(place.more_folders, "folder"));
+        let rest = match (place.more_files, place.more_folders) {
+            (_, 0) => files,
+            (0, _) => folders,
+            (_, _) => format!("{folders} and {files}"),
+        };
+        line(depth, &format!("… {rest} more"), text);
+    } else if nothing_shown && depth == 1 {
         // Only the listed folder says so: further down an empty folder is seen to be empty.
-        _ if nothing_shown && depth == 1 => line(depth, "(nothing)", text),
-        _ => {}
+        line(depth, "(nothing)", text);
     }
 }
 

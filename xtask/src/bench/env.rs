@@ -1,0 +1,92 @@
+//! What a row has at hand: the binary, a folder, the helpers and a runtime.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::runtime::Runtime;
+
+use super::helper::{self, Helper};
+use super::options::Options;
+use super::server::{Launch, Server};
+use super::watchdog::Watchdog;
+
+pub(crate) struct Env {
+    pub(crate) options: Options,
+    /// The product, built for release.
+    pub(crate) binary: PathBuf,
+    runtime: Runtime,
+    /// This program.
+    program: PathBuf,
+    /// On the disk the build is on: a memory file system would make syncing look free.
+    scratch: PathBuf,
+    folders: AtomicU32,
+    watchdog: Arc<Watchdog>,
+}
+
+impl fmt::Debug for Env {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Env").field("options", &self.options).field("scratch", &self.scratch).finish_non_exhaustive()
+    }
+}
+
+impl Env {
+    pub(super) fn new(target: &Path, options: Options) -> anyhow::Result<Env> {
+        let binary = target.join("release").join(format!("patchboard{}", std::env::consts::EXE_SUFFIX));
+        anyhow::ensure!(binary.is_file(), "no release binary: run `cargo xtask bench`, which builds it");
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let scratch = target.join("bench").join(std::process::id().to_string());
+        std::fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;
+        let watchdog = Arc::new(Watchdog::start(&program, &scratch)?);
+        let runtime = helper::runtime()?;
+        Ok(Env { options, binary, runtime, program, scratch, folders: AtomicU32::new(0), watchdog })
+    }
+
+    /// How long one side of a comparison is measured in all.
+    pub(super) fn span(&self) -> Duration {
+        Duration::from_secs(self.options.seconds)
+    }
+
+    /// Runs to the end, or fails after `patience`.
+    pub(super) fn block_on<T>(
+        &self,
+        patience: Duration,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        self.runtime.block_on(async {
+            tokio::time::timeout(patience, work)
+                .await
+                .with_context(|| format!("gave up after {} s", patience.as_secs()))?
+        })
+    }
+
+    pub(super) fn stub(&self) -> anyhow::Result<Helper> {
+        Helper::start(&self.program, "bench-stub", &self.watchdog)
+    }
+
+    pub(super) fn echo(&self) -> anyhow::Result<Helper> {
+        Helper::start(&self.program, "bench-echo", &self.watchdog)
+    }
+
+    /// A new, empty folder; the watchdog removes it with all others.
+    pub(super) fn folder(&self) -> anyhow::Result<PathBuf> {
+        let number = self.folders.fetch_add(1, Ordering::Relaxed);
+        let folder = self.scratch.join(number.to_string());
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// A server with an empty store whose channels are answered by the models of their names.
+    pub(super) fn server(&self, stub: SocketAddr, models: &[&str]) -> anyhow::Result<Server> {
+        self.server_in(&self.folder()?, stub, models)
+    }
+
+    /// The same with whatever an earlier server left in the folder.
+    pub(super) fn server_in(&self, folder: &Path, stub: SocketAddr, models: &[&str]) -> anyhow::Result<Server> {
+        Launch { binary: &self.binary, folder, stub, models }.start(&self.watchdog)
+    }
+}
