@@ -1,7 +1,8 @@
-//! The command line, read by hand: four verbs do not pay for a parser.
+//! The command line, read by hand: five verbs do not pay for a parser.
 
 use anyhow::{Context, bail};
 
+use crate::bench;
 use crate::codegen::Mode;
 use crate::test::{Options, Step};
 use crate::tidy::Scope;
@@ -17,7 +18,14 @@ Usage: cargo xtask <command>
   tidy      dependency arrows, licences, file sizes, links, stale generated files
               --static       do not compile anything: leave out the generated files' own tests
   codegen   rewrite the generated files
-              --check        only say which are stale";
+              --check        only say which are stale
+  bench     build for release and measure, beside bare baselines
+              --only ROW     measure this row alone (may be repeated):
+                             ping, turns, tokens, streams, start, memory, size, growth
+              --seconds N    time for each rate, and for its baseline again
+              --turns N      turns after which memory is looked at
+              --growth N     stored events beside which a turn is timed
+              --json PATH    where to write the figures (target/bench-results.json)";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -25,6 +33,9 @@ pub(crate) enum Command {
     Test(Options),
     Tidy(Scope),
     Codegen(Mode),
+    Bench(bench::Options),
+    /// A process that `bench` starts; of no use by hand.
+    BenchPart(bench::Part),
 }
 
 pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> anyhow::Result<Command> {
@@ -37,6 +48,8 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> anyhow::Result<C
             .map_or(Command::Tidy(Scope::Everything), |()| Command::Tidy(Scope::WithoutCompiling))),
         "codegen" => Ok(flag(words, "codegen", "--check")?
             .map_or(Command::Codegen(Mode::Write), |()| Command::Codegen(Mode::Check))),
+        "bench" => Ok(Command::Bench(bench::Options::parse(words)?)),
+        part if part.starts_with("bench-") => Ok(Command::BenchPart(bench::Part::parse(part, words)?)),
         other => bail!("unknown command `{other}`\n\n{HELP}"),
     }
 }

@@ -12,7 +12,6 @@ mod figure;
 mod held;
 mod helper;
 mod inbox;
-mod limits;
 mod load;
 mod options;
 mod proc;
@@ -40,6 +39,12 @@ use report::Outcome;
 
 /// A measurement that takes longer has got stuck; the longest rows take minutes.
 const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What can be measured alone.
+#[cfg(test)]
+pub(crate) fn row_names() -> impl Iterator<Item = &'static str> {
+    rows::ALL.iter().map(|row| row.name())
+}
 
 /// Builds for release and lets the release build of this program measure: a debug client would measure itself.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Verdict> {

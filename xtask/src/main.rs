@@ -4,6 +4,7 @@
 //! so that it builds in seconds and can judge a tree that does not compile.
 
 mod args;
+mod bench;
 mod codegen;
 mod e2e;
 mod output;
@@ -46,5 +47,7 @@ fn run() -> anyhow::Result<Verdict> {
         args::Command::Test(options) => test::run(&workspace, &options),
         args::Command::Tidy(scope) => tidy::run(&workspace, scope),
         args::Command::Codegen(mode) => codegen::run(&workspace, mode),
+        args::Command::Bench(options) => bench::run(&workspace, &options),
+        args::Command::BenchPart(part) => bench::run_part(&workspace, part),
     }
 }

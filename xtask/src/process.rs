@@ -89,7 +89,7 @@ pub(crate) fn watch_until(
 }
 
 /// SIGTERM through the `kill` program: the standard library can only kill outright, and this file is no place for unsafe.
-fn ask_to_stop(child: &mut Child) {
+pub(crate) fn ask_to_stop(child: &mut Child) {
     let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     if !asked.is_ok_and(|status| status.success()) {
         child.kill().ok();

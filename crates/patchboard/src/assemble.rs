@@ -154,6 +154,7 @@ fn work_folder(loaded: &Loaded) -> anyhow::Result<WorkFolder> {
     let config = &loaded.config;
     let mut protected = vec![config.data_dir.clone()];
     protected.extend(loaded.folders.credentials_dir());
+    protected.extend(config.secret_files());
     WorkFolder::open(&config.runs.working_folder, protected).context("cannot open the working folder")
 }
 

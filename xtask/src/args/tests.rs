@@ -21,6 +21,11 @@ fn every_verb_and_flag_is_understood() {
     assert_eq!(parsed("tidy --static"), Ok(Command::Tidy(Scope::WithoutCompiling)));
     assert_eq!(parsed("codegen"), Ok(Command::Codegen(Mode::Write)));
     assert_eq!(parsed("codegen --check"), Ok(Command::Codegen(Mode::Check)));
+    assert_eq!(
+        parsed("bench --seconds 2"),
+        Ok(Command::Bench(bench::Options { seconds: 2, ..bench::Options::default() }))
+    );
+    assert_eq!(parsed("bench-echo"), Ok(Command::BenchPart(bench::Part::Echo)));
 }
 
 #[test]
@@ -31,6 +36,7 @@ fn mistakes_are_named() {
         ("test --only", "`--only` needs the name of a step"),
         ("test --only lint", "no step is called `lint`"),
         ("test --fast --only fmt", "give one of them"),
+        ("bench --slow", "unknown argument of `bench`: `--slow`"),
         ("tidy --fast", "unknown argument of `tidy`: `--fast`"),
     ] {
         let message = parsed(line).expect_err(line);
@@ -42,5 +48,12 @@ fn mistakes_are_named() {
 fn the_help_names_every_step() {
     for step in Step::ALL {
         assert!(HELP.contains(step.name()), "help lacks `{}`", step.name());
+    }
+}
+
+#[test]
+fn the_help_names_every_row() {
+    for row in bench::row_names() {
+        assert!(HELP.contains(row), "help lacks `{row}`");
     }
 }

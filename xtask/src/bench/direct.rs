@@ -44,7 +44,11 @@ impl Direct {
                     break;
                 }
                 let line = self.inbox.take(length);
-                ensure!(!is_first || line.starts_with(b"HTTP/1.1 200 "), "no answer: {}", String::from_utf8_lossy(line));
+                ensure!(
+                    !is_first || line.starts_with(b"HTTP/1.1 200 "),
+                    "no answer: {}",
+                    String::from_utf8_lossy(line)
+                );
                 is_first = false;
                 if let Some(text) = content(line) {
                     pieces += 1;

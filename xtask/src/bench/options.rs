@@ -34,7 +34,9 @@ pub(crate) enum Part {
     /// The bare WebSocket echo.
     Echo,
     /// Cleans up after whoever holds its stdin, however that one ends.
-    Watchdog { scratch: PathBuf },
+    Watchdog {
+        scratch: PathBuf,
+    },
 }
 
 impl Options {

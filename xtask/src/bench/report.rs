@@ -18,7 +18,9 @@ pub(super) struct Outcome {
 /// Said when a row is done.
 pub(super) fn progress(outcome: &Outcome, took: Duration) -> Vec<String> {
     let mut lines = match &outcome.result {
-        Ok(figures) => figures.iter().map(|figure| format!("{}: {}", figure.name, figure.unit.show(figure.value))).collect(),
+        Ok(figures) => {
+            figures.iter().map(|figure| format!("{}: {}", figure.name, figure.unit.show(figure.value))).collect()
+        }
         Err(why) => vec![format!("not measured: {why}")],
     };
     lines.push(format!("took {:.1} s", took.as_secs_f64()));
@@ -39,8 +41,9 @@ pub(super) fn table(outcomes: &[Outcome]) -> Vec<String> {
             }
         }
     }
-    let widths: Vec<usize> =
-        (0..7).map(|at| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..7)
+        .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0))
+        .collect();
     let mut lines: Vec<String> = rows.iter().map(|row| aligned(row, &widths)).collect();
     lines.push(String::new());
     lines.push(summary(outcomes));
@@ -82,7 +85,11 @@ fn summary(outcomes: &[Outcome]) -> String {
     let figures = || outcomes.iter().filter_map(|outcome| outcome.result.as_ref().ok()).flatten();
     let judged = |wanted: Judgement| figures().filter(|figure| figure.judgement() == wanted).count();
     let unmeasured = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
-    format!("{} targets met, {} missed; {unmeasured} rows not measured", judged(Judgement::Met), judged(Judgement::Missed))
+    format!(
+        "{} targets met, {} missed; {unmeasured} rows not measured",
+        judged(Judgement::Met),
+        judged(Judgement::Missed)
+    )
 }
 
 pub(super) fn json(outcomes: &[Outcome], options: &Options) -> Value {

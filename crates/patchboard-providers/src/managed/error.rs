@@ -57,7 +57,7 @@ impl Error {
     /// What to do next, for the `hint:` line.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NoPython { .. } => Some("install Python 3.10 or newer, or name one in the configuration"),
+            Self::NoPython { .. } => Some("install Python 3.10 or newer and have it on the search path"),
             Self::NoEnvironmentTool { .. } => Some("install the package `python3-venv` of the system"),
             Self::Command { .. } => Some(
                 "the first start needs a package index that `pip` can reach; \

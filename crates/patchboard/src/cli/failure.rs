@@ -1,9 +1,13 @@
 //! How a command fails: one clear line, a hint what to do next, and an exit code that says of which kind it was.
 
+use std::io;
 use std::process::ExitCode;
+
+use patchboard_providers::managed;
 
 use super::output;
 use crate::config::problem::ConfigProblems;
+use crate::data_dir;
 
 /// Exit codes: 0 is success, 70 a bug (a panic).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,21 +23,22 @@ enum Kind {
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: Kind,
+    code: Option<&'static str>,
     message: String,
     hint: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Failed, message: message.into(), hint: None }
+        Self { kind: Kind::Failed, code: None, message: message.into(), hint: None }
     }
 
     pub(crate) fn unusable(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Unusable, message: message.into(), hint: None }
+        Self { kind: Kind::Unusable, code: None, message: message.into(), hint: None }
     }
 
     pub(crate) fn unreachable(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Unreachable, message: message.into(), hint: None }
+        Self { kind: Kind::Unreachable, code: None, message: message.into(), hint: None }
     }
 
     /// A server that should be there and is not.
@@ -43,15 +48,45 @@ impl Failure {
 
     /// A server that cannot start.
     pub(crate) fn cannot_start(error: anyhow::Error) -> Self {
-        let in_use = error.chain().any(|cause| {
-            let kind = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-            kind == Some(std::io::ErrorKind::AddrInUse)
-        });
         let failure = Self::unusable(format!("{error:#}"));
-        if in_use {
-            return failure.hint("another program uses that port; choose another one, such as --gateway 127.0.0.1:0");
+        let is = |found: fn(&(dyn std::error::Error + 'static)) -> bool| error.chain().any(found);
+        if is(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::AddrInUse)) {
+            let hint = "another program uses that port; choose another one, such as --gateway 127.0.0.1:0";
+            return failure.code("PB0201").hint(hint);
+        }
+        if is(|cause| matches!(cause.downcast_ref(), Some(data_dir::Error::InUse { .. }))) {
+            let hint = "stop it, or give this server a folder of its own with --data-dir";
+            return failure.code("PB0202").hint(hint);
+        }
+        if is(|cause| cause.is::<data_dir::Error>()) {
+            return failure.code("PB0203").hint("choose a folder that can be written to with --data-dir");
+        }
+        if is(|cause| cause.is::<patchboard_store::Error>()) {
+            return failure.code("PB0204").hint("`patchboard doctor` checks the database");
+        }
+        if is(|cause| cause.is::<patchboard_tools::Error>()) {
+            return failure.code("PB0206").hint("start in another folder, or set `runs.working_folder`");
         }
         failure
+    }
+
+    /// A managed model that cannot run.
+    pub(crate) fn no_local_model(error: managed::Error) -> Self {
+        let hint = error.hint();
+        if let Some(lines) = error.output() {
+            output::error(lines);
+        }
+        let failure = Self::unusable(format!("the local model cannot be started: {:#}", anyhow::Error::from(error)));
+        let failure = failure.code("PB0205");
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+
+    fn code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
     }
 
     #[must_use]
@@ -61,7 +96,10 @@ impl Failure {
     }
 
     pub(crate) fn report(self) -> ExitCode {
-        output::error(&format!("error: {}", self.message));
+        match self.code {
+            Some(code) => output::error(&format!("error[{code}]: {}", self.message)),
+            None => output::error(&format!("error: {}", self.message)),
+        }
         if let Some(hint) = self.hint {
             output::error(&format!("hint: {hint}"));
         }
@@ -79,8 +117,8 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
         Self::failed(error.to_string())
     }
 }

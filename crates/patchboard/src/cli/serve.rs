@@ -17,7 +17,7 @@ use crate::config::env::NO_COLOR;
 use crate::config::provider_choice::ProviderChoice;
 use crate::config::section::{LogFormat, PriceConfig, ProviderConfig, ProviderKind};
 use crate::config::{Config, Loaded, Override, Secrets};
-use crate::data_dir::{self, DataDir};
+use crate::data_dir::DataDir;
 use crate::serve::{self, Server};
 use crate::telemetry::{self, Colour, Format, Redactor};
 
@@ -74,7 +74,7 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
     }
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
-    let data = take_data_dir(&loaded)?;
+    let data = DataDir::take(&loaded.config.data_dir).map_err(|error| Failure::cannot_start(error.into()))?;
     let local_model = match &args.local_model {
         Some(weights) => {
             let started = start_local_model(&mut loaded, &mut secrets, weights.clone(), &stop, &background);
@@ -108,18 +108,6 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-fn take_data_dir(loaded: &Loaded) -> Result<DataDir, Failure> {
-    DataDir::take(&loaded.config.data_dir).map_err(|error| {
-        let in_use = matches!(error, data_dir::Error::InUse { .. });
-        let failure = Failure::unusable(format!("{:#}", anyhow::Error::from(error)));
-        if in_use {
-            failure.hint("stop it, or give this server a folder of its own with --data-dir")
-        } else {
-            failure.hint("choose a folder that can be written to with --data-dir")
-        }
-    })
-}
-
 fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(), Failure> {
     let colour = Colour::choose(loaded.env.get(NO_COLOR).is_some());
     let format = match loaded.config.log.format {
@@ -146,11 +134,8 @@ async fn start_local_model(
     let bar = Bar::new();
     let prepared = prepare(&options, &bar, stop).await;
     bar.finish();
-    let cannot = |error: patchboard_providers::managed::Error| {
-        let failure = Failure::unusable(format!("the local model cannot be started: {:#}", anyhow::anyhow!(error)));
-        failure.hint("docs/local-model.md says what it needs")
-    };
-    let server = ManagedServer::start(prepared.map_err(cannot)?, stop, background).await.map_err(cannot)?;
+    let prepared = prepared.map_err(Failure::no_local_model)?;
+    let server = ManagedServer::start(prepared, stop, background).await.map_err(Failure::no_local_model)?;
     let provider = ProviderConfig {
         base_url: Some(server.base_url()),
         model: Some(server.model_name().to_owned()),

@@ -1,6 +1,6 @@
 //! Reads the secrets that the configuration refers to.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use secrecy::SecretString;
 
@@ -49,6 +49,24 @@ impl Secrets {
 impl fmt::Debug for Secrets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// Files that hold a secret: tools must not read them, wherever they lie.
+    pub(crate) fn secret_files(&self) -> Vec<PathBuf> {
+        let tokens = [&self.gateway.token, &self.runs.token, &self.bridge.token];
+        let keys = self.providers.values().map(|provider| &provider.api_key);
+        let mcp = self.mcp.values().map(|server| &server.token);
+        let references = tokens.into_iter().chain(keys).chain(mcp).flatten();
+        let mut files: Vec<PathBuf> = references
+            .filter_map(|reference| match reference {
+                SecretRef::File(path) => Some(path.clone()),
+                SecretRef::Env(_) => None,
+            })
+            .collect();
+        files.extend(self.bridge.tls.as_ref().map(|tls| tls.key.clone()));
+        files
     }
 }
 

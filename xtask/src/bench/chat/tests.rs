@@ -8,7 +8,10 @@ fn check(payload: &str, expected: Option<(&str, &str, Option<u64>)>) {
 #[test]
 fn events_are_found_in_their_frames() {
     check(r#"{"id":"7","event":"text","data":" word","seq":12}"#, Some(("text", r#"" word""#, Some(12))));
-    check(r#"{"id":"7","event":"text","data":"say \"event\":\"x\",\"seq\":1"}"#, Some(("text", r#""say \"event\":\"x\",\"seq\":1""#, None)));
+    check(
+        r#"{"id":"7","event":"text","data":"say \"event\":\"x\",\"seq\":1"}"#,
+        Some(("text", r#""say \"event\":\"x\",\"seq\":1""#, None)),
+    );
     check(
         r#"{"id":"7","event":"usage","data":{"input_tokens":1,"output_tokens":8},"seq":13}"#,
         Some(("usage", r#"{"input_tokens":1,"output_tokens":8}"#, Some(13))),

@@ -51,9 +51,6 @@ fn the_processes_of_a_measurement_have_their_verbs() {
     assert_eq!(part("bench-stub"), Ok(Part::Stub));
     assert_eq!(part("bench-echo"), Ok(Part::Echo));
     assert_eq!(part("bench-watchdog some/folder"), Ok(Part::Watchdog { scratch: "some/folder".into() }));
-    assert_eq!(
-        part("bench-measure --seconds 1"),
-        Ok(Part::Measure(Options { seconds: 1, ..Options::default() }))
-    );
+    assert_eq!(part("bench-measure --seconds 1"), Ok(Part::Measure(Options { seconds: 1, ..Options::default() })));
     assert_eq!(part("bench-mark"), Err("unknown command `bench-mark`".to_owned()));
 }

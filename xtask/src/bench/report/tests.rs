@@ -16,7 +16,7 @@ fn the_table_lines_up_and_sums_up() {
     assert_eq!(
         table(&outcomes()),
         [
-            "figure          value    baseline  ratio   target  ok",
+            "figure          value  baseline  ratio   target  ok",
             "ping, 1 × 1  18000 /s  20000 /s   0.90  ≥ 0.9 ×  yes",
             "start         30.0 ms                   ≤ 25 ms  NO   median of 10",
             "turns              11",

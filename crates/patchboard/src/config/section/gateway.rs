@@ -61,6 +61,6 @@ pub(crate) struct RateLimitConfig {
 
 impl Default for RateLimitConfig {
     fn default() -> Self {
-        Self { per_second: 100, burst: 400 }
+        Self { per_second: 1000, burst: 2000 }
     }
 }

@@ -1,0 +1,174 @@
+"""Budgets: reserved before a call, settled after it, never overspent by calls that run at the same time."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+import unittest
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Iterator
+
+from gateway_client import Gateway
+from patchboard_server import ServerTestCase
+from stub_model import Call, Failure, Hold, Reply, Request, StubModel, Text
+
+EXCEEDED = r"^token budget exceeded \(%s: \d+/%d\)$"
+
+
+class BudgetTestCase(ServerTestCase):
+    def connect(self, *behaviours, kind: str = "openai", more: str = "") -> Gateway:
+        self.model = StubModel(*behaviours)
+        self.addCleanup(self.model.close)
+        self.server = self.start_server(config=self.model.provider_config(kind) + more)
+        return self.another()
+
+    def another(self) -> Gateway:
+        gateway = Gateway(self.server)
+        self.addCleanup(gateway.close)
+        return gateway
+
+    def held(self) -> threading.Event:
+        event = threading.Event()
+        self.addCleanup(event.set)
+        return event
+
+
+class ParallelTest(BudgetTestCase):
+    def race(self, scope: str, limit: int, accounts: list[str]) -> tuple[Iterator[dict], threading.Event]:
+        """One chat for each account, each on a connection of its own and all at once. Gives the first frame of each
+        as it comes, and what lets the model answer."""
+        release = self.held()
+        self.connect(more=f"[budgets]\n{scope} = {limit}\n")
+        self.model.fallback = lambda request: Reply(Hold(release), Text("yes"), input_tokens=limit - 20, output_tokens=10)
+        gateways = [self.another() for _ in accounts]
+        pool = ThreadPoolExecutor(len(accounts))
+        self.addCleanup(pool.shutdown)
+        requests = [gateway.start("hi", account=account) for gateway, account in zip(gateways, accounts)]
+        first_frames = [pool.submit(gateway.next_of, request) for gateway, request in zip(gateways, requests)]
+        return (frame.result() for frame in as_completed(first_frames)), release
+
+    def test_six_calls_against_a_day_that_allows_one(self) -> None:
+        for scope in ("daily", "monthly"):
+            with self.subTest(scope):
+                frames, release = self.race(scope, 2000, [f"a{n}" for n in range(6)])
+                # Five are refused at once, and not when the one that runs is over.
+                for frame in itertools.islice(frames, 5):
+                    self.assertRegex(frame["error"], EXCEEDED % (scope, 2000))
+                release.set()
+                self.assertEqual(next(frames)["event"], "text", "exactly one proceeds")
+                self.assertEqual(len(self.model.requests), 1)
+
+    def test_six_calls_against_a_session_that_allows_one(self) -> None:
+        frames, release = self.race("session", 2000, ["alice"] * 6)
+        self.model.wait_for_requests(1)
+        release.set()
+        first, *others = frames
+        self.assertEqual(first["event"], "text")
+        for frame in others:
+            self.assertEqual(frame.get("error"), "token budget exceeded (session: 1990/2000)")
+        self.assertEqual(len(others), 5, "exactly one proceeds")
+        self.assertEqual(len(self.model.requests), 1)
+        gateway = self.another()
+        self.assertEqual(len(gateway.result("chat.history", channel="websocket", account="alice")["items"]), 2)
+        self.assertEqual(gateway.result("budget.status")["daily"]["used"], 1990)
+
+    def test_a_session_s_budget_is_its_own(self) -> None:
+        gateway = self.connect(more="[budgets]\nsession = 2000\n")
+        self.model.fallback = lambda request: Reply(Text("yes"), input_tokens=1980, output_tokens=10)
+        for account in ("alice", "bob"):
+            self.assertEqual(gateway.chat("hi", account=account).text, "yes")
+        for account in ("alice", "bob"):
+            error = gateway.error("chat.send", channel="websocket", account=account, content="more " * 50)
+            self.assertEqual(error, "token budget exceeded (session: 1990/2000)")
+
+
+class ReservationTest(BudgetTestCase):
+    def test_a_running_call_holds_its_share_and_gives_back_what_it_did_not_use(self) -> None:
+        release = self.held()
+        gateway = self.connect(
+            Reply(Hold(release), Text("yes"), input_tokens=30, output_tokens=12),
+            more="max_tokens = 500\n[budgets]\ndaily = 100000\n",
+        )
+        request = gateway.start("hi")
+        self.model.wait_for_requests(1)
+        status = gateway.result("budget.status")["daily"]
+        self.assertEqual(status["used"], 0)
+        self.assertGreater(status["reserved"], 500)
+        release.set()
+        gateway.turn(request)
+        self.assertEqual(gateway.result("budget.status")["daily"], {"used": 42, "reserved": 0, "limit": 100000})
+
+    def test_the_call_s_own_limit_is_no_more_than_what_is_left(self) -> None:
+        for kind in ("openai", "anthropic"):
+            with self.subTest(kind):
+                gateway = self.connect(
+                    Reply(Text("yes"), input_tokens=8000, output_tokens=0), kind=kind, more="[budgets]\nsession = 10000\n"
+                )
+                gateway.chat("hi")
+                gateway.chat("again")
+                first, second = (self.limit_of(request) for request in self.model.requests)
+                self.assertEqual(first, 4096)
+                self.assertTrue(0 < second < 2000, second)
+
+    @staticmethod
+    def limit_of(request: Request) -> int:
+        return request.body.get("max_completion_tokens") or request.body["max_tokens"]
+
+    def test_a_call_that_fails_gives_its_reservation_back(self) -> None:
+        gateway = self.connect(Failure(400), more="[budgets]\ndaily = 10000\n")
+        self.assertEqual(gateway.chat("hi").events, ["error", "done"])
+        status = gateway.result("budget.status")["daily"]
+        self.assertEqual((status["reserved"], status["used"]), (0, 0))
+        self.assertEqual(gateway.chat("hi").events[-1], "done")
+
+    def test_every_call_of_a_turn_counts_and_a_refusal_in_mid_turn_is_error_then_done(self) -> None:
+        gateway = self.connect(
+            Reply(Call("ls", {}), input_tokens=9980, output_tokens=15),
+            Reply(Text("must not be reached")),
+            more="[budgets]\nsession = 10000\n",
+        )
+        turn = gateway.chat("look")
+        self.assertEqual(turn.events[-2:], ["error", "done"])
+        self.assertEqual(turn.errors, ["token budget exceeded (session: 9995/10000)"])
+        self.assertEqual(len(self.model.requests), 1)
+
+    def test_what_was_used_survives_a_kill(self) -> None:
+        gateway = self.connect(Reply(Text("yes"), input_tokens=9000, output_tokens=900), more="[budgets]\ndaily = 10000\n")
+        gateway.chat("hi")
+        self.server.kill()
+        self.server.restart()
+        again = self.another()
+        self.assertEqual(again.result("budget.status")["daily"]["used"], 9900)
+        error = again.error("chat.send", channel="websocket", account="bob", content="word " * 500)
+        self.assertEqual(error, "token budget exceeded (daily: 9900/10000)")
+
+    def test_an_agent_has_a_budget_of_its_own(self) -> None:
+        gateway = self.connect(
+            Reply(Text("yes"), input_tokens=900, output_tokens=90),
+            more='[agents.default.budget]\ndaily = 1000\n[agents.other]\nprovider = "main"\nmodel = "m"\n'
+            '[[bindings]]\nagent = "other"\naccount = "bob"\n',
+        )
+        gateway.chat("hi")
+        error = gateway.error("chat.send", channel="websocket", account="alice", content="word " * 500)
+        self.assertTrue(re.match(r"^token budget exceeded \(.*daily: 990/1000\)$", error), error)
+        self.assertEqual(gateway.chat("hi", account="bob").events[-1], "done")
+
+
+class MeteringTest(BudgetTestCase):
+    def test_usage_is_what_the_provider_reported(self) -> None:
+        for kind in ("openai", "anthropic"):
+            with self.subTest(kind):
+                figures = [(123, 45), (6789, 1), (1, 4000)]
+                gateway = self.connect(
+                    *[Reply(Text("x"), input_tokens=into, output_tokens=out) for into, out in figures], kind=kind
+                )
+                for into, out in figures:
+                    self.assertEqual(gateway.chat("hi").usage, (into, out))
+                (row,) = gateway.result("usage.report")["items"]
+                self.assertEqual((row["input_tokens"], row["output_tokens"]), (6913, 4046))
+                self.assertEqual((row["calls"], row["estimated_calls"]), (3, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()

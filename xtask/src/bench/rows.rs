@@ -1,0 +1,35 @@
+//! What is measured. A hot path that is added to the product gets a row here.
+
+mod growth;
+mod memory;
+mod ping;
+mod size;
+mod start;
+mod streams;
+mod tokens;
+mod turns;
+
+use super::env::Env;
+use super::figure::Figure;
+
+/// Some figures that are taken together.
+pub(crate) trait Row {
+    /// As given to `--only`.
+    fn name(&self) -> &'static str;
+
+    fn about(&self) -> &'static str;
+
+    /// Starts what it needs, measures, and leaves nothing running.
+    fn run(&self, env: &Env) -> anyhow::Result<Vec<Figure>>;
+}
+
+pub(crate) const ALL: &[&dyn Row] = &[
+    &ping::Ping,
+    &turns::Turns,
+    &tokens::Tokens,
+    &streams::Streams,
+    &start::Start,
+    &memory::IdleMemory,
+    &size::Size,
+    &growth::Growth,
+];

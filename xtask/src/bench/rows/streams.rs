@@ -1,0 +1,102 @@
+//! How many events pass through per second when 32 answers stream as fast as they can, and whether all arrive.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::Row;
+use crate::bench::chat::Chat;
+use crate::bench::direct::Direct;
+use crate::bench::env::Env;
+use crate::bench::figure::{Figure, Target, Unit};
+use crate::bench::load::{self, Effort, Side};
+use crate::bench::stats::Sample;
+
+#[derive(Debug)]
+pub(super) struct Streams;
+
+const MODEL: &str = "instant-5000";
+const PIECES: u64 = 5000;
+const STREAMS: usize = 32;
+const ROUNDS: usize = 2;
+
+/// What a number of answers came to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    events: u64,
+    /// Pieces of text that never came, and numbers that did not follow each other.
+    lost: u64,
+}
+
+impl Row for Streams {
+    fn name(&self) -> &'static str {
+        "streams"
+    }
+
+    fn about(&self) -> &'static str {
+        "events per second of 32 answers of 5,000 pieces, and whether any is lost"
+    }
+
+    fn run(&self, env: &Env) -> anyhow::Result<Vec<Figure>> {
+        let stub = env.stub()?;
+        let server = env.server(stub.address, &[MODEL])?;
+        let patience = env.span() * 2 + Duration::from_secs(120);
+        env.block_on(patience, compare(server.gateway, stub.address, server.pid(), env.span()))
+    }
+}
+
+async fn compare(gateway: SocketAddr, stub: SocketAddr, server: u32, span: Duration) -> anyhow::Result<Vec<Figure>> {
+    let mut chats = load::open(STREAMS, move |number| Chat::open(gateway, MODEL, format!("user-{number}"))).await?;
+    let mut direct = load::open(STREAMS, move |_| Direct::open(stub, MODEL)).await?;
+    let mut effort = Effort::of(server);
+    let (mut product, mut baseline) = (Vec::new(), Vec::new());
+    let mut total = Tally::default();
+    for side in load::in_turn(ROUNDS) {
+        let until = Instant::now() + span / ROUNDS as u32;
+        match side {
+            Side::Product => {
+                let before = effort.clock();
+                let done = load::all(&mut chats, move |chat| chat_until(chat, until)).await?;
+                let tally = done.results.into_iter().fold(Tally::default(), Tally::plus);
+                effort.add(before, tally.events);
+                product.push(tally.events as f64 / done.took.as_secs_f64());
+                total = total.plus(tally);
+            }
+            Side::Baseline => {
+                let done = load::all(&mut direct, move |direct| read_until(direct, until)).await?;
+                baseline.push(done.results.iter().sum::<u64>() as f64 / done.took.as_secs_f64());
+            }
+        }
+    }
+    Ok(vec![
+        Figure::new("streamed events, 32 streams", Sample::new(product)?.median(), Unit::PerSecond)
+            .beside(Sample::new(baseline)?.median())
+            .target(Target::AtLeast(300_000.0))
+            .note(format!("server time {:.2} µs an event; baseline: direct reads", effort.each())),
+        Figure::new("streamed events lost", total.lost as f64, Unit::Count)
+            .target(Target::AtMost(0.0))
+            .note(format!("of {}; numbers follow each other in every stream", total.events)),
+    ])
+}
+
+impl Tally {
+    fn plus(self, other: Tally) -> Tally {
+        Tally { events: self.events + other.events, lost: self.lost + other.lost }
+    }
+}
+
+async fn chat_until(mut chat: Chat, until: Instant) -> anyhow::Result<(Chat, Tally)> {
+    let mut tally = Tally::default();
+    while Instant::now() < until {
+        let heard = chat.turn().await?;
+        tally = tally.plus(Tally { events: heard.events, lost: heard.gaps + PIECES.abs_diff(heard.texts) });
+    }
+    Ok((chat, tally))
+}
+
+async fn read_until(mut direct: Direct, until: Instant) -> anyhow::Result<(Direct, u64)> {
+    let mut pieces = 0;
+    while Instant::now() < until {
+        pieces += direct.answer(|_| {}).await?;
+    }
+    Ok((direct, pieces))
+}
