@@ -16,6 +16,7 @@ import socket
 import time
 from collections import deque
 from dataclasses import dataclass
+from typing import Callable
 
 from packages import load
 
@@ -23,6 +24,7 @@ client = load("websockets.sync.client")
 exceptions = load("websockets.exceptions")
 
 TIMEOUT = 20.0
+POLL = 0.02
 CHANNEL = "websocket"
 
 
@@ -179,6 +181,14 @@ class Gateway:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def eventually(condition: Callable[[], object], what: str, timeout: float = TIMEOUT) -> None:
+    """For what happens by itself and tells nobody: asks again and again, up to a deadline."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        time.sleep(POLL)
 
 
 def in_pages(gateway: Gateway, method: str, *, limit: int, **params: object) -> list[list]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import unittest
 
-from gateway_client import Gateway
-from patchboard_server import ServerTestCase
-from stub_model import Reply, Request, StubModel, Text
+from gateway_client import Gateway, eventually
+from patchboard_server import Server, ServerTestCase
+from stub_model import Failure, Reply, Request, StubModel, Text
 
 KINDS = ("openai", "anthropic")
 
@@ -131,8 +131,6 @@ class FactTest(MemoryTestCase):
         self.assertNotIn("Ada", everything(self.last_prompt))
 
     def test_a_failed_turn_teaches_nothing(self) -> None:
-        from stub_model import Failure
-
         gateway = self.connect(Failure(400))
         gateway.chat("My name is Ada.")
         found = gateway.result("memory.search", query="name Ada", channel="websocket", account="alice")["items"]
@@ -163,12 +161,13 @@ class SoulTest(MemoryTestCase):
                         self.assertTrue(request.system_text.startswith("I am Bartleby."), request.system_text)
                     self.assertLess(self.last_prompt.system_text.index("Bartleby"), self.last_prompt.system_text.index("Ada"))
                     (self.server.folder / "SOUL.md").write_text("I am Ishmael, and this text is longer.")
-                    gateway.chat("Who are you?")
-                    self.assertTrue(self.last_prompt.system_text.startswith("I am Ishmael"), self.last_prompt.system_text)
+                    eventually(lambda: self.new_soul_is_used(gateway), "the changed soul is used")
 
-    def start_server_with_soul(self, kind: str, soul: str):
-        from patchboard_server import Server
+    def new_soul_is_used(self, gateway: Gateway) -> bool:
+        gateway.chat("Who are you?")
+        return self.last_prompt.system_text.startswith("I am Ishmael")
 
+    def start_server_with_soul(self, kind: str, soul: str) -> Server:
         server = Server(config=self.model.provider_config(kind) + 'soul = "SOUL.md"\n')
         self._own_servers.append(server)
         self.addCleanup(server.close)

@@ -279,7 +279,7 @@ impl Board {
     fn admit(&self, caller: &Caller, command: &Command) -> Result<(), BoardError> {
         // Said to everyone: where there is no plugin host, nobody could be allowed to use it.
         if let Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } = command {
-            return Err(BoardError::new(ErrorKind::Unavailable, "no plugin host is built into this server"));
+            return Err(answers::no_plugin_host());
         }
         access::authorise(caller, command)?;
         // What helps runs under way to their end is still taken.

@@ -4,15 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_core::future::BoxFuture;
-use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use crate::event::{Envelope, Event, Topic};
 use crate::id::{RunId, Seq, SessionKey};
 use crate::local::LocalStore;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Store, StoreError,
-    TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, Write,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Store,
+    StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, Write,
 };
 
 /// Which batches are refused.

@@ -12,9 +12,9 @@ use crate::event::{Envelope, Topic};
 use crate::id::{MemoryOwner, RunId, Seq, SessionKey};
 use crate::model::TokenCount;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, Retention, RunRow, RunState,
-    SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
-    UsageQuery, UsageRow, Write,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, Retention, RunRow,
+    RunState, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
+    UsageGrouping, UsageQuery, UsageRow, Write,
 };
 
 /// No list is longer, whatever was asked for.

@@ -17,6 +17,8 @@ pub use context::Context;
 
 /// Facts put into one prompt at most.
 const FACTS_IN_PROMPT: usize = 20;
+/// How much of a message is used to find facts, in bytes: a pasted document asks for nothing.
+const QUERY_BYTES: usize = 8 * 1024;
 /// How long an embedding may hold up a turn; after that the facts are found by their words alone.
 const EMBEDDING_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -111,6 +113,7 @@ impl Memory {
         if !self.options.semantic {
             return Ok(Vec::new());
         }
+        let text = &text[..text.floor_char_boundary(QUERY_BYTES)];
         let embedding = self.embed_one(text, stop).await;
         let query = FactQuery {
             owner,

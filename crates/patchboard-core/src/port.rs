@@ -16,8 +16,8 @@ use crate::tool::{ToolOutput, ToolSpec};
 
 mod store;
 pub use store::{
-    AuditRow, Batch, BudgetScope, Cursor, Durability, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, RunRow,
-    RunState, Retention, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
+    AuditRow, Batch, BudgetScope, Cursor, Durability, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, Retention,
+    RunRow, RunState, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
     UsageGrouping, UsageQuery, UsageRow, Write,
 };
 

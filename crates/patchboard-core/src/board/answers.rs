@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::Board;
 use crate::access::{self, Caller};
 use crate::command::{Command, PageRequest};
-use crate::error::BoardError;
+use crate::error::{BoardError, ErrorKind};
 use crate::id::{MemoryOwner, RunId};
 use crate::port::{AuditRow, Batch, Cursor, Durability, FactQuery, Page, StoreError, TurnQuery, UsageQuery, Write};
 use crate::reply::{NodeReport, Reply};
@@ -62,7 +62,7 @@ impl Board {
             }
             Command::ListTools(page) => Reply::Tools(cut_page(inner.deps.registry.offer(None).specs.to_vec(), &page)?),
             Command::ListPlugins => Reply::Plugins(Vec::new()),
-            Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => Reply::Done,
+            Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => return Err(no_plugin_host()),
             Command::DescribeNode => Reply::Node(NodeReport {
                 version: inner.version,
                 plugins: 0,
@@ -103,6 +103,10 @@ impl Board {
         self.0.store.commit(Batch { durability: Durability::Boundary, writes }).await?;
         Ok(Reply::Done)
     }
+}
+
+pub(super) fn no_plugin_host() -> BoardError {
+    BoardError::new(ErrorKind::Unavailable, "no plugin host is built into this server")
 }
 
 /// Pages over a list that is in memory anyway. The cursor is a position.

@@ -1,9 +1,10 @@
 //! One model call: reserve, ask, stream the pieces into the log, count, settle.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -187,15 +188,17 @@ impl Driver {
         if stop.is_cancelled() {
             return Ok(Err(ModelError::Cancelled));
         }
+        // A provider that panics has failed, like any other that does: the run is settled and told so.
+        let opening = async { self.agent.provider.stream(request, stop.child_token()).await };
         let opened = tokio::select! {
-            opened = self.agent.provider.stream(request, stop.child_token()) => opened,
+            opened = AssertUnwindSafe(opening).catch_unwind() => opened.unwrap_or_else(|_| Err(failed_inside())),
             () = stop.cancelled() => {
                 answer.left_waiting = true;
                 return Ok(Err(ModelError::Cancelled));
             }
         };
         let mut stream = match opened {
-            Ok(stream) => stream.ready_chunks(EVENTS_PER_RECORD),
+            Ok(stream) => AssertUnwindSafe(stream).catch_unwind().ready_chunks(EVENTS_PER_RECORD),
             Err(error) => return Ok(Err(error)),
         };
         loop {
@@ -211,7 +214,7 @@ impl Driver {
                 return Ok(Err(ModelError::Truncated("stream ended without a terminator".into())));
             };
             for event in chunk {
-                match event {
+                match event.unwrap_or_else(|_| Err(failed_inside())) {
                     Ok(event) => answer.take(event, &*self.deps.ids),
                     Err(error) => return Ok(Err(error)),
                 }
@@ -300,6 +303,11 @@ impl Answer {
             }
         }
     }
+}
+
+fn failed_inside() -> ModelError {
+    tracing::error!("provider panicked");
+    ModelError::Unavailable("the provider failed inside".to_owned())
 }
 
 fn storable(input: ToolInput) -> ToolInput {

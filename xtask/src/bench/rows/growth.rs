@@ -24,9 +24,9 @@ const RECORDS_A_TURN: u64 = 4;
 const CONNECTIONS: usize = 32;
 /// Sessions that each connection spreads its turns over.
 const SESSIONS: u64 = 64;
-const ROUNDS: usize = 10;
-const TURNS_A_ROUND: usize = 50;
-const REPLAYS_A_ROUND: usize = 20;
+const ROUNDS: usize = 20;
+const TURNS_A_ROUND: usize = 25;
+const REPLAYS_A_ROUND: usize = 10;
 
 /// One of the two servers that are compared.
 struct Subject {

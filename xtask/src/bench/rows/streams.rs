@@ -14,7 +14,9 @@ use crate::bench::stats::Sample;
 #[derive(Debug)]
 pub(super) struct Streams;
 
-const MODEL: &str = "instant-5000";
+/// Each piece in a chunk of its own, as models send them, and as a proxy that gathers them would.
+const SENT_ALONE: &str = "instant-5000";
+const PACKED: &str = "packed-5000";
 const PIECES: u64 = 5000;
 const STREAMS: usize = 32;
 const ROUNDS: usize = 2;
@@ -38,44 +40,69 @@ impl Row for Streams {
 
     fn run(&self, env: &Env) -> anyhow::Result<Vec<Figure>> {
         let stub = env.stub()?;
-        let server = env.server(stub.address, &[MODEL])?;
+        let server = env.server(stub.address, &[SENT_ALONE, PACKED])?;
         let patience = env.span() * 2 + Duration::from_secs(120);
-        env.block_on(patience, compare(server.gateway, stub.address, server.pid(), env.span()))
+        let mut total = Tally::default();
+        let mut figures = Vec::new();
+        for (model, name, target) in [
+            (SENT_ALONE, "streamed events, 32 streams", Target::AtLeast(300_000.0)),
+            (PACKED, "the same, packed by a proxy", Target::None),
+        ] {
+            let work = compare(server.gateway, stub.address, model, Effort::of(server.pid()), env.span());
+            let Rates { product, baseline, tally, effort } = env.block_on(patience, work)?;
+            figures.push(
+                Figure::new(name, Sample::new(product)?.median(), Unit::PerSecond)
+                    .beside(Sample::new(baseline)?.median())
+                    .target(target)
+                    .note(format!("server time {:.2} µs an event; baseline: direct reads", effort.each())),
+            );
+            total = total.plus(tally);
+        }
+        figures.push(
+            Figure::new("streamed events lost", total.lost as f64, Unit::Count)
+                .target(Target::AtMost(0.0))
+                .note(format!("of {}; numbers follow each other in every stream", total.events)),
+        );
+        Ok(figures)
     }
 }
 
-async fn compare(gateway: SocketAddr, stub: SocketAddr, server: u32, span: Duration) -> anyhow::Result<Vec<Figure>> {
-    let mut chats = load::open(STREAMS, move |number| Chat::open(gateway, MODEL, format!("user-{number}"))).await?;
-    let mut direct = load::open(STREAMS, move |_| Direct::open(stub, MODEL)).await?;
-    let mut effort = Effort::of(server);
-    let (mut product, mut baseline) = (Vec::new(), Vec::new());
-    let mut total = Tally::default();
+/// Events per second, round by round.
+struct Rates {
+    product: Vec<f64>,
+    baseline: Vec<f64>,
+    tally: Tally,
+    effort: Effort,
+}
+
+async fn compare(
+    gateway: SocketAddr,
+    stub: SocketAddr,
+    model: &'static str,
+    effort: Effort,
+    span: Duration,
+) -> anyhow::Result<Rates> {
+    let mut chats = load::open(STREAMS, move |number| Chat::open(gateway, model, format!("user-{number}"))).await?;
+    let mut direct = load::open(STREAMS, move |_| Direct::open(stub, model)).await?;
+    let mut rates = Rates { product: Vec::new(), baseline: Vec::new(), tally: Tally::default(), effort };
     for side in load::in_turn(ROUNDS) {
         let until = Instant::now() + span / ROUNDS as u32;
         match side {
             Side::Product => {
-                let before = effort.clock();
+                let before = rates.effort.clock();
                 let done = load::all(&mut chats, move |chat| chat_until(chat, until)).await?;
                 let tally = done.results.into_iter().fold(Tally::default(), Tally::plus);
-                effort.add(before, tally.events);
-                product.push(tally.events as f64 / done.took.as_secs_f64());
-                total = total.plus(tally);
+                rates.effort.add(before, tally.events);
+                rates.product.push(tally.events as f64 / done.took.as_secs_f64());
+                rates.tally = rates.tally.plus(tally);
             }
             Side::Baseline => {
                 let done = load::all(&mut direct, move |direct| read_until(direct, until)).await?;
-                baseline.push(done.results.iter().sum::<u64>() as f64 / done.took.as_secs_f64());
+                rates.baseline.push(done.results.iter().sum::<u64>() as f64 / done.took.as_secs_f64());
             }
         }
     }
-    Ok(vec![
-        Figure::new("streamed events, 32 streams", Sample::new(product)?.median(), Unit::PerSecond)
-            .beside(Sample::new(baseline)?.median())
-            .target(Target::AtLeast(300_000.0))
-            .note(format!("server time {:.2} µs an event; baseline: direct reads", effort.each())),
-        Figure::new("streamed events lost", total.lost as f64, Unit::Count)
-            .target(Target::AtMost(0.0))
-            .note(format!("of {}; numbers follow each other in every stream", total.events)),
-    ])
+    Ok(rates)
 }
 
 impl Tally {

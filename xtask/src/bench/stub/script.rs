@@ -1,4 +1,5 @@
-//! What the instant model says, by the name it is called: `instant-8` says eight pieces at once, `paced-100-2ms` one
+//! What the instant model says, by the name it is called: `instant-8` says eight pieces at once, each in a chunk of its
+//! own; `packed-8` the same with many pieces in a chunk, as behind a proxy that gathers them; `paced-100-2ms` one
 //! hundred pieces, one every two milliseconds, each of which is the time at which it was sent.
 
 use std::time::Duration;
@@ -7,6 +8,8 @@ use std::time::Duration;
 const MAX_PIECES: usize = 100_000;
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
 const WORD: &str = " word";
+/// Events that a proxy would gather into one chunk: a few kilobytes.
+const PACKED: usize = 32;
 /// A time in nanoseconds has as many digits.
 const UNSTAMPED: &str = "0000000000000000000";
 
@@ -39,19 +42,14 @@ impl Script {
             return None;
         }
         match (kind, pace) {
-            ("instant", None) => {
-                let mut answer = HEAD.as_bytes().to_vec();
-                let piece = event(&text(model, WORD));
-                answer.extend(std::iter::repeat_n(piece, pieces).flatten());
-                answer.extend(tail(model, pieces));
-                Some(Script::Instant(answer))
-            }
+            ("instant", None) => Some(Script::Instant(whole(model, pieces, 1))),
+            ("packed", None) => Some(Script::Instant(whole(model, pieces, PACKED))),
             ("paced", Some(pace)) => Some(Script::Paced {
                 head: HEAD.as_bytes().to_vec(),
                 piece: Piece::of(model)?,
                 pieces,
                 every: Duration::from_millis(pace.strip_suffix("ms")?.parse().ok().filter(|every| *every > 0)?),
-                tail: tail(model, pieces),
+                tail: body(&tail(model, pieces), 1),
             }),
             _ => None,
         }
@@ -60,7 +58,7 @@ impl Script {
 
 impl Piece {
     fn of(model: &str) -> Option<Piece> {
-        let whole = String::from_utf8(event(&text(model, UNSTAMPED))).ok()?;
+        let whole = String::from_utf8(chunk(&event(&text(model, UNSTAMPED)))).ok()?;
         let (before, after) = whole.split_once(UNSTAMPED)?;
         Some(Piece { before: before.into(), after: after.into() })
     }
@@ -74,29 +72,47 @@ impl Piece {
     }
 }
 
-/// Each event is a chunk of its own, as from a server that sends every token when it has it.
-fn event(data: &str) -> Vec<u8> {
-    let event = format!("data: {data}\n\n");
-    format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()
+fn whole(model: &str, pieces: usize, events_a_chunk: usize) -> Vec<u8> {
+    let mut events = vec![event(&text(model, WORD)); pieces];
+    events.extend(tail(model, pieces));
+    let mut answer = HEAD.as_bytes().to_vec();
+    answer.extend(body(&events, events_a_chunk));
+    answer
+}
+
+/// The last events of an answer.
+fn tail(model: &str, pieces: usize) -> Vec<String> {
+    let usage = format!(r#"{{"prompt_tokens":20,"completion_tokens":{pieces},"total_tokens":{}}}"#, pieces + 20);
+    vec![
+        event(&completion(model, r#"[{"index":0,"delta":{},"finish_reason":"stop"}]"#, "null")),
+        event(&completion(model, "[]", &usage)),
+        event("[DONE]"),
+    ]
 }
 
 fn text(model: &str, text: &str) -> String {
-    chunk(model, &format!(r#"[{{"index":0,"delta":{{"content":"{text}"}},"finish_reason":null}}]"#), "null")
+    completion(model, &format!(r#"[{{"index":0,"delta":{{"content":"{text}"}},"finish_reason":null}}]"#), "null")
 }
 
-fn tail(model: &str, pieces: usize) -> Vec<u8> {
-    let usage = format!(r#"{{"prompt_tokens":20,"completion_tokens":{pieces},"total_tokens":{}}}"#, pieces + 20);
-    let mut bytes = event(&chunk(model, r#"[{"index":0,"delta":{},"finish_reason":"stop"}]"#, "null"));
-    bytes.extend(event(&chunk(model, "[]", &usage)));
-    bytes.extend(event("[DONE]"));
+fn completion(model: &str, choices: &str, usage: &str) -> String {
+    format!(
+        r#"{{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"{model}","choices":{choices},"usage":{usage}}}"#
+    )
+}
+
+fn event(data: &str) -> String {
+    format!("data: {data}\n\n")
+}
+
+/// The end of a chunked body, and what comes before it.
+fn body(events: &[String], events_a_chunk: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = events.chunks(events_a_chunk).flat_map(|events| chunk(&events.concat())).collect();
     bytes.extend(b"0\r\n\r\n");
     bytes
 }
 
-fn chunk(model: &str, choices: &str, usage: &str) -> String {
-    format!(
-        r#"{{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"{model}","choices":{choices},"usage":{usage}}}"#
-    )
+fn chunk(content: &str) -> Vec<u8> {
+    format!("{:x}\r\n{content}\r\n", content.len()).into_bytes()
 }
 
 #[cfg(test)]

@@ -130,3 +130,23 @@ async fn the_policy_says_who_is_asked() {
         assert_eq!(rest(bench.follow(run).await).await[3], expected, "{rules:?} {surface:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn open_questions_are_bounded_and_the_next_one_is_a_refusal() {
+    // Eight runs with as many calls as one answer may make fill the desk.
+    let many: Vec<_> = (0..128).map(|_| ("write", json!({}))).collect();
+    let scripts = (0..8).map(|_| call(&many, 1, 1)).chain(writes(json!({})));
+    let bench = bench(scripts);
+    let mut filling = Vec::new();
+    for account in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        filling.push(bench.begin(account, "go").await);
+    }
+    let_others_run().await;
+    let refused = "error write cannot be approved now: too many approvals are waiting for an answer";
+    assert_eq!(bench.chat("i", "go").await[3..], [refused, "text done", "usage 20+1", "end Completed"]);
+    for (run, followed) in filling {
+        bench.ask(&operator(), Command::CancelRun(run)).await.unwrap();
+        assert_eq!(rest(followed).await.last().unwrap(), "end Cancelled");
+    }
+    assert_eq!(open_questions(&bench, &operator()).await, 0);
+}

@@ -6,7 +6,8 @@ use tokio::time::Instant;
 use super::*;
 use crate::event::RunOutcome;
 use crate::faulty::tells;
-use crate::port::{BudgetScope, RunState};
+use crate::model::ModelError;
+use crate::port::{BudgetScope, ModelProvider, RunState};
 
 fn hangs() -> Script {
     vec![answering(), Beat::Say(ModelEvent::Text("Hello".into())), closed_gate().1]
@@ -111,7 +112,9 @@ fn restart(dead: &Bench) -> Bench {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_cut_by_a_crash_is_closed_counted_and_told() {
-    let dead = bench_with([call(&[("echo", json!({}))], 10, 5), hangs()], |setup| {
+    let mut calls = call(&[("echo", json!({}))], 10, 5);
+    calls.insert(1, Beat::Say(ModelEvent::Text("Let me look that up for you.".into())));
+    let dead = bench_with([calls, hangs()], |setup| {
         setup.agent.tools = Some(vec![Glob::new("echo")]);
     });
     let (run, mut followed) = dead.begin("alice", "hi").await;
@@ -176,15 +179,71 @@ async fn old_runs_are_swept_away_every_hour() {
     let (run, followed) = bench.begin("alice", "hi").await;
     rest(followed).await;
     let stop = CancellationToken::new();
-    let mut house = std::pin::pin!(bench.board.keep_house(Keep { runs: Duration::from_secs(24 * 3600), events: Duration::from_secs(24 * 3600) }, stop.clone()));
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    let keep = Keep { runs: hours(48), events: hours(24) };
+    let mut house = std::pin::pin!(bench.board.keep_house(keep, stop.clone()));
     assert!((&mut house).now_or_never().is_none());
     assert_eq!(bench.stored(run).await.len(), 4, "too young");
     bench.clock.advance_seconds(24 * 3600 + 1);
-    assert!(tokio::time::timeout(Duration::from_secs(3601), &mut house).await.is_err());
-    assert_eq!(bench.stored(run).await.len(), 0);
+    assert!(tokio::time::timeout(hours(1), &mut house).await.is_err());
+    assert_eq!((bench.stored(run).await.len(), bench.store.run(run).await.unwrap().is_some()), (0, true));
+    let find = Command::FindRun(RunRef::ClientId("hi".into()));
+    assert_eq!(bench.ask(&caller(1), find).await.unwrap_err().message, "run expired");
+    bench.clock.advance_seconds(24 * 3600);
+    assert!(tokio::time::timeout(hours(1), &mut house).await.is_err());
+    assert_eq!(bench.store.run(run).await.unwrap(), None);
     let gone = bench.board.follow(&caller(1), Topic::Run(run), Seq::FIRST, Pace::Free).await.map(drop).unwrap_err();
     assert_eq!(gone.message, "run expired or unknown");
     stop.cancel();
     house.await;
     assert_eq!(bench.said("alice").await, ["hi", "ok"], "turns stay");
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Panics {
+    AtOnce,
+    WhileOpening,
+    WhileStreaming,
+}
+
+impl ModelProvider for Panics {
+    fn name(&self) -> &str {
+        "panics"
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        Ok(())
+    }
+
+    fn stream(
+        &self,
+        _request: ModelRequest,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>> {
+        assert!(!matches!(self, Self::AtOnce), "at once");
+        Box::pin(async move {
+            assert!(!matches!(self, Self::WhileOpening), "while opening");
+            let text = futures_util::stream::iter([Ok(ModelEvent::Text("Hello".into()))]);
+            let stream = text.chain(futures_util::stream::once(async { panic!("while streaming") }));
+            Ok(Box::pin(stream) as BoxStream<_>)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_panics_fails_its_run_and_nothing_else() {
+    for (panics, counted) in [(Panics::AtOnce, 0), (Panics::WhileOpening, 0), (Panics::WhileStreaming, 7)] {
+        let bench = bench_with([], |setup| {
+            setup.agent.provider = Arc::new(panics);
+            setup.agent.tools = Some(vec![]);
+        });
+        let events = bench.chat("alice", "hi").await;
+        assert_eq!(
+            events[events.len() - 2..],
+            ["failed provider error: the provider failed inside", "end Failed"],
+            "{panics:?}"
+        );
+        assert_eq!(bench.spent("alice").await, [(counted, 0); 3]);
+        assert_eq!(bench.store.unfinished_runs().await.unwrap(), []);
+    }
 }

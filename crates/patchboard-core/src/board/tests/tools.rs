@@ -120,9 +120,13 @@ async fn arguments_of_any_depth_can_be_stored_and_read_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_was_stopped_for_its_time_is_told_so() {
-    let bench = bench(calls(&[("hangs", json!({}))]));
-    bench.chat("alice", "go").await;
-    assert!(bench.workshop.hang_stop.lock().unwrap().as_ref().unwrap().is_cancelled());
+    let (gate, closed) = closed_gate();
+    let bench = bench([call(&[("hangs", json!({}))], 1, 1), say_and_wait(&["hm"], closed)]);
+    let (_, mut followed) = bench.begin("alice", "go").await;
+    until(&mut followed, "text hm").await;
+    assert!(bench.workshop.hang_stop.lock().unwrap().as_ref().unwrap().is_cancelled(), "while the run goes on");
+    gate.add_permits(1);
+    rest(followed).await;
 }
 
 #[tokio::test(start_paused = true)]

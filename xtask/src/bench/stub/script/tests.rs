@@ -1,20 +1,26 @@
 use super::*;
 
-/// The events of a chunked body, taken apart strictly.
-fn events(mut body: &str) -> Vec<String> {
-    let mut events = Vec::new();
+/// The chunks of a body and the events in each, taken apart strictly.
+fn chunks(mut body: &str) -> Vec<Vec<String>> {
+    let mut chunks = Vec::new();
     loop {
         let (size, rest) = body.split_once("\r\n").expect("a chunk size");
         let size = usize::from_str_radix(size, 16).expect("a hexadecimal size");
         if size == 0 {
             assert_eq!(rest, "\r\n");
-            return events;
+            return chunks;
         }
         let (chunk, rest) = rest.split_at(size);
-        let data = chunk.strip_prefix("data: ").and_then(|chunk| chunk.strip_suffix("\n\n")).expect("one event");
-        events.push(data.to_owned());
+        let events = chunk.strip_suffix("\n\n").expect("whole events").split("\n\n");
+        chunks.push(events.map(|event| event.strip_prefix("data: ").expect("an event").to_owned()).collect());
         body = rest.strip_prefix("\r\n").expect("the end of a chunk");
     }
+}
+
+fn instant(model: &str) -> Vec<Vec<String>> {
+    let Some(Script::Instant(answer)) = Script::of(model) else { panic!("no instant answer") };
+    let answer = String::from_utf8(answer).expect("text");
+    chunks(answer.strip_prefix(HEAD).expect("the head"))
 }
 
 fn json(event: &str) -> serde_json::Value {
@@ -23,9 +29,9 @@ fn json(event: &str) -> serde_json::Value {
 
 #[test]
 fn an_instant_answer_says_its_pieces_then_its_usage() {
-    let Some(Script::Instant(answer)) = Script::of("instant-3") else { panic!("no instant answer") };
-    let answer = String::from_utf8(answer).expect("text");
-    let events = events(answer.strip_prefix(HEAD).expect("the head"));
+    let chunks = instant("instant-3");
+    assert!(chunks.iter().all(|chunk| chunk.len() == 1), "more than an event in a chunk: {chunks:?}");
+    let events = chunks.concat();
     let [pieces @ .., stop, usage, done] = events.as_slice() else { panic!("too few events: {events:?}") };
     assert_eq!(pieces.len(), 3);
     for piece in pieces {
@@ -40,6 +46,15 @@ fn an_instant_answer_says_its_pieces_then_its_usage() {
 }
 
 #[test]
+fn a_packed_answer_says_the_same_in_fewer_chunks() {
+    let packed = instant("packed-100");
+    let sizes: Vec<usize> = packed.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [32, 32, 32, 7]);
+    let renamed: Vec<String> = packed.concat().iter().map(|event| event.replace("packed", "instant")).collect();
+    assert_eq!(renamed, instant("instant-100").concat());
+}
+
+#[test]
 fn a_paced_piece_carries_the_time() {
     let Some(Script::Paced { piece, pieces, every, tail, .. }) = Script::of("paced-100-2ms") else {
         panic!("no paced answer")
@@ -47,7 +62,7 @@ fn a_paced_piece_carries_the_time() {
     assert_eq!((pieces, every), (100, Duration::from_millis(2)));
     let mut body = piece.stamped(1_763_000_000_000_000_042);
     body.extend(tail);
-    let events = events(&String::from_utf8(body).expect("text"));
+    let events = chunks(&String::from_utf8(body).expect("text")).concat();
     assert_eq!(json(&events[0])["choices"][0]["delta"]["content"], "1763000000000000042");
     assert_eq!(events.len(), 4);
 }
