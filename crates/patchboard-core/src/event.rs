@@ -79,6 +79,20 @@ impl Event {
         }
     }
 
+    /// About how many bytes the record takes in memory.
+    pub fn weight(&self) -> usize {
+        /// Ids, names and the record itself.
+        const WRAPPING: usize = 256;
+        WRAPPING
+            + match self {
+                Self::Text(pieces) | Self::Thought(pieces) => pieces.text().len() + 4 * pieces.len(),
+                Self::ToolFinished { output, .. } => output.content.len(),
+                Self::ToolRequested(call) | Self::ApprovalWanted(ApprovalRequest { call, .. }) => call.input.weight(),
+                Self::RunFailed { message } => message.len(),
+                Self::RunStarted { .. } | Self::ApprovalSettled { .. } | Self::Usage(_) | Self::RunEnded { .. } => 0,
+            }
+    }
+
     pub fn is_last(&self) -> bool {
         matches!(self, Self::RunEnded { .. })
     }

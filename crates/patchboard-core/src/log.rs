@@ -15,6 +15,8 @@ use crate::port::{Batch, BoxStream, Clock, Durability, Store, Write};
 
 /// Records of a live topic kept in memory. A follower further behind reads the store instead.
 const TAIL_RECORDS: usize = 256;
+/// The same in bytes; the newest record is kept whatever its size.
+const TAIL_BYTES: usize = 1024 * 1024;
 /// Records read from the store at a time.
 const REPLAY_RECORDS: usize = 256;
 /// How far a topic may run ahead of the follower that paces it before its writer has to wait.
@@ -45,7 +47,22 @@ const NOT_PACED: u64 = u64::MAX;
 #[derive(Debug, Default)]
 struct Tail {
     records: VecDeque<Arc<Envelope>>,
+    bytes: usize,
     ended: bool,
+}
+
+impl Tail {
+    fn extend(&mut self, records: Vec<Arc<Envelope>>) {
+        for record in records {
+            self.ended |= record.event.is_last();
+            self.bytes += record.event.weight();
+            self.records.push_back(record);
+        }
+        while self.records.len() > TAIL_RECORDS || (self.bytes > TAIL_BYTES && self.records.len() > 1) {
+            let Some(oldest) = self.records.pop_front() else { break };
+            self.bytes -= oldest.event.weight();
+        }
+    }
 }
 
 /// Does the follower hold its writer back when it reads slowly? Only the connection that started a run does.
@@ -194,10 +211,7 @@ impl LiveTopic {
     /// Records, end and head change together: whoever sees the end under the lock sees the last number too.
     fn tell(&self, records: Vec<Arc<Envelope>>, next: Seq) {
         let mut tail = lock(&self.tail);
-        tail.ended |= records.iter().any(|record| record.event.is_last());
-        tail.records.extend(records);
-        let surplus = tail.records.len().saturating_sub(TAIL_RECORDS);
-        tail.records.drain(..surplus);
+        tail.extend(records);
         self.head.send_replace(next.0.saturating_sub(1));
     }
 }

@@ -43,6 +43,25 @@ pub enum ToolInput {
     Malformed(Arc<str>),
 }
 
+impl ToolInput {
+    /// About how many bytes the arguments take.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Json(value) => json_weight(value),
+            Self::Malformed(text) => text.len(),
+        }
+    }
+}
+
+fn json_weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 16,
+        Value::String(text) => 24 + text.len(),
+        Value::Array(items) => 24 + items.iter().map(json_weight).sum::<usize>(),
+        Value::Object(fields) => 24 + fields.iter().map(|(key, value)| 48 + key.len() + json_weight(value)).sum::<usize>(),
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolResult {
     pub call: CallId,

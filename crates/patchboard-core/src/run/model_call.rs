@@ -1,9 +1,11 @@
 //! One model call: reserve, ask, stream the pieces into the log, count, settle.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures_core::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -16,18 +18,23 @@ use crate::event::{Event, Pieces, UsageNote};
 use crate::id::{CallId, Seq};
 use crate::memory::context;
 use crate::model::{Message, ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
-use crate::port::{Durability, ModelCallRow, UsageRow, Write};
+use crate::port::{Durability, Ids, ModelCallRow, UsageRow, Write};
 use crate::tokens;
 use crate::tool::ToolSpec;
 
 /// Model events taken from the stream at a time before they are stored and told.
 const EVENTS_PER_RECORD: usize = 1024;
+/// Records read ahead while one is being stored; then the model has to wait for the store.
+const UNSAID_RECORDS: usize = 4;
 /// Calls one answer may make; more is a model gone wrong.
 const MAX_CALLS: usize = 128;
 /// Words and reasoning one answer may have, whatever limit its provider was given and ignored; more fails the call.
 const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 /// Arguments nested deeper are taken for malformed: stored, they could not be read back.
 const MAX_ARGUMENT_DEPTH: usize = 64;
+
+/// An item of a provider's stream, or the panic it ended in.
+type Caught = Result<Result<ModelEvent, ModelError>, Box<dyn Any + Send>>;
 
 /// A call with its tokens reserved, not yet made.
 #[derive(Debug)]
@@ -201,35 +208,38 @@ impl Driver {
             Ok(stream) => AssertUnwindSafe(stream).catch_unwind().ready_chunks(EVENTS_PER_RECORD),
             Err(error) => return Ok(Err(error)),
         };
+        // While one record is being stored the next one is read, so that a fast model is stored in few, large records
+        // and a slow one in small records at once. Never dropped half-way: the log counts on it.
+        let mut storing: Option<BoxFuture<'_, Result<(), BoardError>>> = None;
+        let mut ended: Option<Result<(), ModelError>> = None;
         loop {
+            if storing.is_none() {
+                if let Some(ended) = ended {
+                    return Ok(ended);
+                }
+                let said = std::mem::take(&mut answer.unsaid);
+                if !said.is_empty() {
+                    storing = Some(Box::pin(self.context.writer.append(said, vec![], Durability::Delta)));
+                }
+            }
             let chunk = tokio::select! {
                 biased;
-                () = stop.cancelled() => {
+                stored = async { storing.as_mut()?.await.err() }, if storing.is_some() => {
+                    storing = None;
+                    match stored {
+                        Some(unrecorded) => return Err(unrecorded),
+                        None => continue,
+                    }
+                }
+                () = stop.cancelled(), if ended.is_none() => {
                     answer.left_waiting = true;
-                    return Ok(Err(ModelError::Cancelled));
+                    ended = Some(Err(ModelError::Cancelled));
+                    continue;
                 }
-                chunk = async { self.context.writer.room().await; stream.next().await } => chunk,
+                chunk = async { self.context.writer.room().await; stream.next().await },
+                    if ended.is_none() && answer.unsaid.len() <= UNSAID_RECORDS => chunk,
             };
-            let Some(chunk) = chunk else {
-                return Ok(Err(ModelError::Truncated("stream ended without a terminator".into())));
-            };
-            for event in chunk {
-                match event.unwrap_or_else(|_| Err(failed_inside())) {
-                    Ok(event) => answer.take(event, &*self.deps.ids),
-                    Err(error) => return Ok(Err(error)),
-                }
-            }
-            if answer.text.len() + answer.thought.len() > MAX_ANSWER_BYTES {
-                let message = format!("the answer is longer than {MAX_ANSWER_BYTES} bytes");
-                return Ok(Err(ModelError::Rejected(message)));
-            }
-            if answer.stop.is_some() {
-                return Ok(Ok(()));
-            }
-            let said = std::mem::take(&mut answer.unsaid);
-            if !said.is_empty() {
-                self.context.writer.append(said, vec![], Durability::Delta).await?;
-            }
+            ended = answer.take_all(chunk, &*self.deps.ids);
         }
     }
 }
@@ -252,7 +262,24 @@ struct Answer {
 }
 
 impl Answer {
-    fn take(&mut self, event: ModelEvent, ids: &dyn crate::port::Ids) {
+    /// What the stream yielded next; answers how the stream ended, once it has.
+    fn take_all(&mut self, chunk: Option<Vec<Caught>>, ids: &dyn Ids) -> Option<Result<(), ModelError>> {
+        let Some(chunk) = chunk else {
+            return Some(Err(ModelError::Truncated("stream ended without a terminator".into())));
+        };
+        for event in chunk {
+            match event.unwrap_or_else(|_| Err(failed_inside())) {
+                Ok(event) => self.take(event, ids),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        if self.text.len() + self.thought.len() > MAX_ANSWER_BYTES {
+            return Some(Err(ModelError::Rejected(format!("the answer is longer than {MAX_ANSWER_BYTES} bytes"))));
+        }
+        self.stop.map(|_| Ok(()))
+    }
+
+    fn take(&mut self, event: ModelEvent, ids: &dyn Ids) {
         match event {
             ModelEvent::Answering { provider, model } => {
                 self.provider = Some(provider);

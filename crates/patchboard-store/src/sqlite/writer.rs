@@ -6,7 +6,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
-use jiff::Timestamp;
 use patchboard_core::port::{Batch, Durability, Retention, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
