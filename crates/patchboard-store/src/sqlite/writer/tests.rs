@@ -6,13 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, Pieces, Topic};
 use patchboard_core::id::{RunId, Seq};
-use patchboard_core::port::{Batch, Durability, StoreError, Write};
+use patchboard_core::port::{Batch, Durability, Store, StoreError, Write};
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
 use super::super::apply::Prepared;
 use super::super::{events, schema};
-use super::{Commit, Scribe};
+use super::super::{SqliteOptions, SqliteStore};
+use super::{Commit, FOLD_BYTES, Scribe};
 
 fn scribe(folder: &Path) -> Scribe {
     Scribe::new(schema::open_for_writing(&folder.join("writer.db")).unwrap())
@@ -120,4 +121,33 @@ fn a_full_disk_is_reported_and_survived() {
     let answers = commit_together(&mut scribe, vec![batch(1, stored_now + 1, &text, Durability::Boundary)]);
     assert!(answers[0].is_ok(), "{answers:?}");
     assert_eq!(last_seq(&scribe, 1), stored_now + 1);
+}
+
+#[tokio::test]
+async fn pieces_written_on_the_callers_thread_are_stored_at_once_and_the_log_stays_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("inline.db");
+    let store = SqliteStore::open(SqliteOptions::new(&path)).unwrap();
+    let piece = "x".repeat(4000);
+    for seq in 1..=4000 {
+        let committed = store.commit(batch(1, seq, &piece, Durability::Delta));
+        // Nothing else writes, so there is nothing to wait for, except where the log is folded.
+        committed.await.unwrap();
+    }
+    assert_eq!(store.last_seq(&Topic::Run(RunId(Uuid::from_u128(1)))).await.unwrap(), Seq(4000));
+    let log = std::fs::metadata(folder.path().join("inline.db-wal")).unwrap().len();
+    assert!(log < 3 * u64::try_from(FOLD_BYTES).unwrap(), "the log has {log} bytes");
+}
+
+#[tokio::test]
+async fn a_batch_of_pieces_does_not_overtake_what_was_asked_for_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(SqliteOptions::new(folder.path().join("order.db"))).unwrap();
+    for round in 0..200 {
+        let boundary = store.commit(batch(1, 2 * round + 1, "first", Durability::Boundary));
+        let pieces = store.commit(batch(1, 2 * round + 2, "second", Durability::Delta));
+        let (boundary, pieces) = tokio::join!(boundary, pieces);
+        boundary.unwrap();
+        pieces.unwrap();
+    }
 }
