@@ -66,7 +66,7 @@ class Gateway:
 
     def __init__(self, server, *, token: str | None = None, greet: bool = True, **options) -> None:
         url = server if isinstance(server, str) else server.ws_url
-        options = {"open_timeout": TIMEOUT, "max_size": None, "compression": None, "proxy": None, **options}
+        options = {"open_timeout": TIMEOUT, "max_size": None, "proxy": None, **options}
         self.socket = client.connect(url, **options)
         self.greeting: dict | None = None
         # Every frame, in the order of arrival.

@@ -61,11 +61,20 @@ class OriginTest(ServerTestCase):
 
     def test_a_host_that_is_not_this_machine_is_refused(self) -> None:
         server = self.start_server()
-        for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "localhost@evil.example", "0.0.0.0", ""):
+        for host in (
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "localhost@evil.example",
+            "0.0.0.0",
+            "",
+        ):
             with self.subTest(host):
                 self.assertEqual(self.statuses(server, "Host", host), {403})
         self.assertIn(status_of(server, dict(UPGRADE)), (400, 403), "no Host at all")
-        self.assertIn(status_of(server, {"Host": server.gateway, "host": "evil.example", **UPGRADE}), (400, 403), "two Hosts")
+        self.assertIn(
+            status_of(server, {"Host": server.gateway, "host": "evil.example", **UPGRADE}), (400, 403), "two Hosts"
+        )
         for host in ("localhost", "127.0.0.1", "[::1]:7200", server.gateway):
             with self.subTest(host):
                 self.assertEqual(status_of(server, {"Host": host, **UPGRADE}), 101)
@@ -77,7 +86,12 @@ class OriginTest(ServerTestCase):
 
     def test_the_token_does_not_replace_the_check(self) -> None:
         server = self.start_server(config=WITH_TOKEN, env={"GATEWAY_TOKEN": TOKEN})
-        headers = {"Host": server.gateway, "Authorization": f"Bearer {TOKEN}", "Origin": "https://evil.example", **UPGRADE}
+        headers = {
+            "Host": server.gateway,
+            "Authorization": f"Bearer {TOKEN}",
+            "Origin": "https://evil.example",
+            **UPGRADE,
+        }
         self.assertEqual(status_of(server, headers), 403)
 
 
@@ -165,7 +179,10 @@ class OffLoopbackTest(ServerTestCase):
         done = subprocess.run(
             [*command, *off],
             env={**server.environment(), "GATEWAY_TOKEN": TOKEN},
-            capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            stdin=subprocess.DEVNULL,
         )
         self.assertEqual(done.returncode, 2, done.stderr)
         return done.stderr
@@ -178,7 +195,9 @@ class OffLoopbackTest(ServerTestCase):
         self.assertIn("insecure", self.refused(WITH_TOKEN + 'listen = "0.0.0.0:0"\n'))
 
     def test_a_reference_that_leads_nowhere_never_means_no_token(self) -> None:
-        self.assertIn("NO_SUCH_VARIABLE", self.refused('[gateway]\ntoken = "env:NO_SUCH_VARIABLE"\nlisten = "127.0.0.1:0"\n'))
+        self.assertIn(
+            "NO_SUCH_VARIABLE", self.refused('[gateway]\ntoken = "env:NO_SUCH_VARIABLE"\nlisten = "127.0.0.1:0"\n')
+        )
         self.assertIn("absent.key", self.refused('[gateway]\ntoken = "file:absent.key"\nlisten = "127.0.0.1:0"\n'))
 
 

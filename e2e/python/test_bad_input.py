@@ -87,7 +87,13 @@ class BadJsonTest(BadInputTestCase):
         self.assertEqual(self.gateway.result("session.list")["items"], [])
 
     def test_broken_escapes_and_odd_characters(self) -> None:
-        for text in ('{"id":"\\ud800","method":"ping"}', '{"id":"\\x","method":"ping"}', '{"id":"\t","method":"ping"}', "\ufeff{}", "NaN"):
+        for text in (
+            '{"id":"\\ud800","method":"ping"}',
+            '{"id":"\\x","method":"ping"}',
+            '{"id":"\t","method":"ping"}',
+            "\ufeff{}",
+            "NaN",
+        ):
             with self.subTest(text):
                 self.assertEqual(self.error_of(text)["id"], "0")
 
@@ -104,7 +110,16 @@ class BadJsonTest(BadInputTestCase):
             "chat.attach": ["session", "id", "after"],
             "chat.send": ["channel", "account", "content", "peer", "guild", "team"],
         }
-        good = {"channel": "c", "account": "a", "content": "hi", "query": "q", "id": "x", "after": 0, "approval_id": "x", "approve": True}
+        good = {
+            "channel": "c",
+            "account": "a",
+            "content": "hi",
+            "query": "q",
+            "id": "x",
+            "after": 0,
+            "approval_id": "x",
+            "approve": True,
+        }
         for method, fields in methods.items():
             for field in fields:
                 for value in ([], {}, [[]], {"a": {"b": []}}):
@@ -113,7 +128,15 @@ class BadJsonTest(BadInputTestCase):
                         self.assertTrue(self.gateway.error(method, {**params, field: value}))
 
     def test_params_of_the_wrong_shape(self) -> None:
-        for method in ("chat.send", "chat.history", "session.clear", "memory.search", "approval.answer", "chat.cancel", "chat.attach"):
+        for method in (
+            "chat.send",
+            "chat.history",
+            "session.clear",
+            "memory.search",
+            "approval.answer",
+            "chat.cancel",
+            "chat.attach",
+        ):
             for params in ([], ["a", "b"], "text", 5, True):
                 with self.subTest(method=method, params=params):
                     self.gateway.send({"id": "1", "method": method, "params": params})
@@ -136,7 +159,9 @@ class BadFrameTest(BadInputTestCase):
         pieces = [frame(b"x" * MIB, TEXT if n == 0 else 0, final=False) for n in range(20)]
         self.assertEqual(self.closes_with(*pieces), 1009)
         # Only the length is told: it must not be waited for.
-        self.assertEqual(self.closes_with(frame(b"x" * (1 << 16))[:2] + (1 << 40).to_bytes(8, "big") + b"\0\0\0\0"), 1009)
+        self.assertEqual(
+            self.closes_with(frame(b"x" * (1 << 16))[:2] + (1 << 40).to_bytes(8, "big") + b"\0\0\0\0"), 1009
+        )
         self.assert_alive()
         self.assertLess(peak_memory(self.server), MAX_MEMORY)
 

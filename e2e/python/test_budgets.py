@@ -40,7 +40,9 @@ class ParallelTest(BudgetTestCase):
         as it comes, and what lets the model answer."""
         release = self.held()
         self.connect(more=f"[budgets]\n{scope} = {limit}\n")
-        self.model.fallback = lambda request: Reply(Hold(release), Text("yes"), input_tokens=limit - 20, output_tokens=10)
+        self.model.fallback = lambda request: Reply(
+            Hold(release), Text("yes"), input_tokens=limit - 20, output_tokens=10
+        )
         gateways = [self.another() for _ in accounts]
         pool = ThreadPoolExecutor(len(accounts))
         self.addCleanup(pool.shutdown)
@@ -103,7 +105,9 @@ class ReservationTest(BudgetTestCase):
         for kind in ("openai", "anthropic"):
             with self.subTest(kind):
                 gateway = self.connect(
-                    Reply(Text("yes"), input_tokens=8000, output_tokens=0), kind=kind, more="[budgets]\nsession = 10000\n"
+                    Reply(Text("yes"), input_tokens=8000, output_tokens=0),
+                    kind=kind,
+                    more="[budgets]\nsession = 10000\n",
                 )
                 gateway.chat("hi")
                 gateway.chat("again")
@@ -134,7 +138,9 @@ class ReservationTest(BudgetTestCase):
         self.assertEqual(len(self.model.requests), 1)
 
     def test_what_was_used_survives_a_kill(self) -> None:
-        gateway = self.connect(Reply(Text("yes"), input_tokens=9000, output_tokens=900), more="[budgets]\ndaily = 10000\n")
+        gateway = self.connect(
+            Reply(Text("yes"), input_tokens=9000, output_tokens=900), more="[budgets]\ndaily = 10000\n"
+        )
         gateway.chat("hi")
         self.server.kill()
         self.server.restart()

@@ -48,7 +48,9 @@ class AskTest(ApprovalTestCase):
         use = next(frame["data"] for frame in frames if frame["event"] == "tool_use")
         asked = frames[-1]["data"]
         self.assertEqual(set(asked), {"approval_id", "tool_use_id", "name", "input", "expires_at"})
-        self.assertEqual((asked["tool_use_id"], asked["name"], asked["input"]), (use["id"], "read", {"path": "note.txt"}))
+        self.assertEqual(
+            (asked["tool_use_id"], asked["name"], asked["input"]), (use["id"], "read", {"path": "note.txt"})
+        )
         left = datetime.fromisoformat(asked["expires_at"][:19] + "+00:00") - datetime.now(timezone.utc)
         self.assertTrue(110 < left.total_seconds() < 125, left)
         self.assertEqual(len(self.model.requests), 1, "the model waits for the tool")
@@ -118,7 +120,9 @@ class AskTest(ApprovalTestCase):
             if frame["event"] == "tool_use":
                 uses[data["id"]] = data["input"]["path"]
             elif frame["event"] == "approval":
-                gateway.result("approval.answer", approval_id=data["approval_id"], approve=answers[data["input"]["path"]])
+                gateway.result(
+                    "approval.answer", approval_id=data["approval_id"], approve=answers[data["input"]["path"]]
+                )
             elif frame["event"] == "tool_result":
                 outcomes[uses[data["tool_use_id"]]] = data["is_error"]
         self.assertEqual(outcomes, {"note.txt": True, "patchboard.toml": False})
@@ -130,7 +134,10 @@ class WhoMayAnswerTest(ApprovalTestCase):
         request, asked = self.start_reading(gateway)
         with Gateway(self.server) as other:
             for approve in (True, False):
-                self.assertIn("only the connection", other.error("approval.answer", approval_id=asked["approval_id"], approve=approve))
+                self.assertIn(
+                    "only the connection",
+                    other.error("approval.answer", approval_id=asked["approval_id"], approve=approve),
+                )
         self.assertEqual(len(gateway.result("approval.list")["items"]), 1, "it still waits")
         gateway.result("approval.answer", approval_id=asked["approval_id"], approve=True)
         self.assertIn(NOTE, gateway.turn(request).data("tool_result")[0]["content"])
@@ -152,7 +159,9 @@ class WhoMayAnswerTest(ApprovalTestCase):
         self.assertEqual(token.stat().st_mode & 0o777, 0o600)
         header = {"Authorization": f"Bearer {token.read_text().strip()}"}
         with Gateway(self.server, additional_headers=header) as operator:
-            self.assertEqual([one["approval_id"] for one in operator.result("approval.list")["items"]], [asked["approval_id"]])
+            self.assertEqual(
+                [one["approval_id"] for one in operator.result("approval.list")["items"]], [asked["approval_id"]]
+            )
             operator.result("approval.answer", approval_id=asked["approval_id"], approve=True)
         self.assertIn(NOTE, gateway.turn(request).data("tool_result")[0]["content"])
 

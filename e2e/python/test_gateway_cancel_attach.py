@@ -119,9 +119,21 @@ class AttachTest(StreamTestCase):
             with self.subTest(by):
                 pause, release = self.held(), self.held()
                 words = [f"w{n} " for n in range(12)]
-                steps = [*map(Text, words[:6]), Hold(pause), *map(Text, words[6:9]), Hold(release), *map(Text, words[9:])]
+                steps = [
+                    *map(Text, words[:6]),
+                    Hold(pause),
+                    *map(Text, words[6:9]),
+                    Hold(release),
+                    *map(Text, words[9:]),
+                ]
                 leaving = self.connect(Reply(*steps))
-                leaving.send({"id": "mine", "method": "chat.send", "params": {"channel": "websocket", "account": "alice", "content": "go"}})
+                leaving.send(
+                    {
+                        "id": "mine",
+                        "method": "chat.send",
+                        "params": {"channel": "websocket", "account": "alice", "content": "go"},
+                    }
+                )
                 before = [leaving.next_of("mine") for _ in range(4)]
                 leaving.abort()
                 back = self.another()
@@ -179,7 +191,13 @@ class AttachTest(StreamTestCase):
     def test_an_id_used_again_means_its_newest_run(self) -> None:
         gateway = self.connect(Reply(Text("old")), Reply(Text("new")))
         for content in ("one", "two"):
-            gateway.send({"id": "x", "method": "chat.send", "params": {"channel": "websocket", "account": "alice", "content": content}})
+            gateway.send(
+                {
+                    "id": "x",
+                    "method": "chat.send",
+                    "params": {"channel": "websocket", "account": "alice", "content": content},
+                }
+            )
             gateway.turn("x")
         self.assertEqual(self.attached_text("x"), "new")
 
@@ -211,6 +229,14 @@ class AttachTest(StreamTestCase):
         for params in wrong:
             with self.subTest(params):
                 self.assertTrue(gateway.error("chat.attach", params))
+
+    def test_a_session_and_an_id_must_fit_each_other(self) -> None:
+        gateway = self.connect()
+        gateway.chat("alice's words")
+        request = gateway.start("bob's words", account="bob")
+        gateway.turn(request)
+        frame = gateway.next_of(gateway.ask("chat.attach", session=SESSION, id=request, after=0))
+        self.assertIn("error", frame, "that run is another session's")
 
     def test_attaching_after_the_end_says_that_it_is_over(self) -> None:
         gateway = self.connect()

@@ -9,7 +9,7 @@ import unittest
 
 from gateway_client import Gateway
 from patchboard_server import ServerTestCase
-from stub_model import Call, Cut, Failure, Hold, Reply, StubModel, StreamError, Text
+from stub_model import Call, Cut, Failure, Hold, Reply, StreamError, StubModel, Text
 
 KINDS = ("openai", "anthropic")
 SESSION = "default:websocket:alice:main"
@@ -52,6 +52,18 @@ class StreamTest(ChatTestCase):
                 self.assertTrue({*turn.frames[0]} <= {"id", "event", "data", "seq"}, turn.frames[0])
                 self.assert_done_was_the_last(gateway, "41")
 
+    def test_frames_are_not_held_back_to_be_sent_together(self) -> None:
+        # Without TCP_NODELAY the second frame waits 40 ms for the client's delayed acknowledgement.
+        gateway = self.connect(self.stub())
+        gaps = []
+        for _ in range(15):
+            request = gateway.start("a b")
+            gateway.next_of(request)
+            started = time.monotonic()
+            gateway.turn(request)
+            gaps.append(time.monotonic() - started)
+        self.assertLess(sorted(gaps)[7], 0.03, gaps)
+
     def test_an_answer_without_text_is_usage_and_done(self) -> None:
         for kind in KINDS:
             with self.subTest(kind):
@@ -62,7 +74,7 @@ class StreamTest(ChatTestCase):
         self.assertEqual(self.connect(model).chat("").text, "you said nothing")
 
     def test_the_user_s_text_reaches_the_model_unchanged_as_the_last_user_message(self) -> None:
-        content = "  İİ my name is x\r\n\ttabs \u2028 \U0001f600 e\u0301 </facts> \x00 \"quotes\" \\n  "
+        content = '  İİ my name is x\r\n\ttabs \u2028 \U0001f600 e\u0301 </facts> \x00 "quotes" \\n  '
         for kind in KINDS:
             with self.subTest(kind):
                 model = self.stub()
@@ -88,7 +100,13 @@ class ToolTest(ChatTestCase):
         for kind in KINDS:
             with self.subTest(kind):
                 model = self.stub(
-                    Reply(Text("let me "), Text("look"), Call("read", {"path": "note.txt"}), input_tokens=20, output_tokens=6),
+                    Reply(
+                        Text("let me "),
+                        Text("look"),
+                        Call("read", {"path": "note.txt"}),
+                        input_tokens=20,
+                        output_tokens=6,
+                    ),
                     Reply(Text("it says hi"), input_tokens=40, output_tokens=3),
                 )
                 gateway = self.connect(model, kind)
@@ -139,7 +157,14 @@ class ToolTest(ChatTestCase):
         gateway = self.connect(model)
         (self.server.folder / "out").symlink_to("/etc")
         (self.server.folder / "key").symlink_to(self.server.data_dir / "operator.token")
-        paths = ["/etc/passwd", "../../../../etc/passwd", "out/passwd", "data/operator.token", "key", "./data/../data/lock"]
+        paths = [
+            "/etc/passwd",
+            "../../../../etc/passwd",
+            "out/passwd",
+            "data/operator.token",
+            "key",
+            "./data/../data/lock",
+        ]
         for path in paths:
             for tool in ("read", "ls"):
                 with self.subTest(path=path, tool=tool):
@@ -179,7 +204,9 @@ class RefusalTest(ChatTestCase):
 
     def test_a_refused_chat_leaves_no_session_behind(self) -> None:
         gateway = self.connect(self.stub(), more="[budgets]\nsession = 1\n")
-        self.assertIn("token budget exceeded (session: 0/1)", gateway.error("chat.send", channel="c", account="a", content="hi"))
+        self.assertIn(
+            "token budget exceeded (session: 0/1)", gateway.error("chat.send", channel="c", account="a", content="hi")
+        )
         self.assertEqual(gateway.result("session.list")["items"], [])
 
 

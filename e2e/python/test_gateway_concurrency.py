@@ -110,7 +110,7 @@ class OneConnectionTest(ConcurrencyTestCase):
         self.assertIn("error", gateway.next_of("1"))
 
     def test_two_hundred_requests_in_one_go_are_all_answered(self) -> None:
-        gateway = self.connect()
+        self.connect()
         for method in ("ping", "status", "tool.list", "budget.status"):
             with self.subTest(method), self.another() as gateway:
                 for number in range(200):
@@ -174,6 +174,8 @@ class OneSessionTest(ConcurrencyTestCase):
         requests = [gateway.start(f"message {n}") for n in range(9)]
         tenth = gateway.answer("chat.send", channel="websocket", account="alice", content="too many")
         self.assertIn("session busy", tenth["error"])
+        # The model is with the first one, and will not take another for it.
+        self.model.wait_for_requests(1)
         self.assertEqual(gateway.chat("hi", account="bob").events[-1], "done", "other sessions are not busy")
         release.set()
         for request in requests:

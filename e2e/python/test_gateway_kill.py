@@ -196,7 +196,9 @@ class KillInAChatTest(KillTestCase):
 
                 def drive(scene: Scene) -> None:
                     words = [Text(f"{n} ") for n in range(300)]
-                    scene.see(scene.begin("interrupted", Reply(*words, input_tokens=7, output_tokens=300)), "text", seen)
+                    scene.see(
+                        scene.begin("interrupted", Reply(*words, input_tokens=7, output_tokens=300)), "text", seen
+                    )
 
                 self.check(drive)
 

@@ -38,6 +38,10 @@ class GreetingTest(ServerTestCase):
         with Gateway(self.start_server()) as gateway:
             self.assertTrue(gateway.socket.ping(b"are you there").wait(20))
 
+    def test_a_query_in_the_address_is_ignored(self) -> None:
+        with Gateway(f"{self.start_server().ws_url}?a=1&b=%20") as gateway:
+            self.assertEqual(gateway.result("ping"), "pong")
+
     def test_a_request_in_fragments_is_understood(self) -> None:
         with Gateway(self.start_server()) as gateway:
             gateway.socket.send(iter(['{"id":"f",', '"method":', '"ping"}']))
@@ -63,6 +67,11 @@ class TokenTest(ServerTestCase):
             gateway.send({"id": "1", "method": "ping"})
             self.assertEqual(gateway.next_frame()["ok"], True)
             self.assertEqual(gateway.next_frame(), {"id": "1", "result": "pong"})
+
+    def test_a_token_in_the_address_is_worth_nothing(self) -> None:
+        with Gateway(f"{self.server.ws_url}?token={TOKEN}", greet=False) as gateway:
+            gateway.send({"id": "1", "method": "ping"})
+            self.assertEqual(gateway.closed_with(), 4001)
 
     def test_anything_but_the_token_is_refused_in_the_document_s_words_and_closed_with_4001(self) -> None:
         firsts = {
@@ -163,7 +172,14 @@ class RequestTest(ServerTestCase):
                 self.assertEqual(
                     self.gateway.error("chat.send", params), f"invalid chat.send params: missing field `{missing}`"
                 )
-        for field, value in [("content", 5), ("account", None), ("channel", []), ("peer", 5), ("guild", {}), ("team", 1)]:
+        for field, value in [
+            ("content", 5),
+            ("account", None),
+            ("channel", []),
+            ("peer", 5),
+            ("guild", {}),
+            ("team", 1),
+        ]:
             with self.subTest(field=field, value=value):
                 error = self.gateway.error("chat.send", {**good, field: value})
                 self.assertTrue(error.startswith("invalid chat.send params: "), error)

@@ -62,7 +62,11 @@ class HttpTest(ServerTestCase):
         self.addCleanup(connection.close)
         connection.request(method, path, body)
         answer = connection.getresponse()
-        return answer.status, answer.headers.get_content_type() if "content-type" in answer.headers else "", answer.read().decode()
+        return (
+            answer.status,
+            answer.headers.get_content_type() if "content-type" in answer.headers else "",
+            answer.read().decode(),
+        )
 
     def setUp(self) -> None:
         self.model = StubModel()

@@ -32,7 +32,9 @@ def everything(request: Request) -> str:
 
 def tokens(request: Request) -> int:
     """A rough count of all that is said in a prompt, without the tools' schemas."""
-    said = request.system_text + "".join(json.dumps(one, ensure_ascii=False) for one in request.messages if one["role"] != "system")
+    said = request.system_text + "".join(
+        json.dumps(one, ensure_ascii=False) for one in request.messages if one["role"] != "system"
+    )
     return len(said.encode()) // 4
 
 
@@ -41,7 +43,9 @@ class IsolationTest(MemoryTestCase):
         for kind in KINDS:
             with self.subTest(kind):
                 gateway = self.connect(kind=kind)
-                gateway.chat("My name is Canarina. I live in Canaryville. My password is canary-tweet.", account="alice")
+                gateway.chat(
+                    "My name is Canarina. I live in Canaryville. My password is canary-tweet.", account="alice"
+                )
                 strangers = [
                     {"account": "bob"},
                     {"account": "alice", "channel": "telegram"},
@@ -108,7 +112,13 @@ class FactTest(MemoryTestCase):
 
     def test_any_unicode_text_is_safe_to_learn_from(self) -> None:
         gateway = self.connect(more="[memory]\nepisodic_window = 0\n")
-        names = ["İİ my name is Ægir", "ẞẞ ŉ ǰ my name is Þórr", "my name is 山田太郎", "My name is \U0001f600\u200d\U0001f600", "my name is "]
+        names = [
+            "İİ my name is Ægir",
+            "ẞẞ ŉ ǰ my name is Þórr",
+            "my name is 山田太郎",
+            "My name is \U0001f600\u200d\U0001f600",
+            "my name is ",
+        ]
         for said in names:
             with self.subTest(said):
                 self.assertEqual(gateway.chat(said).events[-1], "done")
@@ -159,7 +169,9 @@ class SoulTest(MemoryTestCase):
                     gateway.chat("What is my name?")
                     for request in self.model.requests:
                         self.assertTrue(request.system_text.startswith("I am Bartleby."), request.system_text)
-                    self.assertLess(self.last_prompt.system_text.index("Bartleby"), self.last_prompt.system_text.index("Ada"))
+                    self.assertLess(
+                        self.last_prompt.system_text.index("Bartleby"), self.last_prompt.system_text.index("Ada")
+                    )
                     (self.server.folder / "SOUL.md").write_text("I am Ishmael, and this text is longer.")
                     eventually(lambda: self.new_soul_is_used(gateway), "the changed soul is used")
 

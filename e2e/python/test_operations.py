@@ -54,7 +54,10 @@ class DrainTest(ServerTestCase):
                 self.assertEqual((rest.text, rest.outline), ("last", ["text", "usage", "done"]))
                 self.assertEqual(self.server.process.wait(TIMEOUT), 0)
                 with Gateway(self.server.restart()) as again:
-                    texts = [one["content"] for one in again.result("chat.history", channel="websocket", account="alice")["items"]]
+                    texts = [
+                        one["content"]
+                        for one in again.result("chat.history", channel="websocket", account="alice")["items"]
+                    ]
                     self.assertEqual(texts, ["hi", "first last"])
 
     def test_a_stream_that_does_not_end_is_cut_when_the_drain_is_over(self) -> None:
@@ -92,7 +95,10 @@ class StartTest(ServerTestCase):
         return subprocess.run(
             [binary(), "serve", *arguments],
             env={**os.environ, "NO_COLOR": "1", **environment},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
         )
 
     def assert_refused(self, done: subprocess.CompletedProcess, *words: str) -> None:
@@ -128,9 +134,18 @@ class StartTest(ServerTestCase):
     def test_every_problem_of_a_config_is_told_at_once_with_its_path_and_line(self) -> None:
         server = self.start_server()
         config = server.folder / "bad.toml"
-        config.write_text('[gateway]\nlissten = "x"\nmax_connections = "many"\n[agents.default]\nstrategy = "magic"\ndrain = 5\n')
+        config.write_text(
+            '[gateway]\nlissten = "x"\nmax_connections = "many"\n[agents.default]\nstrategy = "magic"\ndrain = 5\n'
+        )
         done = self.serve("--data-dir", str(server.folder / "other"), "--config", str(config))
-        self.assert_refused(done, "gateway.lissten", "gateway.listen", "gateway.max_connections", "agents.default.strategy", "bad.toml:2")
+        self.assert_refused(
+            done,
+            "gateway.lissten",
+            "gateway.listen",
+            "gateway.max_connections",
+            "agents.default.strategy",
+            "bad.toml:2",
+        )
         config.write_text("[gateway\n")
         self.assert_refused(self.serve("--data-dir", str(server.folder / "other"), "--config", str(config)), "bad.toml")
         missing = str(server.folder / "missing.toml")
@@ -162,11 +177,14 @@ class StartTest(ServerTestCase):
 class SecretsTest(ServerTestCase):
     def test_tokens_and_keys_never_appear_in_logs_pages_frames_or_the_data(self) -> None:
         token, key = "canary-token-5b1f0c7e2d9a4f63", "canary-key-9e8d7c6b5a493827"
-        model = StubModel(Reply(Text("hi"), Call("read", {"path": "env.txt"})), Reply(Text("done")), Failure(401, f"bad key {key}"))
+        model = StubModel(
+            Reply(Text("hi"), Call("read", {"path": "env.txt"})), Reply(Text("done")), Failure(401, f"bad key {key}")
+        )
         self.addCleanup(model.close)
         config = model.provider_config("openai").replace("STUB_MODEL_KEY", "CANARY_KEY")
         server = self.start_server(
-            config=config + '[gateway]\ntoken = "env:CANARY_TOKEN"\n[log]\nlevel = "trace"\nfilter = "trace"\nbodies = true\n',
+            config=config
+            + '[gateway]\ntoken = "env:CANARY_TOKEN"\n[log]\nlevel = "trace"\nfilter = "trace"\nbodies = true\n',
             env={"CANARY_TOKEN": token, "CANARY_KEY": key},
         )
         with Gateway(server, token=token) as gateway:
@@ -180,7 +198,9 @@ class SecretsTest(ServerTestCase):
         self.assertEqual(model.requests[0].headers["authorization"], f"Bearer {key}", "the key is really in use")
         pages = "".join(self.page(server, path, token) for path in ("/", "/metrics", "/readyz"))
         shown = self.command(server, "config", "show", "--config", str(server.config_file))
-        checked = self.command(server, "doctor", "--config", str(server.config_file), "--data-dir", str(server.data_dir))
+        checked = self.command(
+            server, "doctor", "--config", str(server.config_file), "--data-dir", str(server.data_dir)
+        )
         self.assertEqual(server.terminate(), 0)
         log = server.log_file.read_text()
         self.assertGreater(len(log), 2000, "trace logs something")
@@ -198,12 +218,19 @@ class SecretsTest(ServerTestCase):
 
     def command(self, server, *arguments: str) -> str:
         done = subprocess.run(
-            [binary(), *arguments], env=server.environment(), capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL
+            [binary(), *arguments],
+            env=server.environment(),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            stdin=subprocess.DEVNULL,
         )
         return done.stdout + done.stderr
 
     def test_what_users_and_models_say_is_not_logged_at_info(self) -> None:
-        model = StubModel(Reply(Text("spoken-by-model"), Call("read", {"path": "spoken-by-tool"})), Failure(400, "spoken-by-provider"))
+        model = StubModel(
+            Reply(Text("spoken-by-model"), Call("read", {"path": "spoken-by-tool"})), Failure(400, "spoken-by-provider")
+        )
         self.addCleanup(model.close)
         server = self.start_server(config=model.provider_config("openai"))
         with Gateway(server) as gateway:

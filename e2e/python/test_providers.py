@@ -67,7 +67,11 @@ class OpenAiDialectTest(ProviderTestCase):
             self.assertLessEqual({"name", "description", "parameters"}, set(tool["function"]))
 
     def test_tool_rounds_are_tool_calls_and_tool_messages(self) -> None:
-        calls = (Call("read", {"path": "a.txt"}, id="c1"), Call("read", {"path": "absent"}, id="c2"), Call("ls", {}, id="c3"))
+        calls = (
+            Call("read", {"path": "a.txt"}, id="c1"),
+            Call("read", {"path": "absent"}, id="c2"),
+            Call("ls", {}, id="c3"),
+        )
         gateway, model = self.talk("openai", Reply(Text("I look"), *calls), Reply(Text("fine")))
         turn = gateway.chat("look")
         self.assertEqual([one["is_error"] for one in turn.data("tool_result")], [False, True, False])
@@ -89,7 +93,9 @@ class OpenAiDialectTest(ProviderTestCase):
         for ending in ("/v1", "/v1/", "", "/"):
             with self.subTest(ending):
                 model = self.stub()
-                gateway = self.connect(model.provider_config("openai").replace(model.base_url, f"http://{model.address}{ending}"))
+                gateway = self.connect(
+                    model.provider_config("openai").replace(model.base_url, f"http://{model.address}{ending}")
+                )
                 self.assertEqual(gateway.chat("hi").text, "echo: hi")
 
     def test_a_server_that_reports_no_usage_is_metered_by_estimate(self) -> None:
@@ -145,7 +151,9 @@ class RoundTripTest(ProviderTestCase):
     def test_several_rounds_keep_their_order(self) -> None:
         for kind in KINDS:
             with self.subTest(kind):
-                rounds = [Reply(Text(f"step {n} "), Call("read", {"path": name})) for n, name in enumerate(("a.txt", "b.txt"))]
+                rounds = [
+                    Reply(Text(f"step {n} "), Call("read", {"path": name})) for n, name in enumerate(("a.txt", "b.txt"))
+                ]
                 gateway, model = self.talk(kind, *rounds, Reply(Text("both read")))
                 turn = gateway.chat("read both")
                 self.assertEqual(turn.text, "step 0 step 1 both read")
@@ -157,7 +165,9 @@ class RoundTripTest(ProviderTestCase):
     def test_a_later_turn_still_has_the_tool_round_in_the_api_s_form(self) -> None:
         for kind in KINDS:
             with self.subTest(kind):
-                gateway, model = self.talk(kind, Reply(Call("read", {"path": "a.txt"})), Reply(Text("read it")), Reply(Text("sure")))
+                gateway, model = self.talk(
+                    kind, Reply(Call("read", {"path": "a.txt"})), Reply(Text("read it")), Reply(Text("sure"))
+                )
                 gateway.chat("read a")
                 gateway.chat("what did it say?")
                 roles = [one["role"] for one in model.requests[2].messages]
@@ -189,7 +199,10 @@ class StreamBytesTest(ProviderTestCase):
         openai = b"data: " + json.dumps(said).encode() + b"\n\n"
         delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "half"}}
         start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-        anthropic = b"".join(b"event: " + one["type"].encode() + b"\ndata: " + json.dumps(one).encode() + b"\n\n" for one in (start, delta))
+        anthropic = b"".join(
+            b"event: " + one["type"].encode() + b"\ndata: " + json.dumps(one).encode() + b"\n\n"
+            for one in (start, delta)
+        )
         for kind, data in (("openai", openai), ("anthropic", anthropic)):
             with self.subTest(kind):
                 gateway, _ = self.talk(kind, Reply(Raw(data), *END_OF_BODY))
@@ -219,7 +232,14 @@ class StreamBytesTest(ProviderTestCase):
 class TroubleTest(ProviderTestCase):
     def test_too_many_requests_and_server_errors_are_tried_again_before_the_first_token(self) -> None:
         for kind in KINDS:
-            for trouble in (Failure(429, headers={"Retry-After": "0"}), Failure(429), Failure(500), Failure(503), Failure(529), Drop()):
+            for trouble in (
+                Failure(429, headers={"Retry-After": "0"}),
+                Failure(429),
+                Failure(500),
+                Failure(503),
+                Failure(529),
+                Drop(),
+            ):
                 with self.subTest(kind=kind, trouble=trouble):
                     gateway, model = self.talk(kind, trouble, Reply(Text("after all")))
                     turn = gateway.chat("hi")
@@ -264,7 +284,9 @@ class TroubleTest(ProviderTestCase):
 class FallbackTest(ProviderTestCase):
     def pair(self, first_kind: str, first: StubModel, second_kind: str, second: StubModel) -> Gateway:
         config = second.provider_config(second_kind, name="second").split("[agents", 1)[0] + 'model = "second-model"\n'
-        return self.connect(config + first.provider_config(first_kind, name="first", model="first-model") + 'fallback = ["second"]\n')
+        return self.connect(
+            config + first.provider_config(first_kind, name="first", model="first-model") + 'fallback = ["second"]\n'
+        )
 
     def broken(self) -> StubModel:
         model = self.stub()
@@ -280,7 +302,9 @@ class FallbackTest(ProviderTestCase):
                 turn = gateway.chat("hi")
                 self.assertLess(time.monotonic() - started, GIVES_UP_WITHIN)
                 self.assertEqual((turn.text, turn.errors), ("echo: hi", []))
-                self.assertEqual((second.requests[0].api, second.requests[0].body["model"]), (second_kind, "second-model"))
+                self.assertEqual(
+                    (second.requests[0].api, second.requests[0].body["model"]), (second_kind, "second-model")
+                )
                 rows = gateway.result("usage.report", group_by="provider")["items"]
                 self.assertIn(("second", 10), [(row["key"], row["input_tokens"]) for row in rows])
 

@@ -68,7 +68,9 @@ class RoutingTest(ServerTestCase):
         self.assertEqual(self.answered_by(gateway, channel="whatsapp"), "default")
 
     def test_agents_have_their_own_soul_prompt_and_tools(self) -> None:
-        pirate = '[agents.pirate]\nprovider = "main"\nmodel = "model-of-pirate"\nsystem_prompt = "Arr."\ntools = ["ls"]\n'
+        pirate = (
+            '[agents.pirate]\nprovider = "main"\nmodel = "model-of-pirate"\nsystem_prompt = "Arr."\ntools = ["ls"]\n'
+        )
         gateway = self.connect(pirate + '[[bindings]]\nagent = "pirate"\nchannel = "sea"\n')
         self.assertEqual(self.answered_by(gateway, channel="sea"), "pirate")
         self.assertIn("Arr.", self.model.requests[-1].system_text)
@@ -92,7 +94,11 @@ class RoutingTest(ServerTestCase):
             for command in (["config", "check"], ["serve", "--data-dir", str(server.folder / "other")]):
                 with self.subTest(command):
                     done = subprocess.run(
-                        [binary(), *command, "--config", str(bad)], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL
+                        [binary(), *command, "--config", str(bad)],
+                        capture_output=True,
+                        text=True,
+                        timeout=20,
+                        stdin=subprocess.DEVNULL,
                     )
                     self.assertEqual(done.returncode, 2, done)
                     self.assertIn("nobody", done.stdout + done.stderr)

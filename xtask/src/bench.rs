@@ -46,6 +46,9 @@ pub(crate) fn row_names() -> impl Iterator<Item = &'static str> {
     rows::ALL.iter().map(|row| row.name())
 }
 
+/// Before a row nothing of ours runs, so what is in use then is in use by others.
+const LISTEN: Duration = Duration::from_millis(300);
+
 /// Builds for release and lets the release build of this program measure: a debug client would measure itself.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Verdict> {
     say!("building for release");
@@ -84,8 +87,10 @@ fn measure(workspace: &Workspace, options: Options) -> anyhow::Result<Verdict> {
     let mut outcomes = Vec::new();
     for row in rows::ALL.iter().filter(|row| env.options.chooses(row.name())) {
         say!("\n=== {} · {}", row.name(), row.about());
+        // Where it cannot be told, it is not told.
+        let others = proc::busy_share(LISTEN).ok();
         let started = Instant::now();
-        let outcome = Outcome { row: row.name(), result: row.run(&env).map_err(|error| format!("{error:#}")) };
+        let outcome = Outcome { row: row.name(), others, result: row.run(&env).map_err(|error| format!("{error:#}")) };
         for line in report::progress(&outcome, started.elapsed()) {
             say!("{line}");
         }

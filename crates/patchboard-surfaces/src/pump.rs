@@ -2,6 +2,7 @@
 //! it reads, asks, follows, writes, and lets go when told to.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -161,11 +162,24 @@ impl Pump {
     /// Handles whatever is ready without waiting, up to a bound.
     async fn burst(&mut self) -> ControlFlow<()> {
         for _ in 0..BURST {
-            let Some(wake) = self.next().now_or_never() else { break };
+            let Some(wake) = self.ready() else { break };
             self.handle(wake).await?;
             self.perform().await?;
         }
         ControlFlow::Continue(())
+    }
+
+    /// What can be handled without waiting. Only what comes in bursts is asked for; the rest can wait for `next`.
+    fn ready(&mut self) -> Option<Wake> {
+        if let Some(frame) = self.socket.next().now_or_never() {
+            return Some(Wake::Frame(frame));
+        }
+        if !self.follows.is_empty()
+            && let Some(Some(followed)) = self.follows.next().now_or_never()
+        {
+            return Some(Wake::Followed(followed));
+        }
+        None
     }
 
     async fn next(&mut self) -> Wake {
@@ -198,9 +212,13 @@ impl Pump {
     }
 
     async fn handle(&mut self, wake: Wake) -> ControlFlow<()> {
+        let wake = match wake {
+            Wake::Frame(frame) => return self.frame(frame).await,
+            other => other,
+        };
         let now = self.opened.elapsed();
         match wake {
-            Wake::Frame(frame) => return self.frame(frame).await,
+            Wake::Frame(_) | Wake::Draining => {}
             Wake::Answer((ticket, answer)) => {
                 self.stops.remove(&ticket);
                 self.dialect.answered(ticket, answer, now, &mut self.steps);
@@ -218,7 +236,6 @@ impl Pump {
             }
             Wake::Followed((follow, None)) => self.dialect.follow_ended(follow, None, &mut self.steps),
             Wake::Timer => return self.timer(now).await,
-            Wake::Draining => {}
         }
         ControlFlow::Continue(())
     }
@@ -372,12 +389,23 @@ impl Pump {
     }
 
     async fn send(&mut self, message: Message) -> ControlFlow<()> {
-        let sent = tokio::time::timeout(self.plug.limits.stall, self.socket.feed(message)).await;
-        self.went_through(sent).await
+        // Almost always there is room at once, and no timer is needed.
+        let mut ready = poll_fn(|context| self.socket.poll_ready_unpin(context));
+        let ready = match (&mut ready).now_or_never() {
+            Some(ready) => Ok(ready),
+            None => tokio::time::timeout(self.plug.limits.stall, ready).await,
+        };
+        self.went_through(ready).await?;
+        let sent = self.socket.start_send_unpin(message);
+        self.went_through(Ok(sent)).await
     }
 
     async fn flush(&mut self) -> ControlFlow<()> {
-        let flushed = tokio::time::timeout(self.plug.limits.stall, SinkExt::<Message>::flush(&mut self.socket)).await;
+        let mut flushed = poll_fn(|context| SinkExt::<Message>::poll_flush_unpin(&mut self.socket, context));
+        let flushed = match (&mut flushed).now_or_never() {
+            Some(flushed) => Ok(flushed),
+            None => tokio::time::timeout(self.plug.limits.stall, flushed).await,
+        };
         self.went_through(flushed).await
     }
 

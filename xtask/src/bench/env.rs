@@ -1,6 +1,7 @@
 //! What a row has at hand: the binary, a folder, the helpers and a runtime.
 
 use std::fmt;
+use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use super::helper::{self, Helper};
 use super::options::Options;
 use super::server::{Launch, Server};
 use super::watchdog::Watchdog;
+use crate::output::say;
 
 pub(crate) struct Env {
     pub(crate) options: Options,
@@ -26,6 +28,8 @@ pub(crate) struct Env {
     scratch: PathBuf,
     folders: AtomicU32,
     watchdog: Arc<Watchdog>,
+    /// Two measurements at once would measure each other.
+    _alone: File,
 }
 
 impl fmt::Debug for Env {
@@ -42,8 +46,9 @@ impl Env {
         let scratch = target.join("bench").join(std::process::id().to_string());
         std::fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;
         let watchdog = Arc::new(Watchdog::start(&program, &scratch)?);
+        let alone = wait_for_turn(&target.join("bench").join("lock"))?;
         let runtime = helper::runtime()?;
-        Ok(Env { options, binary, runtime, program, scratch, folders: AtomicU32::new(0), watchdog })
+        Ok(Env { options, binary, runtime, program, scratch, folders: AtomicU32::new(0), watchdog, _alone: alone })
     }
 
     /// How long one side of a comparison is measured in all.
@@ -89,4 +94,16 @@ impl Env {
     pub(super) fn server_in(&self, folder: &Path, stub: SocketAddr, models: &[&str]) -> anyhow::Result<Server> {
         Launch { binary: &self.binary, folder, stub, models }.start(&self.watchdog)
     }
+}
+
+/// Held until it is dropped, or the process ends.
+fn wait_for_turn(path: &Path) -> anyhow::Result<File> {
+    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => say!("waiting for another measurement to end"),
+        Err(TryLockError::Error(error)) => return Err(error).context("cannot lock"),
+    }
+    file.lock().context("cannot wait for another measurement to end")?;
+    Ok(file)
 }

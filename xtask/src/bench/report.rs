@@ -7,10 +7,15 @@ use serde_json::{Value, json};
 use super::figure::{Figure, Judgement};
 use super::options::Options;
 
+/// Other programs that use more of the machine are named: the figures may be theirs.
+const QUIET: f64 = 0.1;
+
 /// What came of one row.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) row: &'static str,
+    /// The share of the machine that other programs used just before.
+    pub(super) others: Option<f64>,
     /// Its figures, or why they could not be taken.
     pub(super) result: Result<Vec<Figure>, String>,
 }
@@ -46,8 +51,15 @@ pub(super) fn table(outcomes: &[Outcome]) -> Vec<String> {
         .collect();
     let mut lines: Vec<String> = rows.iter().map(|row| aligned(row, &widths)).collect();
     lines.push(String::new());
+    lines.extend(outcomes.iter().filter_map(disturbed));
     lines.push(summary(outcomes));
     lines
+}
+
+fn disturbed(outcome: &Outcome) -> Option<String> {
+    let others = outcome.others.filter(|others| *others > QUIET)?;
+    let percent = others * 100.0;
+    Some(format!("{}: other programs used {percent:.0} % of the processors just before it was measured", outcome.row))
 }
 
 fn cells(figure: &Figure) -> [String; 7] {
@@ -101,11 +113,14 @@ pub(super) fn json(outcomes: &[Outcome], options: &Options) -> Value {
         .iter()
         .filter_map(|outcome| outcome.result.as_ref().err().map(|why| json!({ "row": outcome.row, "why": why })))
         .collect();
+    let others: serde_json::Map<String, Value> =
+        outcomes.iter().map(|outcome| (outcome.row.to_owned(), json!(outcome.others))).collect();
     json!({
         "cores": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         "seconds": options.seconds,
         "turns": options.turns,
         "growth": options.growth,
+        "used_by_others": others,
         "figures": figures,
         "not_measured": not_measured,
     })

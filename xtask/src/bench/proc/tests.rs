@@ -22,3 +22,10 @@ fn the_file_limit_is_the_soft_one() {
     assert_eq!(parse_file_limit(&limits("unlimited")), Some(u64::MAX));
     assert_eq!(parse_file_limit("Max processes 1 2 processes\n"), None);
 }
+
+#[test]
+fn idle_and_waiting_processors_are_not_busy() {
+    let stat = "cpu  100 1 50 800 20 2 3 4 9 9\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
+    assert_eq!(parse_busy(stat), Some(Ticks { busy: 160, total: 980 }));
+    assert_eq!(parse_busy("cpu  1 2 3\n"), None);
+}

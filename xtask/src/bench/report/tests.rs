@@ -6,8 +6,8 @@ fn outcomes() -> Vec<Outcome> {
     let slow = Figure::new("start", 30.0, Unit::Milliseconds).target(Target::AtMost(25.0)).note("median of 10");
     let shown = Figure::new("turns", 11.0, Unit::Count);
     vec![
-        Outcome { row: "ping", result: Ok(vec![echo, slow, shown]) },
-        Outcome { row: "size", result: Err("no such file".to_owned()) },
+        Outcome { row: "ping", others: Some(0.1), result: Ok(vec![echo, slow, shown]) },
+        Outcome { row: "size", others: Some(0.42), result: Err("no such file".to_owned()) },
     ]
 }
 
@@ -22,6 +22,7 @@ fn the_table_lines_up_and_sums_up() {
             "turns              11",
             "size                                             ?    not measured: no such file",
             "",
+            "size: other programs used 42 % of the processors just before it was measured",
             "1 targets met, 1 missed; 1 rows not measured",
         ]
     );
@@ -36,6 +37,7 @@ fn the_file_has_every_figure_and_every_gap() {
             "seconds": 2,
             "turns": 5_000,
             "growth": 6_000,
+            "used_by_others": { "ping": 0.1, "size": 0.42 },
             "figures": [
                 {
                     "row": "ping", "figure": "ping, 1 × 1", "value": 18_000.0, "unit": "/s", "baseline": 20_000.0,
