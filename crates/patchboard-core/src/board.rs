@@ -373,7 +373,11 @@ impl Board {
 
     async fn find_run(&self, caller: &Caller, wanted: RunRef) -> Result<Reply, BoardError> {
         let row: Option<RunRow> = match wanted {
-            RunRef::ClientId(id) => self.0.store.run_by_client_id(&caller.principal, &id).await?,
+            RunRef::ClientId { id, within } => {
+                let within = within.map(|session| self.session_key(session)).transpose()?;
+                let found = self.0.store.run_by_client_id(&caller.principal, &id).await?;
+                found.filter(|row| within.is_none_or(|session| session == row.session))
+            }
             RunRef::Session(session) => {
                 let session = self.session_key(session)?;
                 self.0.store.run_of_session(&session).await?

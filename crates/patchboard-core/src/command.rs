@@ -76,8 +76,8 @@ pub enum SessionRef {
 /// How a client names a run it wants to join again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunRef {
-    /// The asking principal's newest run of that id.
-    ClientId(Arc<str>),
+    /// The asking principal's newest run of that id, which must be of the session if one is named.
+    ClientId { id: Arc<str>, within: Option<SessionRef> },
     /// The session's newest run.
     Session(SessionRef),
 }

@@ -88,7 +88,12 @@ impl From<StoreError> for BoardError {
             StoreError::BadCursor => (ErrorKind::Invalid, Retry::Never),
             StoreError::Failed { .. } | StoreError::Corrupt { .. } => (ErrorKind::Internal, Retry::Never),
         };
-        Self::new(kind, format!("storage: {error}")).retry(retry).caused_by(error)
+        let message = match kind {
+            // About what was asked, not about the storage.
+            ErrorKind::Invalid => error.to_string(),
+            _ => format!("storage: {error}"),
+        };
+        Self::new(kind, message).retry(retry).caused_by(error)
     }
 }
 

@@ -368,7 +368,9 @@ impl State {
         if self.runs.get(&turn.run).is_some_and(|run| run.doomed) {
             return;
         }
-        let turns = &mut self.session_used(&turn.session, turn.at).turns;
+        let session = self.session_used(&turn.session, turn.at);
+        session.cleared = false;
+        let turns = &mut session.turns;
         turns.push(TurnRow { number: turns.len() as u64 + 1, run: turn.run, at: turn.at, messages: turn.messages });
     }
 

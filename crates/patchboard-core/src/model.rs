@@ -58,7 +58,9 @@ fn json_weight(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 16,
         Value::String(text) => 24 + text.len(),
         Value::Array(items) => 24 + items.iter().map(json_weight).sum::<usize>(),
-        Value::Object(fields) => 24 + fields.iter().map(|(key, value)| 48 + key.len() + json_weight(value)).sum::<usize>(),
+        Value::Object(fields) => {
+            24 + fields.iter().map(|(key, value)| 48 + key.len() + json_weight(value)).sum::<usize>()
+        }
     }
 }
 

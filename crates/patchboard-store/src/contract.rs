@@ -25,7 +25,10 @@ pub use facts::{
     facts_are_found_by_meaning, facts_are_found_by_words, facts_are_paged, facts_of_others_stay_hidden,
     facts_supersede_each_other, facts_take_any_text,
 };
-pub use runs::{events_of_finished_runs_go_before_the_runs, finished_runs_are_pruned, runs_are_found, runs_open_and_close_once, unfinished_runs_are_listed};
+pub use runs::{
+    events_of_finished_runs_go_before_the_runs, finished_runs_are_pruned, runs_are_found, runs_open_and_close_once,
+    unfinished_runs_are_listed,
+};
 pub use sessions::{cleared_sessions_hide, purged_sessions_are_gone, sessions_are_listed, turns_are_paged};
 pub use shared::{
     bad_cursors_are_refused, closed_stores_answer_closed, concurrent_commits_are_kept, limits_are_capped,

@@ -9,8 +9,8 @@ use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Store, StoreError,
-    TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Store,
+    StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
 };
 
 use crate::Error;

@@ -134,9 +134,9 @@ fn connection(
         if let Err(error) = nodelay {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        let mut builder = auto::Builder::new(TokioExecutor::new());
+        // WebSockets need HTTP/1 only, and telling the versions apart would wait for a first byte without a limit.
+        let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(64 * 1024);
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(64);
         let io = TokioIo::new(Metered { stream, reads });
         let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
         tokio::pin!(serving);

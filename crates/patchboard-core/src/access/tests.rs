@@ -17,7 +17,7 @@ fn every_command() -> Vec<Command> {
     vec![
         Command::StartRun(StartRun { origin: origin(), content: "x".into(), client_id: "1".into() }),
         Command::CancelRun(run),
-        Command::FindRun(RunRef::ClientId("1".into())),
+        Command::FindRun(RunRef::ClientId { id: "1".into(), within: None }),
         Command::AnswerApproval { approval: ApprovalId(uuid::Uuid::nil()), approve: true },
         Command::ListApprovals(page.clone()),
         Command::ListSessions { filter: SessionFilter::default(), page: page.clone() },

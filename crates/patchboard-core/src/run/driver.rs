@@ -19,9 +19,10 @@ use crate::event::{Event, RunOutcome, Topic};
 use crate::id::{CallId, RunId, Seq, SessionKey};
 use crate::log::Log;
 use crate::memory::Memory;
-use crate::model::{Message, ToolCall};
+use crate::model::Message;
 use crate::port::{Clock, Durability, Ids, NewTurn, RunRow, RunState, Write};
 use crate::session::Turn;
+use crate::tool::desk::Intent;
 use crate::tool::{CallContext, ToolDesk, ToolOutput, ToolRegistry};
 
 /// What every run works with.
@@ -239,6 +240,7 @@ impl Driver {
                 return Ok(Ending::failed(format!("stopped after {seconds} s, the longest a run may take"), pending));
             }
             strategy.advance(input, &mut steps);
+            let mut intents = Vec::new();
             for step in steps.drain(..) {
                 match step {
                     Step::Finish(Finish::Completed) => {
@@ -246,8 +248,9 @@ impl Driver {
                     }
                     Step::Finish(Finish::Failed(message)) => return Ok(Ending::failed(message, pending)),
                     Step::CallTool(call) => {
-                        work.alongside(self.record(&mut pending)).await?;
-                        work.push(self.tool_work(call));
+                        let (event, intent) = ToolDesk::intend(call);
+                        pending.add_before_usage(event);
+                        intents.push(intent);
                     }
                     Step::AskModel { ask, messages, tools } => {
                         let call = match work.alongside(self.prepare_call(ask, messages, tools)).await {
@@ -261,7 +264,11 @@ impl Driver {
                     }
                 }
             }
+            // What the model said, the calls it wants and what it cost, on record in one commit before any tool runs.
             work.alongside(self.record(&mut pending)).await?;
+            for intent in intents {
+                work.push(self.tool_work(intent));
+            }
         }
         Ok(Ending::failed("the run stopped without an answer".to_owned(), Pending::default()))
     }
@@ -270,10 +277,10 @@ impl Driver {
         Box::pin(async move { Ok(Progress::Model(self.make_call(call, &self.work_stop).await?)) })
     }
 
-    fn tool_work(&self, call: ToolCall) -> BoxFuture<'_, Result<Progress, BoardError>> {
+    fn tool_work(&self, intent: Intent) -> BoxFuture<'_, Result<Progress, BoardError>> {
         Box::pin(async move {
-            let output = self.deps.desk.call(&self.context, &call, &self.work_stop).await?;
-            Ok(Progress::Tool(call.id, output))
+            let output = self.deps.desk.call(&self.context, &intent, &self.work_stop).await?;
+            Ok(Progress::Tool(intent.call_id().clone(), output))
         })
     }
 

@@ -62,6 +62,14 @@ pub(super) struct Pending {
     pub(super) settlement: Option<(Reservation, u64)>,
 }
 
+impl Pending {
+    /// Clients know the order: what was said, what is called, then what it cost.
+    pub(super) fn add_before_usage(&mut self, event: Event) {
+        let usage = self.events.iter().position(|event| matches!(event, Event::Usage(_)));
+        self.events.insert(usage.unwrap_or(self.events.len()), event);
+    }
+}
+
 impl Driver {
     /// Builds the request and reserves its tokens, or says why it may not be made.
     pub(super) async fn prepare_call(

@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::policy::{Approval, ApprovalPolicy};
 use super::registry::Offer;
-use super::{Effect, ToolOutput, ToolSpec};
+use super::{ToolOutput, ToolSpec};
 use crate::access::Caller;
 use crate::approval::{ApprovalDesk, Asked, Verdict};
 use crate::error::BoardError;
 use crate::event::Event;
-use crate::id::{RunId, SessionKey};
+use crate::id::{CallId, RunId, SessionKey};
 use crate::log::TopicWriter;
 use crate::model::{ToolCall, ToolInput};
 use crate::port::{AuditRow, Clock, Durability, SchemaCheck, Write};
@@ -31,6 +31,16 @@ pub struct ToolLimits {
 impl Default for ToolLimits {
     fn default() -> Self {
         Self { timeout: Duration::from_secs(120), output_bytes: 64 * 1024 }
+    }
+}
+
+/// A call whose intent is on record.
+#[derive(Debug)]
+pub struct Intent(ToolCall);
+
+impl Intent {
+    pub fn call_id(&self) -> &CallId {
+        &self.0.id
     }
 }
 
@@ -54,24 +64,23 @@ pub struct CallContext {
 }
 
 impl ToolDesk {
+    /// The intent to make a call. Its event has to be on record before `call` takes it; for a tool with effects, with
+    /// `Boundary` durability. Without effects there is nothing to reconstruct after a power cut.
+    pub fn intend(call: ToolCall) -> (Event, Intent) {
+        (Event::ToolRequested(call.clone()), Intent(call))
+    }
+
     /// Runs one call to its recorded result. A tool's failure is an output; only a store that cannot record is an error.
     pub async fn call(
         &self,
         context: &CallContext,
-        call: &ToolCall,
+        intent: &Intent,
         stop: &CancellationToken,
     ) -> Result<ToolOutput, BoardError> {
+        let call = &intent.0;
         let started = tokio::time::Instant::now();
         let found = context.offer.find(&call.name);
-        let effect = found.map_or(Effect::ReadOnly, |(spec, _)| spec.effect);
         let kind = found.map_or("unknown", |(spec, _)| spec.kind);
-        // The intent is on record before anything happens. Without effects there is nothing to reconstruct
-        // after a power cut, so surviving the process is enough.
-        let durability = match effect {
-            Effect::ReadOnly => Durability::Delta,
-            Effect::Writes => Durability::Boundary,
-        };
-        context.writer.append(vec![Event::ToolRequested(call.clone())], vec![], durability).await?;
         let output = match found {
             None => ToolOutput::error(format!("unknown tool: {}", call.name)),
             Some((spec, host)) => match self.admit(context, spec, call, stop).await? {

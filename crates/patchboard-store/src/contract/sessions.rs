@@ -108,6 +108,13 @@ pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
     assert_eq!(ok(store.sessions(SessionFilter::default(), 10, None).await).items, [back], "used again, counts again");
     assert_eq!(ok(store.count_sessions().await), 1);
     assert_eq!(visible_runs(&*store, &key).await, [run_id(4)]);
+
+    // Cleared between a run's begin and its turn.
+    commit(&*store, vec![Write::OpenRun(run(5, &key))]).await;
+    commit(&*store, vec![clear()]).await;
+    commit(&*store, vec![Write::Turn(turn(5, &key))]).await;
+    assert_eq!(visible_runs(&*store, &key).await, [run_id(5)]);
+    assert_eq!(ok(store.count_sessions().await), 1, "what has a visible turn is listed");
 }
 
 pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use patchboard_core::id::Seq;
 use patchboard_core::port::{
-    Batch, Cursor, Durability, FactQuery, Retention, SessionFilter, Store, StoreError, TurnQuery, UsageGrouping, UsageQuery, Write,
+    Batch, Cursor, Durability, FactQuery, Retention, SessionFilter, Store, StoreError, TurnQuery, UsageGrouping,
+    UsageQuery, Write,
 };
 
 use super::sample::{at, close_run, commit, event, fact, ok, owner, run, run_id, session, text, topic, turn};

@@ -68,6 +68,8 @@ pub(super) fn add_turn(
             payload,
         ],
     )?;
+    // Cleared while the turn was under way: it has a visible turn now, so it counts again.
+    db.prepare_cached("UPDATE sessions SET cleared = 0 WHERE number = ?1 AND cleared = 1")?.execute([session])?;
     Ok(())
 }
 

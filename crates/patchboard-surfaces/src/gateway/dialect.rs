@@ -47,7 +47,7 @@ enum SignIn {
 
 enum Pending {
     /// Answered with one result under this id.
-    Result(String),
+    Result { id: String, method: String },
     /// `chat.send`: answered with a stream once it has begun.
     Start(Arc<str>),
     /// `chat.attach`: answered with a stream once the run is found.
@@ -114,7 +114,8 @@ impl GatewayDialect {
             Asked::Pong => {}
             Asked::Refused(problem) => refuse(steps, id, &problem),
             Asked::Command(command) => {
-                self.ask(Pending::Result(id.to_owned()), command, steps);
+                let method = parsed.as_ref().map_or_else(|_| String::new(), |request| request.method.to_string());
+                self.ask(Pending::Result { id: id.to_owned(), method }, command, steps);
             }
             Asked::Stream(command) => {
                 if let Some(id) = self.open_stream(id, now, steps) {
@@ -220,10 +221,14 @@ impl Dialect for GatewayDialect {
     fn answered(&mut self, ticket: Ticket, answer: Result<Reply, BoardError>, _now: Duration, steps: &mut Vec<Step>) {
         let Some(pending) = self.asked.remove(&ticket) else { return };
         match (pending, answer) {
-            (Pending::Result(id), Ok(reply)) => {
+            (Pending::Result { id, .. }, Ok(reply)) => {
                 steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result: map::reply(reply) })));
             }
-            (Pending::Result(id), Err(problem)) => refuse(steps, &id, &error::text(&problem)),
+            // Params that only the core could judge, such as a cursor, are wrong params all the same.
+            (Pending::Result { id, method }, Err(problem)) if problem.kind == ErrorKind::Invalid => {
+                refuse(steps, &id, &format!("invalid {method} params: {}", error::text(&problem)));
+            }
+            (Pending::Result { id, .. }, Err(problem)) => refuse(steps, &id, &error::text(&problem)),
             (Pending::Cancel(id), Ok(_)) => {
                 steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result: "cancelled" })));
             }
@@ -266,12 +271,17 @@ impl Dialect for GatewayDialect {
     /// A stream that has not said `done` by now never will: say it for it.
     fn follow_ended(&mut self, follow: FollowId, error: Option<BoardError>, steps: &mut Vec<Step>) {
         let Some(id) = self.follows.remove(&follow) else { return };
+        let attached = matches!(self.streams.get(&id), Some(Stream { state: StreamState::Attached, .. }));
         let problem = match &error {
-            Some(error) => error::text(error),
-            None => "the run ended without being recorded; see the server's log".to_owned(),
+            Some(error) => Some(error::text(error)),
+            // Joined after its last event: there is nothing left to tell but that it is over.
+            None if attached => None,
+            None => Some("the run ended without being recorded; see the server's log".to_owned()),
         };
-        let frame = wire::EventFrame { id: &id, event: "error", data: Some(&problem), seq: None };
-        steps.push(Step::Write(map::encode(&frame)));
+        if let Some(problem) = problem {
+            let frame = wire::EventFrame { id: &id, event: "error", data: Some(&problem), seq: None };
+            steps.push(Step::Write(map::encode(&frame)));
+        }
         done(steps, &id);
         self.end_stream(&id, steps);
     }

@@ -121,9 +121,10 @@ fn plain(error: &serde_json::Error) -> String {
 }
 
 fn attach(attach: wire::ChatAttach) -> Result<Asked, String> {
-    let wanted = match (attach.id, attach.session) {
-        (Some(id), _) => RunRef::ClientId(id.into()),
-        (None, Some(key)) => RunRef::Session(SessionRef::Key(parse_key(&key)?)),
+    let session = attach.session.map(|key| parse_key(&key).map(SessionRef::Key)).transpose()?;
+    let wanted = match (attach.id, session) {
+        (Some(id), within) => RunRef::ClientId { id: id.into(), within },
+        (None, Some(session)) => RunRef::Session(session),
         (None, None) => return Err("one of `id` and `session` is needed".to_owned()),
     };
     Ok(Asked::Attach { wanted, from: Seq(attach.after.unwrap_or(0)).next() })

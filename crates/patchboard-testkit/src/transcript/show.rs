@@ -11,7 +11,10 @@ pub(super) fn command(command: &Command) -> String {
             format!("start {} {:?} as {}", origin(&start.origin), &*start.content, start.client_id)
         }
         Command::CancelRun(run) => format!("cancel run {}", run.0.as_u128()),
-        Command::FindRun(RunRef::ClientId(id)) => format!("find run by id {id}"),
+        Command::FindRun(RunRef::ClientId { id, within: None }) => format!("find run by id {id}"),
+        Command::FindRun(RunRef::ClientId { id, within: Some(about) }) => {
+            format!("find run by id {id} in {}", session(about))
+        }
         Command::FindRun(RunRef::Session(about)) => format!("find run of {}", session(about)),
         Command::AnswerApproval { approval, approve } => {
             format!("answer approval {} {approve}", approval.0.as_u128())

@@ -169,7 +169,7 @@ impl Conversation {
                 Some("text") => {
                     let text = data.as_str().unwrap_or_default();
                     if !self.args.json && !text.is_empty() {
-                        output::part(text);
+                        output::part(&output::plain(text));
                         on_new_line = text.ends_with('\n');
                     }
                 }
@@ -194,7 +194,7 @@ impl Conversation {
         let approval = data.get("approval_id").and_then(Value::as_str).unwrap_or_default().to_owned();
         let approve = if std::io::stdin().is_terminal() && !self.args.json {
             self.end_line(on_new_line);
-            output::part(&format!("Allow {} {}? [y/N] ", name(data), input(data)));
+            output::part(&output::one_line(&format!("Allow {} {}? [y/N] ", name(data), input(data))));
             let answer = tokio::task::spawn_blocking(|| {
                 let mut answer = String::new();
                 std::io::stdin().read_line(&mut answer).map(|_| answer)
@@ -211,13 +211,14 @@ impl Conversation {
     fn say_aside(&self, on_new_line: &mut bool, text: &str) {
         if !self.args.json {
             self.end_line(on_new_line);
-            output::error(text);
+            output::error(&output::one_line(text));
         }
     }
 
     fn say_problem(&self, problem: &Value) {
         if !self.args.json {
-            output::error(&format!("error: {}", problem.as_str().unwrap_or("the server refused")));
+            let problem = problem.as_str().unwrap_or("the server refused");
+            output::error(&output::plain(&format!("error: {problem}")));
         }
     }
 

@@ -67,7 +67,8 @@ impl Prompt for Terminal {
         if io::stdin().lock().read_line(&mut answer)? == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "standard input ended before the answer"));
         }
-        Ok(answer.trim().to_owned())
+        let answer = answer.trim();
+        Ok(if answer.is_empty() { default } else { answer }.to_owned())
     }
 
     fn ask_hidden(&mut self, question: &str) -> io::Result<SecretString> {

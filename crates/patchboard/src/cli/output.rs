@@ -2,6 +2,29 @@
 
 use std::io::{self, Write};
 
+/// Text that came from elsewhere, fit for a terminal: control characters, which could move the cursor, change the
+/// title or hide what follows, are shown as what they are.
+pub(crate) fn plain(text: &str) -> String {
+    shown(text, |c| c.is_control() && c != '\n' && c != '\t')
+}
+
+/// The same on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    shown(text, char::is_control)
+}
+
+fn shown(text: &str, hidden: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if hidden(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// A whole line of what was asked for. A closed pipe is not an error: the reader has enough.
 pub(crate) fn line(text: &str) {
     let mut out = io::stdout().lock();
@@ -22,7 +45,7 @@ pub(crate) fn error(text: &str) {
 /// Rows in columns as wide as their widest cell; the last column is not padded.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| one_line(cell).chars().count());
         cells.chain(head.get(column).map(|title| title.chars().count())).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
@@ -30,8 +53,9 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
         let mut shown = String::new();
         for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
             if index + 1 == cells.len() {
-                shown.push_str(cell);
+                shown.push_str(&one_line(cell));
             } else {
+                let cell = one_line(cell);
                 shown.push_str(&format!("{cell:width$}  "));
             }
         }

@@ -114,12 +114,12 @@ fn show_history(items: &[Value]) {
             role => role.to_owned(),
         };
         if !field("content").is_empty() {
-            output::line(&format!("{who}: {}", field("content")));
+            output::line(&format!("{}: {}", output::one_line(&who), output::plain(field("content"))));
         }
         for call in item.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
             let input = call.get("input").map(ToString::to_string).unwrap_or_default();
-            output::line(&format!("{who} calls {name} {input}"));
+            output::line(&output::one_line(&format!("{who} calls {name} {input}")));
         }
     }
 }

@@ -39,7 +39,7 @@ async fn a_refusal_in_the_middle_fails_the_run() {
     let bench = bench_with([call(&[("echo", json!({}))], 50, 45)], |setup| setup.budgets = limits(100, None));
     let events = bench.chat("alice", "go").await;
     let refusal = "failed token budget exceeded (session: 95/100)";
-    assert_eq!(events[1..], ["usage 50+45", "call echo {}", "result {}", refusal, "end Failed"]);
+    assert_eq!(events[1..], ["call echo {}", "usage 50+45", "result {}", refusal, "end Failed"]);
     assert_eq!((bench.said("alice").await.len(), bench.spent("alice").await[0]), (0, (95, 0)));
 }
 

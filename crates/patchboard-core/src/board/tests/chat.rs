@@ -143,7 +143,7 @@ async fn a_run_is_found_by_its_client_id_or_session_and_only_by_its_principal() 
     bench.chat("alice", "two").await;
     let find = |caller: Caller, wanted: RunRef| bench.ask(&caller, Command::FindRun(wanted));
     for (wanted, client_id) in [
-        (RunRef::ClientId("one".into()), "one"),
+        (RunRef::ClientId { id: "one".into(), within: None }, "one"),
         (RunRef::Session(SessionRef::Origin(origin("alice"))), "two"),
         (RunRef::Session(SessionRef::Key(session("alice"))), "two"),
     ] {

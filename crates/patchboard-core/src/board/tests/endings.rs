@@ -152,12 +152,12 @@ async fn a_run_cut_by_a_crash_is_closed_counted_and_told() {
 async fn a_crash_between_two_model_calls_costs_only_what_was_settled() {
     let dead = bench([call(&[("waits", json!({}))], 10, 5)]);
     let (run, mut followed) = dead.begin("alice", "hi").await;
-    until(&mut followed, "call waits").await;
+    until(&mut followed, "usage").await;
     let restarted = restart(&dead);
     assert_eq!(restarted.board.recover().await.unwrap(), 1);
     let events = rest(restarted.follow(run).await).await;
     let failed = "failed interrupted: the server stopped during this turn";
-    assert_eq!(events[1..], ["usage 10+5", "call waits {}", failed, "end Interrupted"]);
+    assert_eq!(events[1..], ["call waits {}", "usage 10+5", failed, "end Interrupted"]);
     assert_eq!(restarted.spent("alice").await, [(15, 0); 3]);
 }
 
@@ -187,7 +187,7 @@ async fn old_runs_are_swept_away_every_hour() {
     bench.clock.advance_seconds(24 * 3600 + 1);
     assert!(tokio::time::timeout(hours(1), &mut house).await.is_err());
     assert_eq!((bench.stored(run).await.len(), bench.store.run(run).await.unwrap().is_some()), (0, true));
-    let find = Command::FindRun(RunRef::ClientId("hi".into()));
+    let find = Command::FindRun(RunRef::ClientId { id: "hi".into(), within: None });
     assert_eq!(bench.ask(&caller(1), find).await.unwrap_err().message, "run expired");
     bench.clock.advance_seconds(24 * 3600);
     assert!(tokio::time::timeout(hours(1), &mut house).await.is_err());

@@ -9,7 +9,7 @@ async fn a_run_that_takes_too_long_is_stopped_counted_and_failed() {
     let hangs = vec![answering(), Beat::Say(ModelEvent::Text("Hello".into())), closed_gate().1];
     for (script, expected) in [
         (hangs, vec!["text Hello", "usage 5+2 estimated"]),
-        (call(&[("hangs", json!({}))], 10, 5), vec!["usage 10+5", "call hangs {}", "error cancelled"]),
+        (call(&[("hangs", json!({}))], 10, 5), vec!["call hangs {}", "usage 10+5", "error cancelled"]),
     ] {
         let tool_calls = expected.len() == 3;
         let bench = bench_with([script], |setup| {

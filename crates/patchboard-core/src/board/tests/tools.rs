@@ -29,8 +29,8 @@ async fn a_tool_is_called_and_its_result_goes_back() {
     let events = bench.chat("alice", "look").await;
     let expected = [
         "started default:web:alice:main by default",
-        "usage 10+5",
         "call echo {\"a\":1}",
+        "usage 10+5",
         "result {\"a\":1}",
         "text done",
         "usage 20+1",
@@ -51,7 +51,7 @@ async fn the_intent_is_on_record_before_the_tool_runs() {
     for tool in ["echo", "write"] {
         let bench = bench_with(calls(&[(tool, json!({}))]), allow_all);
         bench.chat("alice", "go").await;
-        let expected = ["started default:web:alice:main by default", "usage 10+5", &format!("call {tool} {{}}")];
+        let expected = ["started default:web:alice:main by default", &format!("call {tool} {{}}"), "usage 10+5"];
         assert_eq!(bench.workshop.record_at_first_call(), expected);
     }
 }
@@ -92,7 +92,7 @@ async fn a_call_that_cannot_be_made_is_an_answer_to_the_model() {
         });
         let events = bench.chat("alice", "go").await;
         let word = if name == "huge" { "result" } else { "error" };
-        assert!(events[3].starts_with(&format!("call {name} ")), "{events:?}");
+        assert!(events[2].starts_with(&format!("call {name} ")), "{events:?}");
         assert_eq!(events[4], format!("{word} {result}"));
         assert_eq!(events[5..], ["text done", "usage 20+1", "end Completed"]);
         assert_eq!(bench.last_prompt()[1..], [format!("Let me see.<call {name}>"), format!("<{word} {result}>")]);

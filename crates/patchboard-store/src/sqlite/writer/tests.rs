@@ -11,8 +11,8 @@ use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
 use super::super::apply::Prepared;
-use super::super::{events, schema};
 use super::super::{SqliteOptions, SqliteStore};
+use super::super::{events, schema};
 use super::{Commit, FOLD_BYTES, Scribe};
 
 fn scribe(folder: &Path) -> Scribe {
