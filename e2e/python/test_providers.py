@@ -8,7 +8,7 @@ import threading
 import time
 import unittest
 
-from gateway_client import Gateway
+from gateway_client import Gateway, Turn
 from patchboard_server import ServerTestCase
 from stub_model import Call, Cut, Drop, Failure, Hold, Raw, Reply, Request, StreamError, StubModel, Text
 
@@ -22,6 +22,12 @@ class LastChunk(bytes):
 
     def __bool__(self) -> bool:
         return True
+
+
+def failed(turn: Turn) -> list[bool]:
+    """Whether each call failed, in the order of the calls; results come as the tools finish."""
+    outcomes = {one["tool_use_id"]: one["is_error"] for one in turn.data("tool_result")}
+    return [outcomes[use["id"]] for use in turn.data("tool_use")]
 
 
 # The body ends properly; only the API's own last words are missing.
@@ -74,7 +80,7 @@ class OpenAiDialectTest(ProviderTestCase):
         )
         gateway, model = self.talk("openai", Reply(Text("I look"), *calls), Reply(Text("fine")))
         turn = gateway.chat("look")
-        self.assertEqual([one["is_error"] for one in turn.data("tool_result")], [False, True, False])
+        self.assertEqual(failed(turn), [False, True, False])
         user, assistant, *results = model.requests[1].messages
         self.assertEqual(user, {"role": "user", "content": "look"})
         self.assertEqual((assistant["role"], assistant["content"]), ("assistant", "I look"))
@@ -133,7 +139,7 @@ class AnthropicDialectTest(ProviderTestCase):
         calls = (Call("read", {"path": "a.txt"}), Call("read", {"path": "absent"}), Call("ls", {}))
         gateway, model = self.talk("anthropic", Reply(Text("I look"), *calls), Reply(Text("fine")))
         turn = gateway.chat("look")
-        self.assertEqual([one["is_error"] for one in turn.data("tool_result")], [False, True, False])
+        self.assertEqual(failed(turn), [False, True, False])
         user, assistant, results = model.requests[1].messages
         self.assertEqual([one["role"] for one in (user, assistant, results)], ["user", "assistant", "user"])
         text, *uses = assistant["content"]

@@ -88,10 +88,12 @@ impl From<StoreError> for BoardError {
             StoreError::BadCursor => (ErrorKind::Invalid, Retry::Never),
             StoreError::Failed { .. } | StoreError::Corrupt { .. } => (ErrorKind::Internal, Retry::Never),
         };
-        let message = match kind {
+        let message = match &error {
             // About what was asked, not about the storage.
-            ErrorKind::Invalid => error.to_string(),
-            _ => format!("storage: {error}"),
+            StoreError::BadCursor => error.to_string(),
+            StoreError::Busy | StoreError::Closed | StoreError::Failed { .. } | StoreError::Corrupt { .. } => {
+                format!("storage: {error}")
+            }
         };
         Self::new(kind, message).retry(retry).caused_by(error)
     }

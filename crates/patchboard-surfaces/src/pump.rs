@@ -212,13 +212,10 @@ impl Pump {
     }
 
     async fn handle(&mut self, wake: Wake) -> ControlFlow<()> {
-        let wake = match wake {
-            Wake::Frame(frame) => return self.frame(frame).await,
-            other => other,
-        };
         let now = self.opened.elapsed();
         match wake {
-            Wake::Frame(_) | Wake::Draining => {}
+            Wake::Frame(frame) => return self.frame(frame, now).await,
+            Wake::Draining => {}
             Wake::Answer((ticket, answer)) => {
                 self.stops.remove(&ticket);
                 self.dialect.answered(ticket, answer, now, &mut self.steps);
@@ -240,7 +237,7 @@ impl Pump {
         ControlFlow::Continue(())
     }
 
-    async fn frame(&mut self, frame: Option<Result<Message, axum::Error>>) -> ControlFlow<()> {
+    async fn frame(&mut self, frame: Option<Result<Message, axum::Error>>, now: Duration) -> ControlFlow<()> {
         let message = match frame {
             Some(Ok(message)) => message,
             Some(Err(error)) => {
@@ -251,10 +248,8 @@ impl Pump {
             }
             None => return ControlFlow::Break(()),
         };
-        let now = Instant::now();
-        self.heard = now;
+        self.heard = self.opened + now;
         self.pinged = false;
-        let now = now - self.opened;
         match message {
             Message::Text(text) => self.dialect.text(text.as_str(), now, &mut self.steps),
             Message::Binary(_) => self.dialect.binary(&mut self.steps),

@@ -134,7 +134,7 @@ fn the_documented_example_is_understood() {
 }
 
 fn rules() -> PathRules {
-    PathRules { home: Some("/home/x".into()), file_dir: "/etc".into(), cwd: "/srv".into() }
+    PathRules { home: Some("/h/x".into()), file_dir: "/etc".into(), cwd: "/srv".into() }
 }
 
 proptest! {
