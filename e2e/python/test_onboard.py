@@ -7,15 +7,21 @@ import pty
 import select
 import shutil
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
 
+from gateway_client import eventually
 from patchboard_server import FOREIGN_SETTINGS, binary
 
 TIMEOUT = 20
 KEY = "canary-key-0123456789"
 ENTER = ""
+
+
+def echoes(terminal: int) -> bool:
+    return bool(termios.tcgetattr(terminal)[3] & termios.ECHO)
 
 
 class OnboardTest(unittest.TestCase):
@@ -41,7 +47,10 @@ class OnboardTest(unittest.TestCase):
             screen += piece.decode()
             if waiting and waiting[0][0] in screen[answered:] and screen.endswith(": "):
                 answered = len(screen)
-                os.write(terminal, waiting.pop(0)[1].encode() + b"\n")
+                prompt, answer = waiting.pop(0)
+                if prompt == "key":
+                    eventually(lambda: not echoes(terminal), "the terminal stops echoing")
+                os.write(terminal, answer.encode() + b"\n")
         else:
             os.kill(child, 9)
             os.waitpid(child, 0)

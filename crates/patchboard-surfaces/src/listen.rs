@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ pub struct Listener {
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub address: IpAddr,
-    pub reads: Arc<ReadAllowance>,
+    pub reads: Arc<Reads>,
     /// Kept by whoever keeps the connection, an upgraded WebSocket included: the place is free when it is dropped.
     _place: Arc<Place>,
 }
@@ -57,32 +57,93 @@ impl Drop for Place {
     }
 }
 
-/// How many more bytes may be read from a connection. Unlimited unless a handler says otherwise, as it does for
-/// clients that have not shown their token yet.
+/// How much a connection has read: how much it may before it has signed in, and how much of it is a message that is not
+/// whole yet. Only the connection's own task reads, so the counters need no read-modify-write.
 #[derive(Debug)]
-pub struct ReadAllowance(AtomicU64);
+pub struct Reads {
+    allowance: AtomicU64,
+    unfinished: AtomicU64,
+    charged: AtomicU64,
+    pool: Arc<UnfinishedPool>,
+}
 
-impl ReadAllowance {
+/// What all connections together hold of messages that are not whole yet. A client may send a large message, but many
+/// clients cannot fill the memory with large messages that never end.
+#[derive(Debug, Default)]
+struct UnfinishedPool(AtomicU64);
+
+impl UnfinishedPool {
+    const LIMIT: u64 = 256 * 1024 * 1024;
+    /// What a connection may hold without counting against the others.
+    const FAIR_SHARE: u64 = 64 * 1024;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooMuch {
+    BeforeSignIn,
+    /// Everybody's unfinished messages together; it may go better later.
+    Altogether,
+}
+
+impl Reads {
     const UNLIMITED: u64 = u64::MAX;
 
+    fn new(pool: Arc<UnfinishedPool>) -> Self {
+        Self {
+            allowance: AtomicU64::new(Self::UNLIMITED),
+            unfinished: AtomicU64::new(0),
+            charged: AtomicU64::new(0),
+            pool,
+        }
+    }
+
     pub fn limit(&self, bytes: u64) {
-        self.0.store(bytes, Ordering::Release);
+        self.allowance.store(bytes, Ordering::Release);
     }
 
     pub fn lift(&self) {
-        self.0.store(Self::UNLIMITED, Ordering::Release);
+        self.allowance.store(Self::UNLIMITED, Ordering::Release);
     }
 
-    pub fn is_used_up(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
+    /// May nothing more be read?
+    pub fn too_much(&self) -> Option<TooMuch> {
+        if self.allowance.load(Ordering::Acquire) == 0 {
+            return Some(TooMuch::BeforeSignIn);
+        }
+        let charged = self.charged.load(Ordering::Relaxed);
+        let over = charged > 0 && self.pool.0.load(Ordering::Relaxed) > UnfinishedPool::LIMIT;
+        over.then_some(TooMuch::Altogether)
+    }
+
+    /// A message was whole and has been taken.
+    pub fn finished(&self) {
+        self.unfinished.store(0, Ordering::Relaxed);
+        let charged = self.charged.load(Ordering::Relaxed);
+        if charged > 0 {
+            self.charged.store(0, Ordering::Relaxed);
+            self.pool.0.fetch_sub(charged, Ordering::Relaxed);
+        }
     }
 
     fn spend(&self, bytes: u64) {
-        // Only the connection's own reader spends, so load and store need not be one step.
-        let left = self.0.load(Ordering::Acquire);
+        let left = self.allowance.load(Ordering::Acquire);
         if left != Self::UNLIMITED {
-            self.0.store(left.saturating_sub(bytes), Ordering::Release);
+            self.allowance.store(left.saturating_sub(bytes), Ordering::Release);
         }
+        let unfinished = self.unfinished.load(Ordering::Relaxed) + bytes;
+        self.unfinished.store(unfinished, Ordering::Relaxed);
+        let charged = self.charged.load(Ordering::Relaxed);
+        let owed = unfinished.saturating_sub(UnfinishedPool::FAIR_SHARE);
+        if owed > charged {
+            self.charged.store(owed, Ordering::Relaxed);
+            self.pool.0.fetch_add(owed - charged, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Reads {
+    fn drop(&mut self) {
+        self.finished();
     }
 }
 
@@ -90,6 +151,7 @@ impl ReadAllowance {
 pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, tracker: TaskTracker) {
     let Listener { surface, socket, max_connections } = listener;
     let places = Arc::new(Semaphore::new(max_connections));
+    let pool = Arc::new(UnfinishedPool::default());
     loop {
         let permit = tokio::select! {
             permit = places.clone().acquire_owned() => permit,
@@ -109,7 +171,8 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, 
         };
         telemetry::connection_opened(surface);
         let place = Arc::new(Place { surface, _permit: permit });
-        tracker.spawn(connection(stream, address, place, router.clone(), stop.clone()));
+        let peer = Peer { address: address.ip(), reads: Arc::new(Reads::new(pool.clone())), _place: place };
+        tracker.spawn(connection(stream, peer, router.clone(), stop.clone()));
     }
 }
 
@@ -117,15 +180,13 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, 
 /// An upgraded WebSocket lives on in a task of its own.
 fn connection(
     stream: TcpStream,
-    address: SocketAddr,
-    place: Arc<Place>,
+    peer: Peer,
     router: Router,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> {
     // Streamed frames are small and must leave at once; without this each waits for the previous one's ACK.
     let nodelay = stream.set_nodelay(true);
-    let reads = Arc::new(ReadAllowance(AtomicU64::new(ReadAllowance::UNLIMITED)));
-    let peer = Peer { address: address.ip(), reads: reads.clone(), _place: place };
+    let reads = peer.reads.clone();
     let service = router.map_request(move |mut request: Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer.clone());
         request
@@ -134,9 +195,19 @@ fn connection(
         if let Err(error) = nodelay {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        // WebSockets need HTTP/1 only, and telling the versions apart would wait for a first byte without a limit.
+        // The time for the head is counted from its first byte, so the first byte has to come in time too.
+        if tokio::time::timeout(HEAD_PATIENCE, stream.peek(&mut [0])).await.is_err() {
+            return;
+        }
         let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(64 * 1024);
+        // One request a connection: what is served here is asked for rarely, and an idle connection would be one
+        // more thing to watch.
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_PATIENCE)
+            .max_buf_size(64 * 1024)
+            .keep_alive(false);
         let io = TokioIo::new(Metered { stream, reads });
         let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
         tokio::pin!(serving);
@@ -156,7 +227,7 @@ fn connection(
 /// A stream whose reads are counted against an allowance.
 struct Metered {
     stream: TcpStream,
-    reads: Arc<ReadAllowance>,
+    reads: Arc<Reads>,
 }
 
 impl AsyncRead for Metered {
@@ -165,8 +236,8 @@ impl AsyncRead for Metered {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.reads.is_used_up() {
-            return Poll::Ready(Err(io::Error::other("the connection read more than it may before it signed in")));
+        if self.reads.too_much().is_some() {
+            return Poll::Ready(Err(io::Error::other("the connection may not read more")));
         }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);

@@ -24,7 +24,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::auth::{AuthGate, HOLD_BACK, Identity, Verdict};
 use crate::dialect::{Dialect, FollowId, Step, Ticket};
-use crate::listen::Peer;
+use crate::listen::{Peer, TooMuch};
 
 /// Things handled between two flushes: enough to fill packets, few enough to keep latency low.
 const BURST: usize = 128;
@@ -248,6 +248,7 @@ impl Pump {
             }
             None => return ControlFlow::Break(()),
         };
+        self.peer.reads.finished();
         self.heard = self.opened + now;
         self.pinged = false;
         match message {
@@ -267,8 +268,10 @@ impl Pump {
 
     /// Which close code a broken connection still deserves; `None` when there is nobody left to tell.
     fn fault(&self, error: axum::Error) -> Option<(u16, &'static str)> {
-        if self.peer.reads.is_used_up() {
-            return Some((close::TOO_BIG, "too much before signing in"));
+        match self.peer.reads.too_much() {
+            Some(TooMuch::BeforeSignIn) => return Some((close::TOO_BIG, "too much before signing in")),
+            Some(TooMuch::Altogether) => return Some((close::TRY_AGAIN_LATER, "too many unfinished messages")),
+            None => {}
         }
         let error = error.into_inner();
         match error.downcast_ref::<tungstenite::Error>()? {

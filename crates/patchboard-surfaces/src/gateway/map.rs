@@ -113,7 +113,7 @@ fn with_defaults<T: DeserializeOwned>(
 
 /// The problem without its position: params are a part of the frame, so the position would mislead.
 fn plain(error: &serde_json::Error) -> String {
-    let text = error.to_string();
+    let text = error.to_string().replace("usize", "a whole number").replace("u64", "a whole number");
     match text.rfind(" at line ") {
         Some(at) => text.get(..at).unwrap_or(&text).to_owned(),
         None => text,
