@@ -16,6 +16,9 @@ pub mod price;
 /// Accounts of idle sessions kept in memory; past this they are dropped and read again when needed.
 const MAX_IDLE_ACCOUNTS: usize = 4096;
 
+/// Tools are described only where at least this much is left for the answer.
+const SHORT_ANSWER: u64 = 64;
+
 /// Tokens, input and output together; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BudgetLimits {
@@ -53,8 +56,8 @@ pub struct Wanted<'a> {
     pub agent_limits: BudgetLimits,
     /// Estimate of the conversation itself: without room for this the call is refused.
     pub text_tokens: u64,
-    /// Tool schemas and other wrapping: reserved too, as far as the budget reaches.
-    pub extra_tokens: u64,
+    /// What describing tools costs. Where only the conversation fits, the call is made without them.
+    pub tool_tokens: u64,
     pub max_output: u32,
 }
 
@@ -66,6 +69,8 @@ pub struct Reservation {
     pub tokens: u64,
     /// The answer's hard limit: what was asked for, or what is left.
     pub max_output: u32,
+    /// Is there room for describing tools?
+    pub tools_fit: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +116,9 @@ impl Ledger {
             }
             left = left.min(limit - committed);
         }
-        let input = wanted.text_tokens.saturating_add(wanted.extra_tokens).min(left.saturating_sub(1));
+        let with_tools = wanted.text_tokens.saturating_add(wanted.tool_tokens);
+        let tools_fit = with_tools.saturating_add(u64::from(wanted.max_output).min(SHORT_ANSWER)) <= left;
+        let input = if tools_fit { with_tools } else { wanted.text_tokens }.min(left.saturating_sub(1));
         let output_left = u32::try_from(left - input).unwrap_or(u32::MAX);
         let max_output = wanted.max_output.min(output_left);
         let tokens = input.saturating_add(u64::from(max_output));
@@ -119,7 +126,7 @@ impl Ledger {
             let account = accounts.by_scope.entry(scope.clone()).or_default();
             account.reserved = account.reserved.saturating_add(tokens);
         }
-        Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output })
+        Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output, tools_fit })
     }
 
     pub async fn report(&self, session: Option<&SessionKey>) -> Result<BudgetReport, BoardError> {

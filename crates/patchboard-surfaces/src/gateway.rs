@@ -100,8 +100,8 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         .route("/metrics", get(metrics))
         .route("/webhook/{channel}", post(webhook))
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn(security_headers))
         .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(middleware::from_fn(security_headers))
         .with_state(gateway)
 }
 
@@ -191,10 +191,15 @@ async fn status_page(State(gateway): State<Gateway>) -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }
 
-/// Nothing served here may be framed, sniffed or send its address along.
+/// Nothing served here may be framed, sniffed or send its address along. Pages are asked for rarely, so a connection
+/// serves one: an idle one would be one more thing to watch.
 async fn security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
+    let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
+    if !upgraded {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(

@@ -178,12 +178,7 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, 
 
 /// Serves HTTP on one socket. Ends when the peer is done, or, on `stop`, after the request in hand.
 /// An upgraded WebSocket lives on in a task of its own.
-fn connection(
-    stream: TcpStream,
-    peer: Peer,
-    router: Router,
-    stop: CancellationToken,
-) -> impl Future<Output = ()> {
+fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationToken) -> impl Future<Output = ()> {
     // Streamed frames are small and must leave at once; without this each waits for the previous one's ACK.
     let nodelay = stream.set_nodelay(true);
     let reads = peer.reads.clone();
@@ -200,14 +195,7 @@ fn connection(
             return;
         }
         let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-        // One request a connection: what is served here is asked for rarely, and an idle connection would be one
-        // more thing to watch.
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_PATIENCE)
-            .max_buf_size(64 * 1024)
-            .keep_alive(false);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(64 * 1024);
         let io = TokioIo::new(Metered { stream, reads });
         let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
         tokio::pin!(serving);

@@ -55,7 +55,7 @@ impl Desk {
         max_output: u32,
     ) -> Result<Reservation, BoardError> {
         let session = &session(name);
-        let wanted = Wanted { session, agent, agent_limits, text_tokens, extra_tokens: 0, max_output };
+        let wanted = Wanted { session, agent, agent_limits, text_tokens, tool_tokens: 0, max_output };
         self.ledger.reserve(wanted).await
     }
 
@@ -206,16 +206,18 @@ async fn agents_have_limits_of_their_own() {
 
 #[tokio::test]
 async fn the_answer_is_cut_to_what_is_left() {
-    // (limit, text, extra, wanted output) → (reserved, output)
-    for (limit, text, extra, output, expected) in [
-        (None, 10, 5, 100, (115, 100)),
-        (Some(1000), 10, 5, 100, (115, 100)),
-        (Some(115), 10, 5, 100, (115, 100)),
-        (Some(100), 10, 5, 100, (100, 85)),
-        (Some(16), 10, 5, 100, (16, 1)),
-        // Schemas are reserved as far as the budget reaches; they do not stand in a call's way.
-        (Some(12), 10, 5, 100, (12, 1)),
-        (None, u64::MAX, 5, 100, (u64::MAX, 1)),
+    // (limit, text, tools, wanted output) → (reserved, output, room for tools)
+    for (limit, text, tools, output, expected) in [
+        (None, 10, 5, 100, (115, 100, true)),
+        (Some(1000), 10, 5, 100, (115, 100, true)),
+        (Some(115), 10, 5, 100, (115, 100, true)),
+        (Some(100), 10, 5, 100, (100, 85, true)),
+        (Some(79), 10, 5, 100, (79, 64, true)),
+        // Tools do not stand in a call's way, and do not make it overspend: it is made without them.
+        (Some(78), 10, 5, 100, (78, 68, false)),
+        (Some(12), 10, 5, 100, (12, 2, false)),
+        (Some(12), 10, 0, 1, (11, 1, true)),
+        (None, u64::MAX, 5, 100, (u64::MAX, 1, true)),
     ] {
         let desk = Desk::new(limits(limit, None, None));
         let session = &session("a");
@@ -224,11 +226,12 @@ async fn the_answer_is_cut_to_what_is_left() {
             agent: &desk.agent,
             agent_limits: BudgetLimits::default(),
             text_tokens: text,
-            extra_tokens: extra,
+            tool_tokens: tools,
             max_output: output,
         };
         let held = desk.ledger.reserve(wanted).await.unwrap();
-        assert_eq!((held.tokens, held.max_output), expected, "limit {limit:?}, {text}+{extra}+{output}");
+        let got = (held.tokens, held.max_output, held.tools_fit);
+        assert_eq!(got, expected, "limit {limit:?}, {text}+{tools}+{output}");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::error::{BoardError, ErrorKind};
 use crate::event::{Event, Pieces, UsageNote};
 use crate::id::{CallId, Seq};
 use crate::memory::context;
-use crate::model::{Message, ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
+use crate::model::{Message, ModelError, ModelEvent, ModelRequest, Part, StopReason, TokenCount, ToolCall, ToolInput};
 use crate::port::{Durability, Ids, ModelCallRow, UsageRow, Write};
 use crate::tokens;
 use crate::tool::ToolSpec;
@@ -89,16 +89,29 @@ impl Driver {
         if !context::fit_to_window(&mut messages, system_tokens + schema_tokens, window) {
             tracing::debug!(run.id = %self.context.run, "the request is estimated to be larger than the model's window");
         }
-        let text_tokens = system_tokens + tokens::estimate_messages(&messages);
+        let said_tokens = system_tokens + tokens::estimate_messages(&messages);
+        // A conversation with tool calls in it makes no sense to a model that is not told of the tools.
+        let tools_are_needed = messages.iter().flat_map(|message| &message.parts).any(|part| match part {
+            Part::Text(_) => false,
+            Part::ToolCall(_) | Part::ToolResult(_) => true,
+        });
+        let (text_tokens, tool_tokens) =
+            if tools_are_needed { (said_tokens + schema_tokens, 0) } else { (said_tokens, schema_tokens) };
         let wanted = Wanted {
             session: &self.context.session,
             agent: &agent.name,
             agent_limits: agent.budget,
             text_tokens,
-            extra_tokens: schema_tokens,
-            max_output: self.output_left(text_tokens + schema_tokens)?,
+            tool_tokens,
+            max_output: self.output_left(said_tokens + schema_tokens)?,
         };
         let reservation = self.deps.ledger.reserve(wanted).await.inspect_err(|_| crate::telemetry::budget_refused())?;
+        let (tools, estimated_input) = if reservation.tools_fit {
+            (tools, text_tokens + tool_tokens)
+        } else {
+            tracing::debug!(run.id = %self.context.run, "the budget leaves no room for tools; asking without them");
+            (Arc::from([]), text_tokens)
+        };
         let request = ModelRequest {
             model: agent.model.clone(),
             system: self.system.clone(),
@@ -108,7 +121,7 @@ impl Driver {
             temperature: agent.temperature,
         };
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(PreparedCall { ask, number, request, reservation, estimated_input: text_tokens + schema_tokens })
+        Ok(PreparedCall { ask, number, request, reservation, estimated_input })
     }
 
     /// What the run's own token limit leaves for the answer.

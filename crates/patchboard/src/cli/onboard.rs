@@ -4,6 +4,7 @@ use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
 use clap::Args;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 
 use super::failure::Failure;
@@ -63,15 +64,53 @@ impl Prompt for Terminal {
             write!(io::stderr(), "{question} [{default}]: ")?;
         }
         io::stderr().flush()?;
-        let mut answer = String::new();
-        if io::stdin().lock().read_line(&mut answer)? == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "standard input ended before the answer"));
-        }
+        let answer = read_line()?;
         let answer = answer.trim();
         Ok(if answer.is_empty() { default } else { answer }.to_owned())
     }
 
     fn ask_hidden(&mut self, question: &str) -> io::Result<SecretString> {
-        rpassword::prompt_password(format!("{question}: ")).map(Into::into)
+        // Silent before the question is seen, so that a key pasted at once is not shown either.
+        let silence = Silence::begin();
+        write!(io::stderr(), "{question}: ")?;
+        io::stderr().flush()?;
+        let answer = read_line();
+        drop(silence);
+        writeln!(io::stderr())?;
+        answer.map(|answer| answer.trim().into())
+    }
+}
+
+fn read_line() -> io::Result<String> {
+    let mut answer = String::new();
+    if io::stdin().lock().read_line(&mut answer)? == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "standard input ended before the answer"));
+    }
+    Ok(answer)
+}
+
+/// A terminal that does not echo, until dropped. Without a terminal there is nothing to silence.
+struct Silence(Option<Termios>);
+
+impl Silence {
+    fn begin() -> Self {
+        let before = tcgetattr(io::stdin()).ok();
+        if let Some(before) = &before {
+            let mut silent = before.clone();
+            silent.local_modes.remove(LocalModes::ECHO);
+            if tcsetattr(io::stdin(), OptionalActions::Now, &silent).is_err() {
+                return Self(None);
+            }
+        }
+        Self(before)
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            // Nothing better can be done if the terminal is gone.
+            tcsetattr(io::stdin(), OptionalActions::Now, before).ok();
+        }
     }
 }

@@ -102,3 +102,13 @@ async fn what_was_spent_counts_even_when_it_cannot_be_recorded() {
         assert_eq!(bench.spent("alice").await, [(counted, 0); 3]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_only_the_conversation_fits_the_model_is_asked_without_tools() {
+    let bench = bench_with([say(&["Hello"], 20, 10)], |setup| setup.budgets = limits(100, None));
+    let events = bench.chat("alice", "hi").await;
+    assert_eq!(events.last().unwrap(), "end Completed");
+    let asked = &bench.model.seen()[0];
+    assert_eq!(asked.tools.len(), 0);
+    assert!(u64::from(asked.max_tokens) < 100, "{}", asked.max_tokens);
+}
