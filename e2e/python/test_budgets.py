@@ -9,32 +9,13 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Iterator
 
-from gateway_client import Gateway
-from patchboard_server import ServerTestCase
-from stub_model import Call, Failure, Hold, Reply, Request, StubModel, Text
+from gateway_case import GatewayTestCase
+from stub_model import Call, Failure, Hold, Reply, Request, Text
 
 EXCEEDED = r"^token budget exceeded \(%s: \d+/%d\)$"
 
 
-class BudgetTestCase(ServerTestCase):
-    def connect(self, *behaviours, kind: str = "openai", more: str = "") -> Gateway:
-        self.model = StubModel(*behaviours)
-        self.addCleanup(self.model.close)
-        self.server = self.start_server(config=self.model.provider_config(kind) + more)
-        return self.another()
-
-    def another(self) -> Gateway:
-        gateway = Gateway(self.server)
-        self.addCleanup(gateway.close)
-        return gateway
-
-    def held(self) -> threading.Event:
-        event = threading.Event()
-        self.addCleanup(event.set)
-        return event
-
-
-class ParallelTest(BudgetTestCase):
+class ParallelTest(GatewayTestCase):
     def race(self, scope: str, limit: int, accounts: list[str]) -> tuple[Iterator[dict], threading.Event]:
         """One chat for each account, each on a connection of its own and all at once. Gives the first frame of each
         as it comes, and what lets the model answer."""
@@ -84,7 +65,7 @@ class ParallelTest(BudgetTestCase):
             self.assertEqual(error, "token budget exceeded (session: 1990/2000)")
 
 
-class ReservationTest(BudgetTestCase):
+class ReservationTest(GatewayTestCase):
     def test_a_running_call_holds_its_share_and_gives_back_what_it_did_not_use(self) -> None:
         release = self.held()
         gateway = self.connect(
@@ -160,7 +141,7 @@ class ReservationTest(BudgetTestCase):
         self.assertEqual(gateway.chat("hi", account="bob").events[-1], "done")
 
 
-class MeteringTest(BudgetTestCase):
+class MeteringTest(GatewayTestCase):
     def test_usage_is_what_the_provider_reported(self) -> None:
         for kind in ("openai", "anthropic"):
             with self.subTest(kind):

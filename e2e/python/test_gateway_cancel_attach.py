@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import unittest
 
+from gateway_case import GatewayTestCase
 from gateway_client import Gateway, Turn
-from patchboard_server import ServerTestCase
-from stub_model import Hold, Reply, StubModel, Text
+from stub_model import Hold, Reply, Text
 
 SESSION = "default:websocket:alice:main"
 
 
-class StreamTestCase(ServerTestCase):
-    def connect(self, *behaviours, more: str = "") -> Gateway:
-        self.model = StubModel(*behaviours)
-        self.addCleanup(self.model.close)
-        self.server = self.start_server(config=self.model.provider_config("openai") + more)
-        return self.another()
-
-    def another(self) -> Gateway:
-        gateway = Gateway(self.server)
-        self.addCleanup(gateway.close)
-        return gateway
-
-    def held(self) -> threading.Event:
-        event = threading.Event()
-        self.addCleanup(event.set)
-        return event
-
+class StreamTestCase(GatewayTestCase):
     def history(self, gateway: Gateway) -> list[str]:
         return [one["content"] for one in gateway.result("chat.history", session=SESSION)["items"]]
 

@@ -5,29 +5,10 @@ from __future__ import annotations
 import threading
 import unittest
 
-from gateway_client import Gateway
-from patchboard_server import ServerTestCase
-from stub_model import Hold, Reply, StubModel, Text
+from gateway_case import GatewayTestCase
+from stub_model import Hold, Reply, Text
 
 SESSION = "default:websocket:alice:main"
-
-
-class ConcurrencyTestCase(ServerTestCase):
-    def connect(self, *behaviours, more: str = "") -> Gateway:
-        self.model = StubModel(*behaviours)
-        self.addCleanup(self.model.close)
-        self.server = self.start_server(config=self.model.provider_config("openai") + more)
-        return self.another()
-
-    def another(self) -> Gateway:
-        gateway = Gateway(self.server)
-        self.addCleanup(gateway.close)
-        return gateway
-
-    def held(self) -> threading.Event:
-        event = threading.Event()
-        self.addCleanup(event.set)
-        return event
 
 
 class Running:
@@ -52,7 +33,7 @@ class Running:
         return True
 
 
-class OneConnectionTest(ConcurrencyTestCase):
+class OneConnectionTest(GatewayTestCase):
     def test_requests_are_answered_while_a_stream_runs(self) -> None:
         release = self.held()
         gateway = self.connect(Reply(Text("a"), Hold(release), Text("b")))
@@ -139,7 +120,7 @@ class OneConnectionTest(ConcurrencyTestCase):
         self.assertEqual(self.another().result("status")["plugins"], 0, "each connection has its own")
 
 
-class OneSessionTest(ConcurrencyTestCase):
+class OneSessionTest(GatewayTestCase):
     def test_the_second_request_waits_and_its_prompt_has_the_first_turn(self) -> None:
         release = self.held()
         gateway = self.connect(Reply(Text("the answer "), Hold(release), Text("is 42")))
@@ -195,7 +176,7 @@ class OneSessionTest(ConcurrencyTestCase):
         self.assertEqual(len(gateway.result("chat.history", session=SESSION)["items"]), 16)
 
 
-class ManyConnectionsTest(ConcurrencyTestCase):
+class ManyConnectionsTest(GatewayTestCase):
     def test_a_hundred_connections_chat_at_once(self) -> None:
         self.connect()
         gateways = [self.another() for _ in range(100)]

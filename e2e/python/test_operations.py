@@ -6,11 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import threading
 import time
 import unittest
 import urllib.request
 
+from gateway_case import GatewayTestCase
 from gateway_client import Gateway, eventually, exceptions
 from patchboard_server import ServerTestCase, binary
 from stub_model import Call, Failure, Hold, Reply, StubModel, Text
@@ -19,20 +19,7 @@ TIMEOUT = 20
 OTHERS_OFF = ("--runs", "off", "--hub", "off", "--bridge", "off")
 
 
-class DrainTest(ServerTestCase):
-    def serve(self, *behaviours, more: str = "") -> Gateway:
-        self.model = StubModel(*behaviours)
-        self.addCleanup(self.model.close)
-        self.server = self.start_server(config=more + self.model.provider_config("openai"))
-        gateway = Gateway(self.server)
-        self.addCleanup(gateway.close)
-        return gateway
-
-    def held(self) -> threading.Event:
-        event = threading.Event()
-        self.addCleanup(event.set)
-        return event
-
+class DrainTest(GatewayTestCase):
     def refuses_new_work(self) -> bool:
         try:
             with Gateway(self.server, open_timeout=1) as late:
@@ -44,7 +31,7 @@ class DrainTest(ServerTestCase):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number):
                 release = self.held()
-                gateway = self.serve(Reply(Text("first "), Hold(release), Text("last")))
+                gateway = self.connect(Reply(Text("first "), Hold(release), Text("last")))
                 request = gateway.start("hi")
                 gateway.until(request, "text")
                 self.server.process.send_signal(number)
@@ -61,7 +48,7 @@ class DrainTest(ServerTestCase):
                     self.assertEqual(texts, ["hi", "first last"])
 
     def test_a_stream_that_does_not_end_is_cut_when_the_drain_is_over(self) -> None:
-        gateway = self.serve(Reply(Text("first "), Hold(self.held())), more='drain = "500ms"\n')
+        gateway = self.connect(Reply(Text("first "), Hold(self.held())), before='drain = "500ms"\n')
         request = gateway.start("hi")
         gateway.until(request, "text")
         started = time.monotonic()
@@ -72,7 +59,7 @@ class DrainTest(ServerTestCase):
             self.assertEqual(again.result("budget.status")["daily"]["reserved"], 0)
 
     def test_a_second_signal_ends_it_at_once(self) -> None:
-        gateway = self.serve(Reply(Text("first "), Hold(self.held())), more='drain = "60s"\n')
+        gateway = self.connect(Reply(Text("first "), Hold(self.held())), before='drain = "60s"\n')
         gateway.until(gateway.start("hi"), "text")
         self.server.process.send_signal(signal.SIGTERM)
         eventually(self.refuses_new_work, "the drain has begun")
@@ -81,7 +68,7 @@ class DrainTest(ServerTestCase):
         self.server.process.wait(5)
 
     def test_an_idle_client_does_not_hold_it_up(self) -> None:
-        gateway = self.serve(more='drain = "60s"\n')
+        gateway = self.connect(before='drain = "60s"\n')
         self.assertEqual(gateway.result("ping"), "pong")
         started = time.monotonic()
         self.assertEqual(self.server.terminate(), 0)

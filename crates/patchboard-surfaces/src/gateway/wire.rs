@@ -133,11 +133,8 @@ pub(super) struct ChatSend {
     pub(super) channel: String,
     pub(super) account: String,
     pub(super) content: String,
-    #[serde(default)]
     pub(super) peer: Option<String>,
-    #[serde(default)]
     pub(super) guild: Option<String>,
-    #[serde(default)]
     pub(super) team: Option<String>,
 }
 
@@ -151,44 +148,30 @@ pub(super) struct ChatCancel {
 pub(super) struct ChatAttach {
     #[serde(default, deserialize_with = "optional_string_or_number")]
     pub(super) id: Option<String>,
-    #[serde(default)]
     pub(super) session: Option<String>,
-    #[serde(default)]
     pub(super) after: Option<u64>,
 }
 
 /// `{session}` or `{channel, account, peer?}`, on methods that are about one conversation.
 #[derive(Debug, Deserialize)]
 pub(super) struct SessionParams {
-    #[serde(default)]
     pub(super) session: Option<String>,
-    #[serde(default)]
     pub(super) channel: Option<String>,
-    #[serde(default)]
     pub(super) account: Option<String>,
-    #[serde(default)]
     pub(super) peer: Option<String>,
-    #[serde(default)]
     pub(super) guild: Option<String>,
-    #[serde(default)]
     pub(super) team: Option<String>,
     #[serde(default)]
     pub(super) purge: bool,
-    #[serde(default)]
     pub(super) limit: Option<usize>,
-    #[serde(default)]
     pub(super) cursor: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ListParams {
-    #[serde(default)]
     pub(super) channel: Option<String>,
-    #[serde(default)]
     pub(super) account: Option<String>,
-    #[serde(default)]
     pub(super) limit: Option<usize>,
-    #[serde(default)]
     pub(super) cursor: Option<String>,
 }
 
@@ -197,21 +180,15 @@ pub(super) struct MemorySearch {
     pub(super) query: String,
     pub(super) channel: String,
     pub(super) account: String,
-    #[serde(default)]
     pub(super) limit: Option<usize>,
-    #[serde(default)]
     pub(super) cursor: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct UsageReport {
-    #[serde(default)]
     pub(super) since: Option<String>,
-    #[serde(default)]
     pub(super) group_by: Option<String>,
-    #[serde(default)]
     pub(super) limit: Option<usize>,
-    #[serde(default)]
     pub(super) cursor: Option<String>,
 }
 
