@@ -72,6 +72,9 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
     for warning in loaded.warnings.iter() {
         tracing::warn!("{warning}");
     }
+    for (key, missing) in without_effect(&loaded.config) {
+        tracing::warn!("`{key}` has no effect: {missing} is not built into this server");
+    }
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
     let data = DataDir::take(&loaded.config.data_dir).map_err(|error| Failure::cannot_start(error.into()))?;
@@ -106,6 +109,19 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
     drop(local_model);
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is configured and checked, but that this server has no part for.
+fn without_effect(config: &Config) -> Vec<(&'static str, &'static str)> {
+    let said = [
+        (!config.plugins.is_empty(), "plugins", "a plugin host"),
+        (!config.workers.is_empty(), "workers", "a worker pool"),
+        (!config.mcp.is_empty(), "mcp", "an MCP client"),
+        (config.memory.extract_with.is_some(), "memory.extract_with", "extraction by a model"),
+        (config.telemetry.otlp_endpoint.is_some(), "telemetry.otlp_endpoint", "trace export"),
+        (config.log.bodies, "log.bodies", "logging of bodies"),
+    ];
+    said.into_iter().filter_map(|(set, key, missing)| set.then_some((key, missing))).collect()
 }
 
 fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(), Failure> {
