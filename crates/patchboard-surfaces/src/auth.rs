@@ -9,6 +9,10 @@ use patchboard_core::access::Grants;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
+mod waiting;
+
+pub use waiting::{Seat, WaitingRoom};
+
 use crate::limit::{Bucket, Rate};
 use crate::telemetry;
 

@@ -17,12 +17,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{AuthGate, Identity, Verdict};
+use crate::auth::{AuthGate, Identity, Verdict, WaitingRoom};
 use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
 use crate::limit::Rate;
 use crate::listen::Peer;
-use crate::pump::{self, PumpLimits, Sockets};
+use crate::pump::{self, Admission, PumpLimits, Sockets};
 
 mod dialect;
 mod error;
@@ -65,6 +65,7 @@ struct Gateway {
     version: &'static str,
     metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
     tracker: TaskTracker,
+    waiting: WaitingRoom,
     connections: Arc<AtomicU64>,
 }
 
@@ -89,6 +90,7 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         version: options.version,
         metrics: options.metrics,
         tracker: options.tracker,
+        waiting: WaitingRoom::default(),
         connections: Arc::new(AtomicU64::new(0)),
     };
     Router::new()
@@ -111,8 +113,12 @@ async fn upgrade(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let identity = match gateway.identify(&peer, &headers).await {
-        Ok(identity) => identity,
+    let admission = match gateway.identify(&peer, &headers).await {
+        Ok(Some(identity)) => Admission::SignedIn(identity),
+        Ok(None) => match gateway.waiting.enter(peer.address) {
+            Some(seat) => Admission::ToSignIn(seat),
+            None => return too_many(),
+        },
         Err(refused) => return refused,
     };
     let connection = ConnId(gateway.connections.fetch_add(1, Ordering::Relaxed) + 1);
@@ -125,7 +131,7 @@ async fn upgrade(
         .write_buffer_size(SOCKET_BUFFER)
         .on_upgrade(move |socket| async move {
             // Boxed: the future behind an idle connection stays small until it has something to do.
-            Box::pin(pump::run(gateway.plug, socket, dialect, peer, connection, identity)).await;
+            Box::pin(pump::run(gateway.plug, socket, dialect, peer, connection, admission)).await;
             drop(token);
         })
 }
@@ -154,6 +160,12 @@ impl Gateway {
             }
         }
     }
+}
+
+fn too_many() -> Response {
+    crate::telemetry::refused("gateway", "capacity");
+    let text = "too many connections are waiting to sign in; try again in a few seconds\n";
+    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], text).into_response()
 }
 
 fn unauthorised() -> Response {

@@ -22,7 +22,7 @@ use patchboard_core::{Board, BoardError};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::auth::{AuthGate, HOLD_BACK, Identity, Verdict};
+use crate::auth::{AuthGate, HOLD_BACK, Identity, Seat, Verdict};
 use crate::dialect::{Dialect, FollowId, Step, Ticket};
 use crate::listen::{Peer, TooMuch};
 
@@ -79,6 +79,8 @@ struct Pump {
     peer: Peer,
     connection: ConnId,
     identity: Option<Identity>,
+    /// Kept until the client has signed in.
+    seat: Option<Seat>,
     opened: Instant,
     heard: Instant,
     pinged: bool,
@@ -105,6 +107,14 @@ enum Wake {
     Draining,
 }
 
+/// What is known of a client when its connection opens.
+#[derive(Debug)]
+pub enum Admission {
+    SignedIn(Identity),
+    /// It has to show its token first, and holds a seat while it does.
+    ToSignIn(Seat),
+}
+
 /// Runs one connection to its end.
 pub async fn run(
     plug: Sockets,
@@ -112,8 +122,12 @@ pub async fn run(
     dialect: Box<dyn Dialect>,
     peer: Peer,
     connection: ConnId,
-    identity: Option<Identity>,
+    admission: Admission,
 ) {
+    let (identity, seat) = match admission {
+        Admission::SignedIn(identity) => (Some(identity), None),
+        Admission::ToSignIn(seat) => (None, Some(seat)),
+    };
     let now = Instant::now();
     if identity.is_none() {
         peer.reads.limit(MAX_UNSIGNED);
@@ -126,6 +140,7 @@ pub async fn run(
         peer,
         connection,
         identity: None,
+        seat,
         opened: now,
         heard: now,
         pinged: false,
@@ -368,6 +383,7 @@ impl Pump {
         };
         if identity.is_some() {
             self.peer.reads.lift();
+            self.seat = None;
         }
         self.identity.clone_from(&identity);
         self.dialect.authenticated(identity, self.opened.elapsed(), &mut self.steps);

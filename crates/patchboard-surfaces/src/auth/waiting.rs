@@ -1,0 +1,56 @@
+//! Connections that have not shown their token yet: few of them, and few from one address. On loopback everybody shares
+//! one address, and another program must not be able to lock the user out, so only the connections' own limit holds.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Connections that may be about to sign in at once; they have a few seconds each.
+const MAX_WAITING: usize = 512;
+/// The same from one address, so that one guest cannot fill the room.
+const MAX_FROM_ONE: usize = 128;
+
+#[derive(Debug, Clone, Default)]
+pub struct WaitingRoom {
+    inside: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// A seat, free again when dropped.
+#[derive(Debug)]
+pub struct Seat {
+    room: WaitingRoom,
+    address: IpAddr,
+}
+
+impl WaitingRoom {
+    /// `None` when there is no seat left.
+    pub fn enter(&self, address: IpAddr) -> Option<Seat> {
+        let address = address.to_canonical();
+        if address.is_loopback() {
+            return Some(Seat { room: Self::default(), address });
+        }
+        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let everyone: usize = inside.values().sum();
+        let from_there = inside.get(&address).copied().unwrap_or(0);
+        if everyone >= MAX_WAITING || from_there >= MAX_FROM_ONE {
+            return None;
+        }
+        inside.insert(address, from_there + 1);
+        Some(Seat { room: self.clone(), address })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut inside = self.room.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = inside.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                inside.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
