@@ -2,34 +2,25 @@
 
     python3 e2e/bootstrap.py --venv DIR --report FILE REQUIREMENTS...
 
-The environment is made by the first way that works on this machine: the `venv` module; `venv` without its pip, plus a
-pip fetched from the package index; `virtualenv` from the package index. Nothing is done when DIR already holds what
-is wanted. The report is JSON: {"python": PATH or null, "fatal": REASON or null,
+The environment is made by the first way that works on this machine: the `venv` module, or `virtualenv` from the package
+index. Nothing is done when DIR already holds what is wanted. The report is JSON: {"python": PATH or null, "fatal": REASON or null,
 "missing": [{"requirement": LINE, "reason": WHY}]}.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 VIRTUALENV = "virtualenv==20.29.3"
-PIP_WHEEL = "pip-25.0.1-py3-none-any.whl"
-PIP_SHA256 = "c46efd13b6aa8279f33f2864459c8ce587ea6a1a59ee20de055868d8f7688f7f"
-INDEX = "https://pypi.org/simple"
 STAMP = "patchboard-requirements.json"
 COMMAND_TIMEOUT = 600
-FETCH_TIMEOUT = 60
 
 
 class Unavailable(Exception):
@@ -121,55 +112,15 @@ def by_venv(venv: Path) -> None:
     run([sys.executable, "-m", "venv", str(venv)])
 
 
-def by_venv_and_fetched_pip(venv: Path) -> None:
-    """For systems that package `venv` without `ensurepip`."""
-    run([sys.executable, "-m", "venv", "--without-pip", str(venv)])
-    with tempfile.TemporaryDirectory() as folder:
-        wheel = fetch_pip(Path(folder))
-        run([str(python_in(venv)), f"{wheel}/pip", "install", "--no-index", str(wheel)])
-
-
 def by_virtualenv(venv: Path) -> None:
-    """For systems without `venv`."""
+    """For systems without `venv`, or with a `venv` that lacks its pip."""
     with tempfile.TemporaryDirectory() as folder:
-        pip = ["-m", "pip"]
-        if not succeeds([sys.executable, *pip, "--version"]):
-            pip = [f"{fetch_pip(Path(folder))}/pip"]
         packages = Path(folder) / "packages"
-        run([sys.executable, *pip, "install", "--only-binary=:all:", "--target", str(packages), VIRTUALENV])
+        run([sys.executable, "-m", "pip", "install", "--only-binary=:all:", "--target", str(packages), VIRTUALENV])
         run([sys.executable, "-m", "virtualenv", "--no-download", str(venv)], {"PYTHONPATH": str(packages)})
 
 
-WAYS = [("venv", by_venv), ("venv-and-fetched-pip", by_venv_and_fetched_pip), ("virtualenv", by_virtualenv)]
-
-
-def fetch_pip(folder: Path) -> Path:
-    """A wheel of pip, which is also a program."""
-    index = os.environ.get("PIP_INDEX_URL", INDEX).rstrip("/") + "/pip/"
-    try:
-        page = fetch(index).decode("utf-8", "replace")
-        content = fetch(wheel_address(index, page, PIP_WHEEL))
-    except (OSError, ValueError) as error:
-        raise Unavailable(f"cannot fetch {PIP_WHEEL}: {error}") from error
-    if hashlib.sha256(content).hexdigest() != PIP_SHA256:
-        raise Unavailable(f"{PIP_WHEEL} is not the file it should be")
-    wheel = folder / PIP_WHEEL
-    wheel.write_bytes(content)
-    return wheel
-
-
-def wheel_address(index: str, page: str, wheel: str) -> str:
-    """Where the index page says the wheel is."""
-    for reference in re.findall(r"""href\s*=\s*["']([^"']+)["']""", page):
-        address = urllib.parse.urljoin(index, reference.split("#", 1)[0])
-        if urllib.parse.unquote(urllib.parse.urlsplit(address).path).endswith("/" + wheel):
-            return address
-    raise ValueError(f"the index does not list {wheel}")
-
-
-def fetch(address: str) -> bytes:
-    with urllib.request.urlopen(address, timeout=FETCH_TIMEOUT) as response:
-        return response.read()
+WAYS = [("venv", by_venv), ("virtualenv", by_virtualenv)]
 
 
 # Installing packages.

@@ -37,22 +37,6 @@ class BootstrapTest(unittest.TestCase):
     def test_comments_and_blank_lines_are_no_requirements(self) -> None:
         self.assertEqual(bootstrap.read_requirements("# one\n\na==1 # two\n  b==2\n"), ["a==1", "b==2"])
 
-    def test_the_wheel_is_found_on_either_kind_of_index_page(self) -> None:
-        index = "https://index.example/simple/pip/"
-        near = '<a href="../../packages/pip-25.0.1-py3-none-any.whl#sha256=0">x</a>'
-        far = "<a href='https://files.example/a/pip-25.0.1-py3-none-any.whl'>x</a>"
-        wheel = "pip-25.0.1-py3-none-any.whl"
-        self.assertEqual(bootstrap.wheel_address(index, near, wheel), f"https://index.example/packages/{wheel}")
-        self.assertEqual(bootstrap.wheel_address(index, far, wheel), f"https://files.example/a/{wheel}")
-        with self.assertRaisesRegex(ValueError, "does not list"):
-            bootstrap.wheel_address(index, "<a href='other-pip-25.0.1-py3-none-any.whl'>", wheel)
-
-    def test_a_wheel_that_was_tampered_with_is_refused(self) -> None:
-        page = f'<a href="{bootstrap.PIP_WHEEL}">x</a>'.encode()
-        self.patch(fetch=lambda address: page if address.endswith("/") else b"something else")
-        with self.assertRaisesRegex(bootstrap.Unavailable, "is not the file it should be"):
-            bootstrap.fetch_pip(self.venv.parent)
-
     def test_the_next_way_is_tried_and_all_reasons_are_kept(self) -> None:
         tried = []
 
