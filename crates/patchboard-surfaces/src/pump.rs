@@ -6,12 +6,13 @@ use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, SelectAll};
-use futures_util::{FutureExt, SinkExt, StreamExt, stream};
+use futures_util::{FutureExt, SinkExt, Stream, StreamExt, stream};
 use patchboard_core::access::{Caller, Surface};
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{ConnId, Seq};
@@ -93,6 +94,11 @@ struct Pump {
     drained: Pin<Box<WaitForCancellationFutureOwned>>,
     wake_at: Option<Instant>,
     steps: Vec<Step>,
+    next_source: u8,
+    /// Something was written, or a ping was answered, since the last flush.
+    unflushed: bool,
+    /// Things handled since then.
+    handled: usize,
 }
 
 type Opened = (FollowId, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>);
@@ -105,6 +111,18 @@ enum Wake {
     Followed(Followed),
     Timer,
     Draining,
+    /// The client does not take what was written.
+    Stuck,
+    /// The client cannot be written to any more.
+    Gone,
+}
+
+/// The stream's next item; a stream that is over has none, now or later.
+fn poll_item<S: Stream + Unpin>(stream: &mut S, context: &mut Context<'_>) -> Poll<S::Item> {
+    match stream.poll_next_unpin(context) {
+        Poll::Ready(Some(item)) => Poll::Ready(item),
+        Poll::Ready(None) | Poll::Pending => Poll::Pending,
+    }
 }
 
 /// What is known of a client when its connection opens.
@@ -151,6 +169,9 @@ pub async fn run(
         timer: Box::pin(tokio::time::sleep_until(now)),
         wake_at: None,
         steps: Vec::new(),
+        next_source: 0,
+        unflushed: false,
+        handled: 0,
     };
     pump.identity.clone_from(&identity);
     pump.dialect.opened(identity, Duration::ZERO, &mut pump.steps);
@@ -161,7 +182,7 @@ pub async fn run(
 impl Pump {
     async fn work(&mut self) {
         loop {
-            if self.perform().await.is_break() || self.burst().await.is_break() || self.flush().await.is_break() {
+            if self.perform().await.is_break() || self.flush_now_and_then().await.is_break() {
                 return;
             }
             if self.plug.draining.is_cancelled() && self.is_idle() {
@@ -174,29 +195,13 @@ impl Pump {
         }
     }
 
-    /// Handles whatever is ready without waiting, up to a bound.
-    async fn burst(&mut self) -> ControlFlow<()> {
-        for _ in 0..BURST {
-            let Some(wake) = self.ready() else { break };
-            self.handle(wake).await?;
-            self.perform().await?;
-        }
-        ControlFlow::Continue(())
+    /// While there is always something more to handle, what was written leaves all the same.
+    async fn flush_now_and_then(&mut self) -> ControlFlow<()> {
+        self.handled += 1;
+        if self.handled < BURST { ControlFlow::Continue(()) } else { self.flush().await }
     }
 
-    /// What can be handled without waiting. Only what comes in bursts is asked for; the rest can wait for `next`.
-    fn ready(&mut self) -> Option<Wake> {
-        if let Some(frame) = self.socket.next().now_or_never() {
-            return Some(Wake::Frame(frame));
-        }
-        if !self.follows.is_empty()
-            && let Some(Some(followed)) = self.follows.next().now_or_never()
-        {
-            return Some(Wake::Followed(followed));
-        }
-        None
-    }
-
+    /// Waits for whatever comes first.
     async fn next(&mut self) -> Wake {
         // Set again only when it would ring too late. When it rings too early, because something was heard since it
         // was set, nothing is due and it is set anew: cheaper than setting it for every frame.
@@ -204,15 +209,46 @@ impl Pump {
         if self.timer.deadline() > deadline || self.timer.is_elapsed() {
             self.timer.as_mut().reset(deadline);
         }
-        let draining = self.plug.draining.is_cancelled();
-        tokio::select! {
-            frame = self.socket.next() => Wake::Frame(frame),
-            Some(answer) = self.asks.next(), if !self.asks.is_empty() => Wake::Answer(answer),
-            Some(opened) = self.opening.next(), if !self.opening.is_empty() => Wake::Opened(opened),
-            Some(followed) = self.follows.next(), if !self.follows.is_empty() => Wake::Followed(followed),
-            () = self.timer.as_mut() => Wake::Timer,
-            () = self.drained.as_mut(), if !draining => Wake::Draining,
+        poll_fn(|context| self.poll_wake(context)).await
+    }
+
+    /// One poll finds out what is ready, lets what was written leave when nothing is, and asks to be woken. Whoever was
+    /// heard last is asked last, so that nobody can talk over the others.
+    fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
+        const SOURCES: u8 = 4;
+        for _ in 0..SOURCES {
+            let source = self.next_source;
+            self.next_source = (source + 1) % SOURCES;
+            let wake = match source {
+                0 => self.socket.poll_next_unpin(context).map(Wake::Frame),
+                1 if !self.asks.is_empty() => poll_item(&mut self.asks, context).map(Wake::Answer),
+                2 if !self.opening.is_empty() => poll_item(&mut self.opening, context).map(Wake::Opened),
+                3 if !self.follows.is_empty() => poll_item(&mut self.follows, context).map(Wake::Followed),
+                _ => Poll::Pending,
+            };
+            if wake.is_ready() {
+                return wake;
+            }
         }
+        if self.unflushed {
+            match SinkExt::<Message>::poll_flush_unpin(&mut self.socket, context) {
+                Poll::Ready(Ok(())) => self.flushed(),
+                Poll::Ready(Err(_)) => return Poll::Ready(Wake::Gone),
+                Poll::Pending => return Poll::Ready(Wake::Stuck),
+            }
+        }
+        if self.timer.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Wake::Timer);
+        }
+        if !self.plug.draining.is_cancelled() && self.drained.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Wake::Draining);
+        }
+        Poll::Pending
+    }
+
+    fn flushed(&mut self) {
+        self.unflushed = false;
+        self.handled = 0;
     }
 
     /// The earliest moment something is due: the sign-in, the dialect's wish, or a ping.
@@ -231,6 +267,9 @@ impl Pump {
         match wake {
             Wake::Frame(frame) => return self.frame(frame, now).await,
             Wake::Draining => {}
+            Wake::Gone => return ControlFlow::Break(()),
+            // Until it takes what it was sent, the client is not listened to either.
+            Wake::Stuck => return self.flush().await,
             Wake::Answer((ticket, answer)) => {
                 self.stops.remove(&ticket);
                 self.dialect.answered(ticket, answer, now, &mut self.steps);
@@ -264,6 +303,7 @@ impl Pump {
             None => return ControlFlow::Break(()),
         };
         self.peer.reads.finished();
+        self.unflushed = true;
         self.heard = self.opened + now;
         self.pinged = false;
         match message {
@@ -410,6 +450,7 @@ impl Pump {
             None => tokio::time::timeout(self.plug.limits.stall, ready).await,
         };
         self.went_through(ready).await?;
+        self.unflushed = true;
         let sent = self.socket.start_send_unpin(message);
         self.went_through(Ok(sent)).await
     }
@@ -420,6 +461,7 @@ impl Pump {
             Some(flushed) => Ok(flushed),
             None => tokio::time::timeout(self.plug.limits.stall, flushed).await,
         };
+        self.flushed();
         self.went_through(flushed).await
     }
 
