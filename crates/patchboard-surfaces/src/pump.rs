@@ -90,6 +90,8 @@ struct Pump {
     opening: FuturesUnordered<BoxFuture<'static, Opened>>,
     follows: SelectAll<BoxStream<Followed>>,
     timer: Pin<Box<Sleep>>,
+    /// Has `drained` come true?
+    is_draining: bool,
     /// Polled for as long as the connection lives: asking the token anew each time would cost more than a ping.
     drained: Pin<Box<WaitForCancellationFutureOwned>>,
     wake_at: Option<Instant>,
@@ -151,6 +153,7 @@ pub async fn run(
         peer.reads.limit(MAX_UNSIGNED);
     }
     let mut pump = Pump {
+        is_draining: false,
         drained: Box::pin(plug.draining.clone().cancelled_owned()),
         plug,
         socket,
@@ -185,7 +188,7 @@ impl Pump {
             if self.perform().await.is_break() || self.flush_now_and_then().await.is_break() {
                 return;
             }
-            if self.plug.draining.is_cancelled() && self.is_idle() {
+            if self.is_draining && self.is_idle() {
                 return self.close(close::GOING_AWAY, "server is shutting down").await;
             }
             let wake = self.next().await;
@@ -240,7 +243,8 @@ impl Pump {
         if self.timer.as_mut().poll(context).is_ready() {
             return Poll::Ready(Wake::Timer);
         }
-        if !self.plug.draining.is_cancelled() && self.drained.as_mut().poll(context).is_ready() {
+        if !self.is_draining && self.drained.as_mut().poll(context).is_ready() {
+            self.is_draining = true;
             return Poll::Ready(Wake::Draining);
         }
         Poll::Pending
