@@ -23,6 +23,7 @@ pub enum Surface {
     Runs,
     Hub,
     Bridge,
+    Mcp,
     Cli,
 }
 
@@ -34,6 +35,7 @@ impl Surface {
             Self::Runs => "runs",
             Self::Hub => "hub",
             Self::Bridge => "bridge",
+            Self::Mcp => "mcp",
             Self::Cli => "cli",
         }
     }
@@ -89,6 +91,8 @@ pub fn needed(command: &Command) -> Grant {
     match command {
         Command::StartRun(_)
         | Command::CancelRun(_)
+        | Command::KeepRun(_)
+        | Command::CallTool(_)
         | Command::FindRun(_)
         | Command::AnswerApproval { .. }
         | Command::ListApprovals(_) => Grant::Converse,
@@ -97,7 +101,9 @@ pub fn needed(command: &Command) -> Grant {
         | Command::SearchMemory { .. }
         | Command::BudgetStatus { .. }
         | Command::UsageReport { .. }
-        | Command::ListTools(_)
+        | Command::ReadMessages { .. }
+        | Command::ListTools { .. }
+        | Command::ListAgents
         | Command::ListPlugins
         | Command::DescribeNode => Grant::Inspect,
         Command::ClearSession { .. } => Grant::Manage,

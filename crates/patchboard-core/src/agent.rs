@@ -9,6 +9,7 @@ use crate::budget::BudgetLimits;
 use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::ModelProvider;
+use crate::run::strategy::Reasoning;
 use crate::tool::Glob;
 
 /// One configured agent.
@@ -20,6 +21,10 @@ pub struct AgentSpec {
     /// Empty means the provider's own default.
     pub model: Arc<str>,
     pub strategy: StrategyKind,
+    /// How far each strategy may go.
+    pub reasoning: Reasoning,
+    /// One sentence for people who choose among agents.
+    pub description: Option<Arc<str>>,
     pub max_tokens: u32,
     pub temperature: Option<f32>,
     /// Said before the soul.
@@ -27,8 +32,6 @@ pub struct AgentSpec {
     /// `None`: every tool of the registry.
     pub tools: Option<Vec<Glob>>,
     pub budget: BudgetLimits,
-    /// A run that would need more ends with an error instead of a surprise on the bill.
-    pub max_model_calls: u32,
     /// Tokens one run may use in all its calls together.
     pub max_run_tokens: Option<u64>,
     /// A run that takes longer is stopped and fails.
@@ -47,7 +50,7 @@ impl AgentSpec {
                 let names = listed.unwrap_or_default().iter().filter(|glob| glob.is_name());
                 Some(names.cloned().collect())
             }
-            Surface::Gateway | Surface::Runs | Surface::Hub | Surface::Bridge | Surface::Cli => {
+            Surface::Gateway | Surface::Runs | Surface::Hub | Surface::Bridge | Surface::Mcp | Surface::Cli => {
                 listed.map(Cow::Borrowed)
             }
         }
@@ -57,6 +60,35 @@ impl AgentSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StrategyKind {
     React,
+    Dup,
+    Tot,
+    Got,
+}
+
+impl StrategyKind {
+    pub const ALL: [Self; 4] = [Self::React, Self::Dup, Self::Tot, Self::Got];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::React => "react",
+            Self::Dup => "dup",
+            Self::Tot => "tot",
+            Self::Got => "got",
+        }
+    }
+
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::React => "thinks, calls tools, repeats",
+            Self::Dup => "understands the question first, then answers",
+            Self::Tot => "searches a tree of thoughts",
+            Self::Got => "plans a graph of tasks and joins their results",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// Where a message comes from.
@@ -156,6 +188,23 @@ impl AgentTable {
 
     pub fn agent(&self, name: &str) -> Option<&Arc<AgentSpec>> {
         self.agents.iter().find(|agent| &*agent.name == name)
+    }
+
+    /// The agent a run names: one of the strategies, worked by the default agent, or a configured agent with its own.
+    pub fn choose(&self, name: &str) -> Result<(&Arc<AgentSpec>, StrategyKind), BoardError> {
+        let default =
+            || self.agent(Self::DEFAULT).ok_or_else(|| BoardError::not_found("no default agent is configured"));
+        if let Some(strategy) = StrategyKind::named(name) {
+            return Ok((default()?, strategy));
+        }
+        let agent = self.agent(name).ok_or_else(|| {
+            BoardError::not_found(format!("no agent named `{name}`: use react, dup, tot, got or a configured agent"))
+        })?;
+        Ok((agent, agent.strategy))
+    }
+
+    pub fn all(&self) -> &[Arc<AgentSpec>] {
+        &self.agents
     }
 
     /// The most specific matching binding wins; among equals the first in the file; else the default agent.

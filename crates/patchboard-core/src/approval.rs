@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Caller, Grant};
+use crate::command::ApprovalRef;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::ApprovalRequest;
 use crate::id::{ApprovalId, ConnId};
@@ -75,7 +76,8 @@ impl ApprovalDesk {
         let now = self.clock.now();
         let expires_at = now.checked_add(expiry).unwrap_or(now);
         let request = ApprovalRequest { approval, call: call.clone(), expires_at };
-        let pending = PendingApproval { request: request.clone(), run: context.run, session: context.session.clone() };
+        let pending =
+            PendingApproval { request: request.clone(), run: context.run, session: context.scope.session.clone() };
         let (answer, verdict) = oneshot::channel();
         let mut open = self.open();
         if open.len() >= MAX_OPEN {
@@ -85,9 +87,14 @@ impl ApprovalDesk {
         Ok(Asked { desk: self, request, answer: verdict })
     }
 
-    pub fn answer(&self, caller: &Caller, approval: ApprovalId, approve: bool) -> Result<(), BoardError> {
+    pub fn answer(&self, caller: &Caller, wanted: &ApprovalRef, approve: bool) -> Result<(), BoardError> {
         let mut open = self.open();
-        let Some(found) = open.get(&approval) else {
+        let is_wanted = |id: &ApprovalId, question: &Open| match wanted {
+            ApprovalRef::Id(wanted) => id == wanted,
+            ApprovalRef::Call(call) => question.pending.request.call.id == *call,
+        };
+        let found = open.iter().find(|(id, question)| is_wanted(id, question));
+        let Some((&approval, found)) = found else {
             return Err(BoardError::not_found("no such approval is waiting: it was answered, expired or withdrawn"));
         };
         if !may_answer(caller, found) {

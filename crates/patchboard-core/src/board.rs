@@ -1,6 +1,6 @@
 //! The board: the only way in. `ask` authorises, then answers; `follow` replays, then tails; `drain` lets go in order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,26 +10,32 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{self, Caller};
-use crate::agent::{AgentTable, Origin};
+use crate::access::{self, Caller, Grants, Surface};
+use crate::agent::{AgentSpec, AgentTable, Origin, StrategyKind};
 use crate::approval::ApprovalDesk;
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
 use crate::command::{Command, RunRef, SessionRef, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
-use crate::id::{RunId, Seq, SessionKey};
+use crate::id::{ConnId, RunId, Seq, SessionKey};
 use crate::log::{Log, Pace};
 use crate::memory::{Memory, MemoryOptions};
-use crate::port::{BoxStream, Clock, Embedder, Ids, Retention, RunRow, SchemaCheck, SoulSource, Store, ToolHost};
+use crate::port::{
+    BoxStream, Clock, Embedder, Folders, Ids, Retention, RunRow, SchemaCheck, SoulSource, Store, ToolHost,
+    UnfinishedRun,
+};
 use crate::reply::{Reply, RunSummary};
-use crate::run::driver::Begun;
-use crate::run::{RunDeps, RunLimits, RunRequest, recover};
+use crate::run::begin::Begun;
+use crate::run::brief::Briefing;
+use crate::run::{RunDeps, RunLimits, RunRequest, Stops, recover};
 use crate::session::{Place, SessionQueues, Turn};
 use crate::tool::desk::ToolLimits;
+use crate::tool::own::OwnTools;
 use crate::tool::{ApprovalPolicy, ToolDesk, ToolRegistry};
 
 mod answers;
+mod messages;
 
 /// Longest user message in bytes; a longer one is refused.
 pub const MAX_CONTENT: usize = 4 * 1024 * 1024;
@@ -45,6 +51,7 @@ pub struct Parts {
     pub tools: Vec<Arc<dyn ToolHost>>,
     pub schemas: Arc<dyn SchemaCheck>,
     pub souls: Arc<dyn SoulSource>,
+    pub folders: Arc<dyn Folders>,
     pub embedder: Option<Arc<dyn Embedder>>,
     pub budgets: BudgetLimits,
     pub prices: PriceTable,
@@ -103,6 +110,8 @@ struct Inner {
     /// Places for runs at work.
     working: Arc<Semaphore>,
     live: Mutex<HashMap<RunId, LiveRun>>,
+    /// Names of live and waiting runs, by principal.
+    claims: Mutex<HashSet<(Arc<str>, Arc<str>)>>,
     tracker: TaskTracker,
     draining: AtomicBool,
     version: &'static str,
@@ -111,13 +120,52 @@ struct Inner {
 #[derive(Debug, Clone)]
 struct LiveRun {
     principal: Arc<str>,
-    stop: CancellationToken,
+    stops: Stops,
+    /// Can the next process go on with it?
+    resumes: bool,
+}
+
+/// A client's name for a run, taken until the run has ended.
+#[derive(Debug)]
+struct Claim {
+    board: Board,
+    name: Option<(Arc<str>, Arc<str>)>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take() {
+            self.board.0.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+        }
+    }
+}
+
+/// What was found unfinished at start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recovered {
+    pub resumed: usize,
+    pub closed: usize,
+}
+
+/// A request to run that may wait for its turn.
+#[derive(Debug)]
+struct Accepted {
+    agent: Arc<AgentSpec>,
+    strategy: StrategyKind,
+    origin: Origin,
+    thread: Option<Arc<str>>,
+    session: SessionKey,
+    client_id: Arc<str>,
+    claim: Option<Claim>,
+    kept: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrainReport {
     /// Runs that did not end in time and were cancelled.
     pub cancelled: usize,
+    /// Runs that did not end in time and go on at the next start.
+    pub suspended: usize,
 }
 
 impl Board {
@@ -126,6 +174,16 @@ impl Board {
         let ledger = Arc::new(Ledger::new(parts.budgets, parts.store.clone(), parts.clock.clone()));
         let approvals =
             Arc::new(ApprovalDesk::new(parts.clock.clone(), parts.ids.clone(), parts.limits.approval_expiry));
+        let memory = Memory {
+            options: parts.memory,
+            store: parts.store.clone(),
+            clock: parts.clock.clone(),
+            souls: parts.souls,
+            embedder: parts.embedder,
+        };
+        // First, so that nothing takes their names.
+        let mut hosts: Vec<Arc<dyn ToolHost>> = vec![Arc::new(OwnTools::new(memory.clone()))];
+        hosts.extend(parts.tools);
         let deps = Arc::new(RunDeps {
             log: log.clone(),
             ledger: ledger.clone(),
@@ -136,14 +194,9 @@ impl Board {
                 clock: parts.clock.clone(),
                 limits: parts.limits.tool,
             },
-            registry: ToolRegistry::new(parts.tools),
-            memory: Memory {
-                options: parts.memory,
-                store: parts.store.clone(),
-                clock: parts.clock.clone(),
-                souls: parts.souls,
-                embedder: parts.embedder,
-            },
+            registry: ToolRegistry::new(hosts),
+            memory,
+            folders: parts.folders,
             prices: parts.prices,
             clock: parts.clock.clone(),
             ids: parts.ids.clone(),
@@ -161,15 +214,79 @@ impl Board {
             queues: SessionQueues::new(parts.limits.session_queue),
             working: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
             live: Mutex::new(HashMap::new()),
+            claims: Mutex::new(HashSet::new()),
             tracker: TaskTracker::new(),
             draining: AtomicBool::new(false),
             version: parts.version,
         }))
     }
 
-    /// Closes what a crash left open. To be called once, before anything is asked.
-    pub async fn recover(&self) -> Result<usize, BoardError> {
-        recover::close_interrupted(&self.0.deps, &self.0.store).await
+    /// Goes on with what the last process left unfinished, and closes what cannot go on. To be called once, before
+    /// anything is asked.
+    pub async fn recover(&self) -> Result<Recovered, BoardError> {
+        let mut report = Recovered::default();
+        for unfinished in self.0.store.unfinished_runs().await? {
+            let (deps, store) = (&self.0.deps, &self.0.store);
+            let briefing = recover::briefing(store, unfinished.run.run).await?;
+            let resumed = match &briefing {
+                None => Err("interrupted: the server stopped during this turn".to_owned()),
+                Some(briefing) => self.resume(&unfinished, briefing).await?,
+            };
+            match resumed {
+                Ok(()) => report.resumed += 1,
+                Err(reason) => {
+                    recover::close(deps, store, &unfinished, &reason).await?;
+                    report.closed += 1;
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// The inner error says why the run cannot go on.
+    async fn resume(
+        &self,
+        unfinished: &UnfinishedRun,
+        briefing: &Arc<Briefing>,
+    ) -> Result<Result<(), String>, BoardError> {
+        let row = &unfinished.run;
+        let Ok((agent, _)) = self.0.agents.choose(&briefing.agent_asked) else {
+            return Ok(Err(format!("interrupted: no agent is named `{}` any more", briefing.agent_asked)));
+        };
+        let turn = match self.0.queues.enter(&row.session)? {
+            Place::First(turn) => turn,
+            // Two unfinished runs of one session cannot be: the second begins when the first has ended.
+            Place::Waiting(_) => return Ok(Err("interrupted: the server stopped during this run".to_owned())),
+        };
+        let caller = Caller {
+            surface: Surface::Runs,
+            principal: row.principal.clone(),
+            // No connection of this process: only the operator answers what it asks.
+            connection: ConnId(0),
+            grants: Grants::CLIENT,
+        };
+        let request = RunRequest {
+            run: row.run,
+            caller,
+            agent: agent.clone(),
+            strategy: briefing.strategy,
+            origin: briefing.origin.clone(),
+            thread: briefing.thread.clone(),
+            session: row.session.clone(),
+            client_id: row.client_id.clone(),
+            content: briefing.message.clone(),
+            plan: None,
+            turn,
+            stops: Stops::new(CancellationToken::new(), briefing.detached),
+        };
+        let claim = self.claim(&row.principal, &row.client_id)?;
+        let forget = self.enlist(&request, true);
+        let begun = recover::resume(&self.0.deps, &self.0.store, unfinished, briefing, request).await?;
+        self.0.tracker.spawn(async move {
+            begun.go().await;
+            drop((forget, claim));
+        });
+        Ok(Ok(()))
     }
 
     /// Asks for one thing. Rights are checked, and a place in a session's line is taken, before this returns:
@@ -217,12 +334,17 @@ impl Board {
     pub async fn drain(&self, patience: Duration) -> Result<DrainReport, BoardError> {
         self.0.draining.store(true, Ordering::SeqCst);
         self.0.tracker.close();
-        let mut cancelled = 0;
+        let (mut cancelled, mut suspended) = (0, 0);
         if tokio::time::timeout(patience, self.0.tracker.wait()).await.is_err() {
-            let stops: Vec<CancellationToken> = self.live().values().map(|live| live.stop.clone()).collect();
-            cancelled = stops.len();
-            for stop in stops {
-                stop.cancel();
+            let left: Vec<LiveRun> = self.live().values().cloned().collect();
+            for live in left {
+                if live.resumes {
+                    suspended += 1;
+                    live.stops.suspend.cancel();
+                } else {
+                    cancelled += 1;
+                    live.stops.cancel.cancel();
+                }
             }
             // Cancelled runs only have their end to record; a store that hangs must not hang the exit too.
             if tokio::time::timeout(Duration::from_secs(5), self.0.tracker.wait()).await.is_err() {
@@ -232,7 +354,7 @@ impl Board {
             }
         }
         self.0.store.close().await?;
-        Ok(DrainReport { cancelled })
+        Ok(DrainReport { cancelled, suspended })
     }
 
     pub fn is_draining(&self) -> bool {
@@ -283,7 +405,8 @@ impl Board {
         }
         access::authorise(caller, command)?;
         // What helps runs under way to their end is still taken.
-        let lets_runs_end = matches!(command, Command::CancelRun(_) | Command::AnswerApproval { .. });
+        let lets_runs_end =
+            matches!(command, Command::CancelRun(_) | Command::KeepRun(_) | Command::AnswerApproval { .. });
         if self.is_draining() && !lets_runs_end {
             return Err(BoardError::shutting_down());
         }
@@ -296,37 +419,58 @@ impl Board {
         start: StartRun,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<Reply, BoardError>> {
-        let placed = self.check_start(&start).and_then(|(agent, session)| {
-            let place = self.0.queues.enter(&session)?;
-            Ok((agent, session, place))
+        let run = RunId(self.0.ids.next());
+        let placed = self.check_start(&start, run).and_then(|mut accepted| {
+            if let Some(plan) = &start.plan {
+                let name =
+                    if start.client_id.is_empty() { format!("run-{run}").into() } else { start.client_id.clone() };
+                accepted.kept = plan.detach;
+                accepted.claim = Some(self.claim(&caller.principal, &name)?);
+                accepted.client_id = name;
+            }
+            let place = self.0.queues.enter(&accepted.session)?;
+            Ok((accepted, place))
         });
-        let (agent, session, place) = match placed {
+        let (accepted, place) = match placed {
             Ok(placed) => placed,
             Err(refused) => return Box::pin(std::future::ready(Err(refused))),
         };
         let board = self.clone();
         let caller = caller.clone();
         // A run's own end (cancelled by someone else, orphaned) must not reach what else hangs on the asker's token.
-        let stop = stop.child_token();
+        let stops = Stops::new(stop.child_token(), accepted.kept);
         Box::pin(async move {
             let (turn, working) = tokio::select! {
                 biased;
-                () = stop.cancelled() => return Err(BoardError::cancelled()),
+                () = stops.cancel.cancelled() => return Err(BoardError::cancelled()),
                 turn = board.turn(place) => turn?,
             };
             // The line moves on while the board drains; nothing in it begins any more.
             if board.is_draining() {
                 return Err(BoardError::shutting_down());
             }
-            let run = RunId(board.0.ids.next());
-            let StartRun { origin, content, client_id } = start;
-            let request = RunRequest { run, caller, agent, origin, session, client_id, content, turn, stop };
+            let Accepted { agent, strategy, origin, thread, session, client_id, claim, .. } = accepted;
+            let StartRun { content, plan, .. } = start;
+            let request = RunRequest {
+                run,
+                caller,
+                agent,
+                strategy,
+                origin,
+                thread,
+                session,
+                client_id,
+                content,
+                plan,
+                turn,
+                stops,
+            };
             let (begun, answer) = oneshot::channel();
             let task = board.clone();
             // From here on the run does not depend on whoever asked: it is either on record or did not happen.
             board.0.tracker.spawn(async move {
                 task.run(request, begun).await;
-                drop(working);
+                drop((working, claim));
             });
             answer.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))
         })
@@ -339,23 +483,52 @@ impl Board {
         Ok((turn, working))
     }
 
-    fn check_start(&self, start: &StartRun) -> Result<(Arc<crate::agent::AgentSpec>, SessionKey), BoardError> {
+    fn check_start(&self, start: &StartRun, run: RunId) -> Result<Accepted, BoardError> {
         if start.content.len() > MAX_CONTENT {
             return Err(BoardError::invalid(format!("content is too long: at most {MAX_CONTENT} bytes are accepted")));
         }
-        let agent = self.0.agents.route(&start.origin)?.clone();
-        let session = start.origin.session_key(&agent.name);
+        let mut origin = start.origin.clone();
+        let thread = origin.peer.as_deref().map(Arc::from);
+        let (agent, strategy, session) = match &start.plan {
+            None => {
+                let agent = self.0.agents.route(&origin)?.clone();
+                let session = origin.session_key(&agent.name);
+                (agent.clone(), agent.strategy, session)
+            }
+            Some(plan) => {
+                let (agent, strategy) = self.0.agents.choose(&plan.agent)?;
+                if origin.peer.is_none() {
+                    origin.peer = Some(format!("run-{run}"));
+                }
+                // Whatever agent works on it, a thread is one conversation.
+                let session = origin.session_key(AgentTable::DEFAULT);
+                (agent.clone(), strategy, session)
+            }
+        };
         if session.as_str().len() > SessionKey::MAX_BYTES {
             return Err(BoardError::invalid("channel, account and peer are too long"));
         }
-        Ok((agent, session))
+        let client_id = start.client_id.clone();
+        Ok(Accepted { agent, strategy, origin, thread, session, client_id, claim: None, kept: false })
+    }
+
+    fn claim(&self, principal: &Arc<str>, client_id: &Arc<str>) -> Result<Claim, BoardError> {
+        let name = (principal.clone(), client_id.clone());
+        if !self.0.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
+            return Err(BoardError::new(ErrorKind::Conflict, format!("a run of the id {client_id} is under way")));
+        }
+        Ok(Claim { board: self.clone(), name: Some(name) })
+    }
+
+    fn enlist(&self, request: &RunRequest, resumes: bool) -> Forget {
+        let live = LiveRun { principal: request.caller.principal.clone(), stops: request.stops.clone(), resumes };
+        self.live().insert(request.run, live);
+        Forget { board: self.clone(), run: request.run }
     }
 
     async fn run(self, request: RunRequest, begun: oneshot::Sender<Result<Reply, BoardError>>) {
         let run = request.run;
-        let live = LiveRun { principal: request.caller.principal.clone(), stop: request.stop.clone() };
-        self.live().insert(run, live);
-        let forget = Forget { board: self.clone(), run };
+        let forget = self.enlist(&request, request.plan.is_some());
         match Begun::begin(self.0.deps.clone(), request).await {
             Ok(run_begun) => {
                 // Nobody may be waiting any more; the run then has its grace to be joined in.

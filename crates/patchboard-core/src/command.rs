@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::agent::Origin;
-use crate::id::{ApprovalId, RunId, SessionKey};
+use crate::id::{ApprovalId, CallId, RunId, SessionKey};
 use crate::port::{Cursor, SessionFilter, UsageGrouping};
 
 #[derive(Debug, Clone)]
@@ -14,9 +15,11 @@ pub enum Command {
     /// its budget is reserved and it is on record. Cancelling the ask cancels the run.
     StartRun(StartRun),
     CancelRun(RunId),
+    /// Lets a run go on although nobody listens.
+    KeepRun(RunId),
     FindRun(RunRef),
     AnswerApproval {
-        approval: ApprovalId,
+        approval: ApprovalRef,
         approve: bool,
     },
     ListApprovals(PageRequest),
@@ -46,7 +49,20 @@ pub enum Command {
         group_by: UsageGrouping,
         page: PageRequest,
     },
-    ListTools(PageRequest),
+    /// The messages of a runs thread, newest first cut, oldest first told.
+    ReadMessages {
+        session: SessionRef,
+        before: Option<u64>,
+        limit: usize,
+    },
+    /// All tools there are for work in that folder (or the configured one).
+    ListTools {
+        folder: Option<String>,
+        page: PageRequest,
+    },
+    /// Calls one tool for the caller itself, on the path of every call. Cancelling the ask stops the tool.
+    CallTool(CallTool),
+    ListAgents,
     ListPlugins,
     LoadPlugin {
         path: String,
@@ -64,6 +80,38 @@ pub struct StartRun {
     pub content: Arc<str>,
     /// What the client calls this run.
     pub client_id: Arc<str>,
+    /// Set for an agent run, left out for a turn of a chat.
+    pub plan: Option<RunPlan>,
+}
+
+/// What an agent run is besides a turn of a chat: it names its agent or strategy, works in a folder, tells of its nodes,
+/// and is resumed when the server dies under it. An empty `client_id` is filled in, and an origin without a peer gets a
+/// conversation of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPlan {
+    /// A strategy (then the default agent's) or a configured agent.
+    pub agent: Arc<str>,
+    pub folder: Option<String>,
+    pub adaptive: bool,
+    pub detach: bool,
+    pub verbose: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallTool {
+    pub name: Arc<str>,
+    pub arguments: Arc<Value>,
+    pub folder: Option<String>,
+    /// Whose todos and facts the tool sees.
+    pub origin: Origin,
+}
+
+/// How a client names an open question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalRef {
+    Id(ApprovalId),
+    /// By the call it is about.
+    Call(CallId),
 }
 
 /// A session named by its key, or by where it comes from (then routing finds its agent).

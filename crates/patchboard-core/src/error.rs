@@ -75,6 +75,12 @@ impl BoardError {
         Self::new(ErrorKind::Cancelled, "cancelled")
     }
 
+    /// The run is not over; the next process goes on with it.
+    pub fn suspended() -> Self {
+        let message = "server is shutting down; the run goes on at its next start: attach again then";
+        Self::new(ErrorKind::Unavailable, message).retry(Retry::After(Duration::from_secs(5)))
+    }
+
     pub fn shutting_down() -> Self {
         Self::new(ErrorKind::Unavailable, "server is shutting down").retry(Retry::After(Duration::from_secs(5)))
     }

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
-use crate::model::{TokenCount, ToolCall};
+use crate::id::{ApprovalId, CallId, NodeId, RunId, Seq, SessionKey};
+use crate::model::{StopReason, TokenCount, ToolCall};
+use crate::run::brief::Briefing;
+use crate::run::finding::Finding;
+use crate::run::strategy::NodeKey;
 use crate::tool::ToolOutput;
 
 /// What can be followed.
@@ -20,7 +23,22 @@ pub struct Envelope {
     pub topic: Topic,
     pub seq: Seq,
     pub at: Timestamp,
+    /// The node of the run it happened in; runs that only chat have none.
+    pub node: Option<NodeId>,
     pub event: Event,
+}
+
+/// An event with its node, before it is numbered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub node: Option<NodeId>,
+    pub event: Event,
+}
+
+impl From<Event> for Entry {
+    fn from(event: Event) -> Self {
+        Self { node: None, event }
+    }
 }
 
 impl Envelope {
@@ -35,12 +53,45 @@ pub enum Event {
         session: SessionKey,
         agent: Arc<str>,
     },
+    /// What a run that can be resumed was made from; follows `RunStarted`. Such runs tell of their nodes too.
+    Briefed(Arc<Briefing>),
+    /// A node was entered; the record carries its number. `again`: its first entry was cut short by a crash.
+    NodeEntered {
+        key: NodeKey,
+        name: Arc<str>,
+        again: bool,
+    },
+    NodeLeft(NodeOutcome),
     /// Pieces of the answer as the model sent them, several to a record.
     Text(Pieces),
+    /// Pieces of what the model wrote on the way to the answer: plans, candidates, votes, results of tasks.
+    Draft(Pieces),
     /// Pieces of the model's reasoning.
     Thought(Pieces),
+    /// Pieces of a call's arguments as the model wrote them. `begins`: the first record of that call.
+    Arguments {
+        call: CallId,
+        name: Arc<str>,
+        begins: bool,
+        pieces: Pieces,
+    },
+    /// A model call of the node came to its end; the words before it, back to the last such event, are its answer.
+    Answered(Answered),
+    /// What a strategy found out.
+    Found(Finding),
     /// The intent to run a tool, on record before it runs.
     ToolRequested(ToolCall),
+    /// The same where the call itself is already on record, in `Answered`.
+    ToolStarted {
+        call: CallId,
+        name: Arc<str>,
+    },
+    /// What a tool says while it works.
+    ToolSaid {
+        call: CallId,
+        name: Arc<str>,
+        pieces: Pieces,
+    },
     ToolFinished {
         call: CallId,
         output: ToolOutput,
@@ -67,8 +118,20 @@ impl Event {
     /// How many sequence numbers the record takes. Never zero.
     pub fn width(&self) -> u64 {
         match self {
-            Self::Text(pieces) | Self::Thought(pieces) => (pieces.len() as u64).max(1),
+            Self::Text(pieces)
+            | Self::Draft(pieces)
+            | Self::Thought(pieces)
+            | Self::Arguments { pieces, .. }
+            | Self::ToolSaid { pieces, .. } => (pieces.len() as u64).max(1),
+            // One for each call, so that every call can be told under a number of its own.
+            Self::Answered(Answered::Whole { calls, .. }) => (calls.len() as u64).max(1),
             Self::RunStarted { .. }
+            | Self::Briefed(_)
+            | Self::NodeEntered { .. }
+            | Self::NodeLeft(_)
+            | Self::Answered(Answered::Failed(_))
+            | Self::Found(_)
+            | Self::ToolStarted { .. }
             | Self::ToolRequested(_)
             | Self::ToolFinished { .. }
             | Self::ApprovalWanted(_)
@@ -85,11 +148,29 @@ impl Event {
         const WRAPPING: usize = 256;
         WRAPPING
             + match self {
-                Self::Text(pieces) | Self::Thought(pieces) => pieces.text().len() + 4 * pieces.len(),
+                Self::Text(pieces)
+                | Self::Draft(pieces)
+                | Self::Thought(pieces)
+                | Self::Arguments { pieces, .. }
+                | Self::ToolSaid { pieces, .. } => pieces.text().len() + 4 * pieces.len(),
+                Self::Briefed(briefing) => briefing.weight(),
+                Self::Answered(Answered::Whole { calls, .. }) => {
+                    calls.iter().map(|call| WRAPPING + call.input.weight()).sum()
+                }
+                Self::Answered(Answered::Failed(message)) | Self::NodeLeft(NodeOutcome::Failed(message)) => {
+                    message.len()
+                }
+                Self::Found(finding) => finding.weight(),
                 Self::ToolFinished { output, .. } => output.content.len(),
                 Self::ToolRequested(call) | Self::ApprovalWanted(ApprovalRequest { call, .. }) => call.input.weight(),
                 Self::RunFailed { message } => message.len(),
-                Self::RunStarted { .. } | Self::ApprovalSettled { .. } | Self::Usage(_) | Self::RunEnded { .. } => 0,
+                Self::RunStarted { .. }
+                | Self::NodeEntered { .. }
+                | Self::NodeLeft(NodeOutcome::Done | NodeOutcome::Interrupted)
+                | Self::ToolStarted { .. }
+                | Self::ApprovalSettled { .. }
+                | Self::Usage(_)
+                | Self::RunEnded { .. } => 0,
             }
     }
 
@@ -105,6 +186,22 @@ pub enum RunOutcome {
     Cancelled,
     /// The server died under it.
     Interrupted,
+}
+
+/// How a node came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeOutcome {
+    Done,
+    Failed(Arc<str>),
+    /// The server died while it was at work; it is entered again.
+    Interrupted,
+}
+
+/// How a model call came to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answered {
+    Whole { stop: StopReason, calls: Vec<ToolCall> },
+    Failed(Arc<str>),
 }
 
 #[derive(Debug, Clone, PartialEq)]

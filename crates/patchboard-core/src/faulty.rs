@@ -10,8 +10,8 @@ use crate::event::{Envelope, Event, Topic};
 use crate::id::{RunId, Seq, SessionKey};
 use crate::local::LocalStore;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Store,
-    StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, Write,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Space,
+    Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, Write,
 };
 
 /// Which batches are refused.
@@ -139,6 +139,10 @@ impl Store for FaultyStore {
 
     fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<Page<Fact>, StoreError>> {
         self.inner.facts(query)
+    }
+
+    fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        self.inner.kept(space, key)
     }
 
     fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {

@@ -18,6 +18,10 @@ pub struct ApprovalId(pub Uuid);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Seq(pub u64);
 
+/// One entry into a node of a run: 0, 1, 2 … in the order of entries, whatever the node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u32);
+
 /// One connection of one client to this process. Never stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId(pub u64);
@@ -44,6 +48,7 @@ macro_rules! display_as {
 display_as!(RunId, uuid => uuid);
 display_as!(ApprovalId, uuid => uuid);
 display_as!(Seq, number => number);
+display_as!(NodeId, number => number);
 display_as!(ConnId, number => number);
 display_as!(CallId, text => text);
 display_as!(SessionKey, text => text);

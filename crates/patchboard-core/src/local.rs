@@ -13,7 +13,7 @@ use crate::id::{MemoryOwner, RunId, Seq, SessionKey};
 use crate::model::TokenCount;
 use crate::port::{
     AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, Retention, RunRow,
-    RunState, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
+    RunState, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
     UsageGrouping, UsageQuery, UsageRow, Write,
 };
 
@@ -37,6 +37,7 @@ struct State {
     open_calls: BTreeMap<(RunId, u32), ModelCallRow>,
     sessions: HashMap<SessionKey, StoredSession>,
     facts: Vec<StoredFact>,
+    kept: HashMap<Space, HashMap<Arc<str>, Vec<u8>>>,
     usage: Vec<UsageRow>,
     spent: HashMap<String, u64>,
     audit: Vec<AuditRow>,
@@ -125,7 +126,7 @@ impl Store for LocalStore {
             running.sort_by_key(|run| run.number);
             let unfinished = running.into_iter().map(|run| UnfinishedRun {
                 run: run.row.clone(),
-                open_call: state.calls_of(run.row.run).next_back().map(|(_, call)| call.clone()),
+                open_calls: state.calls_of(run.row.run).cloned().collect(),
             });
             Ok(unfinished.collect())
         })
@@ -184,6 +185,10 @@ impl Store for LocalStore {
             let next = (!items.is_empty() && taken < ranked.len()).then(|| Cursor(format!("{newest}.{taken}")));
             Ok(Page { items, next })
         })
+    }
+
+    fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        self.answer(|state| Ok(state.kept.get(space).and_then(|kept| kept.get(key)).cloned()))
     }
 
     fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
@@ -275,7 +280,8 @@ impl State {
                         return Err(format!("model call {} of run {} is not open", usage.number, usage.run));
                     }
                 }
-                Write::Turn(_) | Write::Fact(_) | Write::ClearSession { .. } | Write::Audit(_) => {}
+                Write::Turn(_) | Write::Fact(_) | Write::ClearSession { .. } | Write::Audit(_) | Write::Keep { .. } => {
+                }
             }
         }
         Ok(())
@@ -315,10 +321,11 @@ impl State {
                     }
                 }
                 Write::Audit(row) => self.audit.push(row),
+                Write::Keep { space, key, value, .. } => self.keep(space, key, value),
             }
         }
         for run in doomed {
-            self.delete_run(run);
+            self.end_doomed(run);
         }
     }
 
@@ -336,8 +343,8 @@ impl State {
         wanted.max_by_key(|run| run.number).map(|run| run.row.clone())
     }
 
-    fn calls_of(&self, run: RunId) -> impl DoubleEndedIterator<Item = (&(RunId, u32), &ModelCallRow)> {
-        self.open_calls.range((run, 0)..=(run, u32::MAX))
+    fn calls_of(&self, run: RunId) -> impl Iterator<Item = &ModelCallRow> {
+        self.open_calls.range((run, 0)..=(run, u32::MAX)).map(|(_, call)| call)
     }
 
     fn session_used(&mut self, key: &SessionKey, at: Timestamp) -> &mut StoredSession {
@@ -374,8 +381,17 @@ impl State {
         turns.push(TurnRow { number: turns.len() as u64 + 1, run: turn.run, at: turn.at, messages: turn.messages });
     }
 
+    fn keep(&mut self, space: Space, key: Arc<str>, value: Option<Vec<u8>>) {
+        let kept = self.kept.entry(space).or_default();
+        match value {
+            Some(value) => drop(kept.insert(key, value)),
+            None => drop(kept.remove(&key)),
+        }
+    }
+
     fn purge(&mut self, session: &SessionKey) {
         self.sessions.remove(session);
+        self.kept.remove(&Space::Session(session.clone()));
         let mut ended = Vec::new();
         for run in self.runs.values_mut().filter(|run| run.row.session == *session) {
             run.doomed = true;
@@ -384,6 +400,17 @@ impl State {
         for run in ended {
             self.delete_run(run);
         }
+    }
+
+    /// A run ended whose session was purged meanwhile. What it kept since then goes too, unless the session is in use
+    /// again and it may be somebody else's.
+    fn end_doomed(&mut self, run: RunId) {
+        if let Some(stored) = self.runs.get(&run)
+            && !self.sessions.contains_key(&stored.row.session)
+        {
+            self.kept.remove(&Space::Session(stored.row.session.clone()));
+        }
+        self.delete_run(run);
     }
 
     fn delete_run(&mut self, run: RunId) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use crate::error::BoardError;
-use crate::event::{Envelope, Event, Pieces, Topic};
+use crate::event::{Answered, Entry, Envelope, Event, Pieces, Topic};
 use crate::id::Seq;
 use crate::port::{Batch, BoxStream, Clock, Durability, Store, Write};
 
@@ -49,6 +49,8 @@ struct Tail {
     records: VecDeque<Arc<Envelope>>,
     bytes: usize,
     ended: bool,
+    /// The topic goes on in another process.
+    suspended: bool,
 }
 
 impl Tail {
@@ -143,7 +145,7 @@ impl TopicWriter {
     /// numbered and nobody heard anything.
     pub async fn append(
         &self,
-        events: Vec<Event>,
+        events: Vec<impl Into<Entry>>,
         mut writes: Vec<Write>,
         durability: Durability,
     ) -> Result<(), BoardError> {
@@ -151,9 +153,10 @@ impl TopicWriter {
         let at = self.log.clock.now();
         let mut following = *next;
         let mut records = Vec::with_capacity(events.len());
-        for event in events {
+        for entry in events {
+            let Entry { node, event } = entry.into();
             debug_assert!(event.width() > 0, "an event takes at least one number");
-            let record = Arc::new(Envelope { topic: self.live.topic.clone(), seq: following, at, event });
+            let record = Arc::new(Envelope { topic: self.live.topic.clone(), seq: following, at, node, event });
             following = record.last_seq().next();
             records.push(record);
         }
@@ -180,6 +183,12 @@ impl TopicWriter {
             }
             changed.await;
         }
+    }
+
+    /// Tells followers that the topic goes on, but not in this process.
+    pub fn suspend(&self) {
+        lock(&self.live.tail).suspended = true;
+        self.live.head.send_modify(|_| {});
     }
 
     /// Resolves when nobody has followed the topic for `grace`.
@@ -233,6 +242,7 @@ enum Found {
     InStore,
     NotYet,
     Nowhere,
+    Elsewhere,
 }
 
 impl Follower {
@@ -259,6 +269,10 @@ impl Follower {
                     }
                 }
                 Found::Nowhere => self.ended = true,
+                Found::Elsewhere => {
+                    self.ended = true;
+                    return Some(Err(BoardError::suspended()));
+                }
             }
         }
         None
@@ -270,7 +284,11 @@ impl Follower {
         // Marks the head as seen before looking, so that a later change is not slept through.
         let head = *head.borrow_and_update();
         if head < self.next.0 {
-            return if tail.ended { Found::Nowhere } else { Found::NotYet };
+            return match (tail.suspended, tail.ended) {
+                (true, _) => Found::Elsewhere,
+                (false, true) => Found::Nowhere,
+                (false, false) => Found::NotYet,
+            };
         }
         let reaches_back = tail.records.front().is_some_and(|first| first.seq <= self.next);
         if !reaches_back {
@@ -314,8 +332,24 @@ fn from_number(record: &Envelope, from: Seq) -> Envelope {
     let rest = |pieces: &Pieces| pieces.iter().skip(skip).collect::<Pieces>();
     let event = match &record.event {
         Event::Text(pieces) => Event::Text(rest(pieces)),
+        Event::Draft(pieces) => Event::Draft(rest(pieces)),
         Event::Thought(pieces) => Event::Thought(rest(pieces)),
+        Event::Arguments { call, name, pieces, .. } => {
+            Event::Arguments { call: call.clone(), name: name.clone(), begins: false, pieces: rest(pieces) }
+        }
+        Event::ToolSaid { call, name, pieces } => {
+            Event::ToolSaid { call: call.clone(), name: name.clone(), pieces: rest(pieces) }
+        }
+        Event::Answered(Answered::Whole { stop, calls }) => {
+            Event::Answered(Answered::Whole { stop: *stop, calls: calls.iter().skip(skip).cloned().collect() })
+        }
         whole @ (Event::RunStarted { .. }
+        | Event::Briefed(_)
+        | Event::NodeEntered { .. }
+        | Event::NodeLeft(_)
+        | Event::Answered(Answered::Failed(_))
+        | Event::Found(_)
+        | Event::ToolStarted { .. }
         | Event::ToolRequested(_)
         | Event::ToolFinished { .. }
         | Event::ApprovalWanted(_)
@@ -324,7 +358,7 @@ fn from_number(record: &Envelope, from: Seq) -> Envelope {
         | Event::RunFailed { .. }
         | Event::RunEnded { .. }) => whole.clone(),
     };
-    Envelope { topic: record.topic.clone(), seq: from, at: record.at, event }
+    Envelope { topic: record.topic.clone(), seq: from, at: record.at, node: record.node, event }
 }
 
 /// A panic under one of these locks leaves plain data behind; going on is safe.

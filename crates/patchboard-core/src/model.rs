@@ -120,8 +120,16 @@ pub enum ModelEvent {
     Text(String),
     /// Reasoning text, where a provider tells it apart.
     Thought(String),
+    /// A piece of a call's arguments as it is written; the first of an index may be empty. `Call` follows with the same
+    /// index once the call is whole; providers that send whole calls only send no pieces.
+    CallPiece {
+        index: u32,
+        name: Arc<str>,
+        text: String,
+    },
     /// A complete tool call. `id` is the provider's own and is replaced before anyone else sees it.
     Call {
+        index: u32,
         id: Arc<str>,
         name: Arc<str>,
         input: ToolInput,

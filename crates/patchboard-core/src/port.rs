@@ -1,7 +1,9 @@
 //! What the core needs from outside. Every trait is object-safe, so that leaves stay out of each other's builds.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
@@ -10,15 +12,14 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::id::SessionKey;
 use crate::model::{ModelError, ModelEvent, ModelRequest, ToolCall};
-use crate::tool::{ToolOutput, ToolSpec};
+use crate::tool::{ToolOutput, ToolScope, ToolSpec};
 
 mod store;
 pub use store::{
     AuditRow, Batch, BudgetScope, Cursor, Durability, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, Retention,
-    RunRow, RunState, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
-    UsageGrouping, UsageQuery, UsageRow, Write,
+    RunRow, RunState, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun,
+    UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
 };
 
 pub type BoxStream<T> = std::pin::Pin<Box<dyn Stream<Item = T> + Send>>;
@@ -44,14 +45,14 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
     /// One of a closed set: `builtin`, `mcp`, `wasm`, `worker`, `app`.
     fn kind(&self) -> &'static str;
 
-    /// The tools it offers now. Cheap: called for every run.
-    fn tools(&self) -> Arc<[ToolSpec]>;
+    /// The tools it offers now to work in `folder`. Cheap: called for every run.
+    fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]>;
 
     /// Runs one call whose name came from `tools` and whose arguments passed the schema.
     /// Failures are outputs with `is_error`; when `stop` is cancelled it returns promptly with whatever it has.
     fn call<'a>(
         &'a self,
-        session: &'a SessionKey,
+        scope: &'a ToolScope,
         call: &'a ToolCall,
         arguments: &'a Value,
         stop: CancellationToken,
@@ -67,6 +68,71 @@ pub trait SchemaCheck: Send + Sync + fmt::Debug {
 /// The character document of an agent, read anew when its file changes.
 pub trait SoulSource: Send + Sync + fmt::Debug {
     fn soul(&self, agent: &str) -> Option<Arc<str>>;
+}
+
+/// The folders runs may work in.
+pub trait Folders: Send + Sync + fmt::Debug {
+    /// The folder a request names, or the configured one, if it exists and lies where runs may work.
+    /// `Err` is a sentence for the client.
+    fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>>;
+
+    /// What the folder itself has to say to agents that work in it.
+    fn words<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderWords>;
+}
+
+/// Documents of a working folder, cut to a bearable length.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FolderWords {
+    /// `SOUL.md`: who to be.
+    pub soul: Option<Arc<str>>,
+    /// `AGENTS.md`: how to work here.
+    pub notes: Option<Arc<str>>,
+}
+
+/// The one way out to the web for tools and plugins: addresses are checked, redirects are checked again, size and time
+/// are bounded.
+pub trait Fetch: Send + Sync + fmt::Debug {
+    fn fetch(&self, request: FetchRequest, stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// Upper case.
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<Vec<u8>>,
+    /// For the whole exchange, redirects included.
+    pub timeout: Duration,
+    /// A longer body is cut.
+    pub max_bytes: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    pub status: u16,
+    /// Where the answer came from, after redirects.
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// The body went on.
+    pub is_cut: bool,
+}
+
+/// Sentences for the model; they name hosts, never credentials.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    #[error("{0}")]
+    BadRequest(String),
+    /// The address may not be reached from here.
+    #[error("{0}")]
+    Refused(String),
+    #[error("{0}")]
+    Timeout(String),
+    #[error("{0}")]
+    Failed(String),
+    #[error("cancelled")]
+    Cancelled,
 }
 
 /// Turns text into vectors for finding facts by meaning.

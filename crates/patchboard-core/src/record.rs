@@ -2,13 +2,18 @@
 //! every version has a fixture, and old versions stay readable. This is the only place in the core that serialises.
 
 use crate::error::BoxError;
-use crate::event::Event;
+use crate::event::{Entry, Event};
+use crate::id::NodeId;
 use crate::model::Message;
 
+mod kept;
 mod v1;
+mod v2;
 
-/// The version new records are written in.
-pub const VERSION: u16 = 1;
+pub(crate) use kept::{decode_todos, encode_todos};
+
+/// The version messages of turns are written in.
+pub const MESSAGES_VERSION: u16 = 1;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -22,17 +27,22 @@ pub enum RecordError {
     },
 }
 
-pub fn encode_event(event: &Event) -> Vec<u8> {
-    v1::encode(&v1::Event::from(event))
+/// The bytes and the version they are written in: the oldest that can hold the entry, so that what an older program
+/// understands stays as short as it was.
+pub fn encode_entry(node: Option<NodeId>, event: &Event) -> (u16, Vec<u8>) {
+    match (node, v2::Stored::from(event)) {
+        (None, v2::Stored::V1(event)) => (1, v1::encode(&event)),
+        (node, event @ (v2::Stored::V1(_) | v2::Stored::V2(_))) => (2, v1::encode(&v2::Entry::new(node, event))),
+    }
 }
 
-pub fn decode_event(version: u16, bytes: &[u8]) -> Result<Event, RecordError> {
+pub fn decode_entry(version: u16, bytes: &[u8]) -> Result<(Option<NodeId>, Event), RecordError> {
     match version {
-        1 => v1::decode::<v1::Event>(bytes)
-            .and_then(Event::try_from)
-            .map_err(|source| RecordError::Malformed { version, source }),
-        other => Err(RecordError::UnknownVersion(other)),
+        1 => v1::decode::<v1::Event>(bytes).and_then(Event::try_from).map(|event| (None, event)),
+        2 => v1::decode::<v2::Entry>(bytes).and_then(Entry::try_from).map(|Entry { node, event }| (node, event)),
+        other => return Err(RecordError::UnknownVersion(other)),
     }
+    .map_err(|source| RecordError::Malformed { version, source })
 }
 
 pub fn encode_messages(messages: &[Message]) -> Vec<u8> {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::budget::BudgetReport;
 use crate::event::ApprovalRequest;
 use crate::id::{RunId, Seq, SessionKey};
+use crate::model::Role;
 use crate::port::{Fact, Page, SessionRow, TurnRow, UsageGroup};
-use crate::tool::ToolSpec;
+use crate::tool::{ToolOutput, ToolSpec};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
@@ -20,10 +21,17 @@ pub enum Reply {
         session: SessionKey,
         turns: Page<TurnRow>,
     },
+    /// Oldest first.
+    Messages {
+        messages: Vec<StoredMessage>,
+        has_more: bool,
+    },
     Facts(Page<Fact>),
     Budget(BudgetReport),
     Usage(Page<UsageGroup>),
     Tools(Page<ToolSpec>),
+    ToolCalled(ToolOutput),
+    Agents(Vec<AgentSummary>),
     Plugins(Vec<PluginSummary>),
     Node(NodeReport),
 }
@@ -34,6 +42,23 @@ pub struct RunSummary {
     pub session: SessionKey,
     pub client_id: Arc<str>,
     pub last_seq: Seq,
+}
+
+/// What a user or an agent said, without tool calls and results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredMessage {
+    /// Grows along the thread; not every number is used.
+    pub seq: u64,
+    pub role: Role,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSummary {
+    pub name: Arc<str>,
+    pub description: Option<Arc<str>>,
+    /// A strategy of the default agent, or an agent of the configuration.
+    pub is_built_in: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -1,9 +1,15 @@
-//! Agent runs: a strategy decides (pure), a driver carries it out (async), recovery closes what a crash cut short.
+//! Agent runs: a strategy decides (pure), a driver carries it out (async), recovery goes on with what a crash cut short.
 
+pub mod begin;
+pub mod brief;
 pub mod driver;
+pub mod finding;
 pub mod model_call;
+mod nodes;
 pub mod recover;
+mod replay;
 pub mod strategy;
 mod workload;
 
-pub use driver::{RunDeps, RunLimits, RunRequest};
+pub use begin::{RunRequest, Stops};
+pub use driver::{RunDeps, RunLimits};

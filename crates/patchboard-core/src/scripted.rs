@@ -1,6 +1,7 @@
 //! Stand-ins with no outside: a model that follows a script, a clock that is set by hand, ids that count.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,10 +14,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::id::SessionKey;
 use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
-use crate::port::{BoxStream, Clock, Ids, ModelProvider, SchemaCheck, SoulSource, ToolHost};
-use crate::tool::{ToolOutput, ToolSpec};
+use crate::port::{BoxStream, Clock, FolderWords, Folders, Ids, ModelProvider, SchemaCheck, SoulSource, ToolHost};
+use crate::tool::{ToolOutput, ToolScope, ToolSpec};
 
 /// Answers each call with the next script; without one it says `ok`.
 #[derive(Debug, Default)]
@@ -65,7 +65,8 @@ pub fn call(calls: &[(&str, Value)], input: u64, output: u64) -> Script {
     let mut script = vec![answering()];
     script.extend(calls.iter().enumerate().map(|(index, (name, arguments))| {
         let input = ToolInput::Json(Arc::new(arguments.clone()));
-        Beat::Say(ModelEvent::Call { id: format!("provider-{index}").into(), name: (*name).into(), input })
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        Beat::Say(ModelEvent::Call { index, id: format!("provider-{index}").into(), name: (*name).into(), input })
     }));
     script.push(Beat::Say(ModelEvent::Usage(TokenCount { input, output })));
     script.push(Beat::Say(ModelEvent::Stop(StopReason::ToolCalls)));
@@ -138,6 +139,13 @@ impl Clock for ManualClock {
 #[derive(Debug, Default)]
 pub struct CountingIds(AtomicU64);
 
+impl CountingIds {
+    /// For a second process on the same store.
+    pub fn starting_at(first: u64) -> Self {
+        Self(AtomicU64::new(first))
+    }
+}
+
 impl Ids for CountingIds {
     fn next(&self) -> Uuid {
         Uuid::from_u128(u128::from(self.0.fetch_add(1, Ordering::SeqCst) + 1))
@@ -164,6 +172,20 @@ impl SoulSource for FixedSoul {
     }
 }
 
+/// One folder, whatever is named.
+#[derive(Debug)]
+pub struct AnyFolder;
+
+impl Folders for AnyFolder {
+    fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
+        Box::pin(std::future::ready(Ok(Arc::from(Path::new(named.unwrap_or("/work"))))))
+    }
+
+    fn words<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, FolderWords> {
+        Box::pin(std::future::ready(FolderWords::default()))
+    }
+}
+
 /// Tools that answer with a function of their arguments.
 #[derive(Debug)]
 pub struct ScriptedTools {
@@ -176,13 +198,13 @@ impl ToolHost for ScriptedTools {
         "builtin"
     }
 
-    fn tools(&self) -> Arc<[ToolSpec]> {
+    fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {
         self.specs.clone()
     }
 
     fn call<'a>(
         &'a self,
-        _session: &'a SessionKey,
+        _scope: &'a ToolScope,
         call: &'a ToolCall,
         arguments: &'a Value,
         _stop: CancellationToken,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::agent::Origin;
-use crate::command::{PageRequest, RunRef, SessionRef, StartRun};
+use crate::command::{ApprovalRef, CallTool, PageRequest, RunRef, SessionRef, StartRun};
 use crate::id::{ApprovalId, RunId};
 use crate::port::{SessionFilter, UsageGrouping};
 
@@ -15,10 +15,10 @@ fn every_command() -> Vec<Command> {
     let run = RunId(uuid::Uuid::nil());
     let session = SessionRef::Origin(origin());
     vec![
-        Command::StartRun(StartRun { origin: origin(), content: "x".into(), client_id: "1".into() }),
+        Command::StartRun(StartRun { origin: origin(), content: "x".into(), client_id: "1".into(), plan: None }),
         Command::CancelRun(run),
         Command::FindRun(RunRef::ClientId { id: "1".into(), within: None }),
-        Command::AnswerApproval { approval: ApprovalId(uuid::Uuid::nil()), approve: true },
+        Command::AnswerApproval { approval: ApprovalRef::Id(ApprovalId(uuid::Uuid::nil())), approve: true },
         Command::ListApprovals(page.clone()),
         Command::ListSessions { filter: SessionFilter::default(), page: page.clone() },
         Command::ReadHistory { session: session.clone(), page: page.clone() },
@@ -26,7 +26,11 @@ fn every_command() -> Vec<Command> {
         Command::SearchMemory { channel: "c".into(), account: "a".into(), query: "q".into(), page: page.clone() },
         Command::BudgetStatus { session: None },
         Command::UsageReport { since: None, group_by: UsageGrouping::Day, page: page.clone() },
-        Command::ListTools(page),
+        Command::ListTools { folder: None, page },
+        Command::KeepRun(run),
+        Command::ReadMessages { session: SessionRef::Origin(origin()), before: None, limit: 1 },
+        Command::CallTool(CallTool { name: "t".into(), arguments: Default::default(), folder: None, origin: origin() }),
+        Command::ListAgents,
         Command::ListPlugins,
         Command::LoadPlugin { path: "p".into() },
         Command::UnloadPlugin { name: "p".into() },

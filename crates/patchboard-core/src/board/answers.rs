@@ -1,16 +1,22 @@
 //! Commands that are answered at once.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Board;
+use super::{Board, messages};
 use crate::access::{self, Caller};
-use crate::command::{Command, PageRequest};
+use crate::agent::{AgentTable, StrategyKind};
+use crate::command::{CallTool, Command, PageRequest};
 use crate::error::{BoardError, ErrorKind};
-use crate::id::{MemoryOwner, RunId};
+use crate::id::{CallId, MemoryOwner, RunId};
+use crate::model::{ToolCall, ToolInput};
 use crate::port::{AuditRow, Batch, Cursor, Durability, FactQuery, Page, StoreError, TurnQuery, UsageQuery, Write};
-use crate::reply::{NodeReport, Reply};
+use crate::reply::{AgentSummary, NodeReport, Reply};
+use crate::tool::desk::Record;
+use crate::tool::{CallContext, ToolScope, ToolVoice};
 
 impl Board {
     pub(super) async fn answer(
@@ -23,9 +29,10 @@ impl Board {
         Ok(match command {
             Command::StartRun(start) => return self.start_run(caller, start, stop).await,
             Command::CancelRun(run) => self.cancel_run(caller, run)?,
+            Command::KeepRun(run) => self.keep_run(caller, run)?,
             Command::FindRun(wanted) => self.find_run(caller, wanted).await?,
             Command::AnswerApproval { approval, approve } => {
-                inner.approvals.answer(caller, approval, approve)?;
+                inner.approvals.answer(caller, &approval, approve)?;
                 Reply::Done
             }
             Command::ListApprovals(page) => Reply::Approvals(cut_page(inner.approvals.list(caller), &page)?),
@@ -60,7 +67,16 @@ impl Board {
                 let query = UsageQuery { since, group_by, limit: page.limit, cursor: page.cursor };
                 Reply::Usage(inner.store.usage(query).await?)
             }
-            Command::ListTools(page) => Reply::Tools(cut_page(inner.deps.registry.offer(None).specs.to_vec(), &page)?),
+            Command::ReadMessages { session, before, limit } => {
+                let session = self.session_key(session)?;
+                messages::read(&inner.store, session, before, limit).await?
+            }
+            Command::ListTools { folder, page } => {
+                let folder = self.folder(folder.as_deref()).await?;
+                Reply::Tools(cut_page(inner.deps.registry.offer(None, Some(&folder)).specs.to_vec(), &page)?)
+            }
+            Command::CallTool(call) => self.call_tool(caller, call, stop).await?,
+            Command::ListAgents => Reply::Agents(self.agents()),
             Command::ListPlugins => Reply::Plugins(Vec::new()),
             Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => return Err(no_plugin_host()),
             Command::DescribeNode => Reply::Node(NodeReport {
@@ -76,11 +92,71 @@ impl Board {
         let live = self.live().get(&run).cloned();
         match live {
             Some(live) if access::owns(caller, &live.principal) => {
-                live.stop.cancel();
+                live.stops.cancel.cancel();
                 Ok(Reply::Done)
             }
             Some(_) | None => Err(BoardError::not_found("no such run is under way")),
         }
+    }
+
+    fn keep_run(&self, caller: &Caller, run: RunId) -> Result<Reply, BoardError> {
+        let live = self.live().get(&run).cloned();
+        match live {
+            Some(live) if access::owns(caller, &live.principal) => {
+                live.stops.kept.store(true, Ordering::Relaxed);
+                Ok(Reply::Done)
+            }
+            Some(_) | None => Err(BoardError::not_found("no such run is under way")),
+        }
+    }
+
+    async fn folder(&self, named: Option<&str>) -> Result<Arc<Path>, BoardError> {
+        self.0.deps.folders.admit(named).await.map_err(BoardError::invalid)
+    }
+
+    async fn call_tool(&self, caller: &Caller, wanted: CallTool, stop: CancellationToken) -> Result<Reply, BoardError> {
+        let inner = &self.0;
+        let CallTool { name, arguments, folder, origin } = wanted;
+        let folder = self.folder(folder.as_deref()).await?;
+        let offer = inner.deps.registry.offer(None, Some(&folder));
+        if offer.find(&name).is_none() {
+            return Err(BoardError::not_found(format!("tool not found: {name}")));
+        }
+        let call = ToolCall {
+            id: CallId(format!("call_{}", inner.ids.next().simple()).into()),
+            name,
+            input: ToolInput::Json(arguments),
+        };
+        let context = CallContext {
+            caller: caller.clone(),
+            run: RunId(inner.ids.next()),
+            scope: ToolScope {
+                session: origin.session_key(AgentTable::DEFAULT),
+                owner: origin.memory_owner(),
+                folder: Some(folder),
+                voice: ToolVoice::default(),
+            },
+            offer,
+            node: None,
+            record: Record::Audit(inner.store.clone()),
+        };
+        // Tracked, so that a drain waits for it; dropping the ask drops the call.
+        let _tracked = inner.tracker.token();
+        Ok(Reply::ToolCalled(inner.deps.desk.call_alone(&context, call, &stop).await?))
+    }
+
+    fn agents(&self) -> Vec<AgentSummary> {
+        let strategies = StrategyKind::ALL.into_iter().map(|strategy| AgentSummary {
+            name: strategy.name().into(),
+            description: Some(strategy.description().into()),
+            is_built_in: true,
+        });
+        let configured = self.0.agents.all().iter().map(|agent| AgentSummary {
+            name: agent.name.clone(),
+            description: agent.description.clone(),
+            is_built_in: false,
+        });
+        strategies.chain(configured).collect()
     }
 
     async fn clear_session(

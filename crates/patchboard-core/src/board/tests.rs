@@ -11,13 +11,13 @@ use crate::access::{Grants, Surface};
 use crate::agent::{AgentSpec, StrategyKind};
 use crate::budget::price::Price;
 use crate::command::PageRequest;
-use crate::event::Event;
+use crate::event::{Answered, Event};
 use crate::faulty::FaultyStore;
 use crate::id::ConnId;
 use crate::model::{ModelEvent, ModelRequest, ToolInput};
 use crate::port::{AuditRow, Page, TurnRow};
 use crate::scripted::{
-    AnyArguments, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, answering, call, say,
+    AnyArguments, AnyFolder, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, answering, call, say,
 };
 use crate::tool::Glob;
 
@@ -25,9 +25,12 @@ mod approvals;
 mod budgets;
 mod cancelling;
 mod chat;
+mod cut_anywhere;
 mod endings;
 mod limits;
 mod recall;
+mod resuming;
+mod runs;
 mod storm;
 mod tools;
 mod workshop;
@@ -74,12 +77,13 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
             provider: model.clone(),
             model: "script-1".into(),
             strategy: StrategyKind::React,
+            reasoning: crate::run::strategy::Reasoning::default(),
+            description: None,
             max_tokens: 1000,
             temperature: None,
             system_prompt: None,
             tools: None,
             budget: BudgetLimits::default(),
-            max_model_calls: 10,
             max_run_tokens: None,
             run_timeout: Duration::from_secs(24 * 3600),
             context_window: 100_000,
@@ -103,6 +107,7 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         tools: vec![workshop.clone()],
         schemas,
         souls: Arc::new(FixedSoul(soul)),
+        folders: Arc::new(AnyFolder),
         embedder: None,
         budgets,
         prices: PriceTable(vec![Price { model: Glob::new("script-*"), input: 1.0, output: 2.0 }]),
@@ -140,7 +145,12 @@ fn session(account: &str) -> SessionKey {
 }
 
 fn start(account: &str, content: &str) -> Command {
-    Command::StartRun(StartRun { origin: origin(account), content: content.into(), client_id: content.into() })
+    Command::StartRun(StartRun {
+        origin: origin(account),
+        content: content.into(),
+        client_id: content.into(),
+        plan: None,
+    })
 }
 
 fn started(reply: Result<Reply, BoardError>) -> RunId {
@@ -234,6 +244,11 @@ impl Bench {
             .collect()
     }
 
+    /// How many tools there are.
+    fn offered(&self) -> usize {
+        self.board.0.deps.registry.offer(None, None).specs.len()
+    }
+
     fn live_runs(&self) -> usize {
         self.board.live().len()
     }
@@ -285,6 +300,10 @@ async fn until(followed: &mut Followed, wanted: &str) -> Arc<Envelope> {
     }
 }
 
+fn number(record: &Envelope) -> String {
+    record.node.map_or_else(String::new, |node| format!("-{node}"))
+}
+
 fn short(record: &Envelope) -> String {
     let tool_input = |input: &ToolInput| match input {
         ToolInput::Json(value) => value.to_string(),
@@ -303,6 +322,22 @@ fn short(record: &Envelope) -> String {
             let mark = if note.estimated { " estimated" } else { "" };
             format!("usage {}+{}{mark}", note.tokens.input, note.tokens.output)
         }
+        Event::Briefed(briefing) => format!("briefed {} for {}", briefing.strategy.name(), briefing.client_id),
+        Event::NodeEntered { name, again: false, .. } => format!("enter {name}{}", number(record)),
+        Event::NodeEntered { name, again: true, .. } => format!("enter {name}{} again", number(record)),
+        Event::NodeLeft(outcome) => format!("leave{} {outcome:?}", number(record)),
+        Event::Draft(pieces) => format!("draft {}", pieces.iter().collect::<Vec<_>>().join("|")),
+        Event::Arguments { name, pieces, begins, .. } => {
+            let mark = if *begins { "" } else { "…" };
+            format!("arguments {mark}{name} {}", pieces.iter().collect::<Vec<_>>().join("|"))
+        }
+        Event::Answered(Answered::Whole { calls, .. }) => {
+            format!("answered with {}", calls.iter().map(|call| &*call.name).collect::<Vec<_>>().join(","))
+        }
+        Event::Answered(Answered::Failed(message)) => format!("not answered: {message}"),
+        Event::Found(finding) => format!("found {finding:?}"),
+        Event::ToolStarted { name, .. } => format!("tool {name}"),
+        Event::ToolSaid { pieces, .. } => format!("said {}", pieces.iter().collect::<Vec<_>>().join("|")),
         Event::RunFailed { message } => format!("failed {message}"),
         Event::RunEnded { outcome } => format!("end {outcome:?}"),
     }

@@ -78,6 +78,7 @@ impl Desk {
             estimated_input: 0,
             reserved: 0,
             first_seq: Seq::FIRST,
+            node: None,
             at,
         };
         let usage = UsageRow {

@@ -299,7 +299,7 @@ fn the_end_is_never_seen_before_the_last_number() {
     let log = log_on(&FaultyStore::new());
     for round in 0..ROUNDS {
         let writer = log.open(topic(round), Seq::FIRST);
-        let record = Envelope { topic: topic(round), seq: Seq::FIRST, at: log.clock.now(), event: last() };
+        let record = Envelope { topic: topic(round), seq: Seq::FIRST, at: log.clock.now(), node: None, event: last() };
         std::thread::scope(|threads| {
             let live = &writer.live;
             threads.spawn(move || live.tell(vec![Arc::new(record)], Seq(2)));
@@ -317,7 +317,9 @@ fn the_end_is_never_seen_before_the_last_number() {
                 match follower.look() {
                     Found::NotYet => std::hint::spin_loop(),
                     Found::Record(record) => break assert_eq!(record.seq, Seq::FIRST),
-                    Found::InStore | Found::Nowhere => panic!("the last event was lost in round {round}"),
+                    Found::InStore | Found::Nowhere | Found::Elsewhere => {
+                        panic!("the last event was lost in round {round}")
+                    }
                 }
             }
         });

@@ -1,5 +1,6 @@
 //! Fits soul, facts and past turns under a token cap. What is cut is the oldest and the least needed.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::model::{Message, Part, Role, ToolResult};
@@ -148,6 +149,14 @@ fn cut_with_mark(text: &str, room: u64) -> String {
         return String::new();
     }
     format!("{}{CUT_MARK}", tokens::cut(text, room - mark))
+}
+
+/// Where the tools of a run work, in words for the model.
+pub fn about_folder(folder: &Path) -> String {
+    format!(
+        "You work in the folder {}. File tools take paths relative to it and reach nothing outside of it.",
+        inert(&folder.display().to_string())
+    )
 }
 
 /// Makes a run's own messages fit the model's window by dropping the content of its oldest tool results.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::error::BoxError;
 use crate::event::{Envelope, RunOutcome, Topic};
-use crate::id::{MemoryOwner, RunId, Seq, SessionKey};
+use crate::id::{MemoryOwner, NodeId, RunId, Seq, SessionKey};
 use crate::model::{Message, TokenCount};
 
 /// Durable state. A commit that returned `Ok` survives `kill -9`; a `Boundary` commit survives a power cut too.
@@ -26,7 +26,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn run_by_client_id(&self, principal: &str, client_id: &str) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
     /// The session's newest run.
     fn run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
-    /// Runs no `CloseRun` was written for, oldest first, each with its open model call.
+    /// Runs no `CloseRun` was written for, oldest first, each with its open model calls.
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>>;
 
     fn session(&self, key: &SessionKey) -> BoxFuture<'_, Result<Option<SessionRow>, StoreError>>;
@@ -44,6 +44,9 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Facts of one owner that are still true: the best matches for the text first, then the newest.
     fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<Page<Fact>, StoreError>>;
+
+    /// What is kept under that key.
+    fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
 
     /// Tokens counted so far, one figure per scope, in order.
     fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>>;
@@ -130,6 +133,21 @@ pub enum Write {
         purge: bool,
     },
     Audit(AuditRow),
+    /// Replaces what is kept under that key; `None` deletes it.
+    Keep {
+        space: Space,
+        key: Arc<str>,
+        value: Option<Vec<u8>>,
+        at: Timestamp,
+    },
+}
+
+/// Small things kept under a key. Clearing a session with `purge` deletes its space.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Space {
+    Session(SessionKey),
+    /// Of the server itself, such as what was pinned.
+    Server,
 }
 
 /// Opaque position in a list, as the store wrote it.
@@ -164,7 +182,7 @@ pub enum RunState {
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnfinishedRun {
     pub run: RunRow,
-    pub open_call: Option<ModelCallRow>,
+    pub open_calls: Vec<ModelCallRow>,
 }
 
 /// A model call under way. `number` counts the calls of its run from 1; (run, number) is its identity.
@@ -180,6 +198,8 @@ pub struct ModelCallRow {
     pub reserved: u64,
     /// The run's next free sequence number when the call began: text from here on is the call's output.
     pub first_seq: Seq,
+    /// The node that asked; several nodes of a run may ask at once.
+    pub node: Option<NodeId>,
     pub at: Timestamp,
 }
 

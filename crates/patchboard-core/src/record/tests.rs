@@ -9,6 +9,8 @@ use crate::id::{ApprovalId, CallId, SessionKey};
 use crate::model::{Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
 use crate::tool::ToolOutput;
 
+mod entries;
+
 fn call() -> ToolCall {
     ToolCall {
         id: CallId("call-1".into()),
@@ -59,6 +61,11 @@ fn every_event() -> Vec<Event> {
     ]
 }
 
+fn text((version, bytes): (u16, Vec<u8>), expected: u16) -> String {
+    assert_eq!(version, expected);
+    String::from_utf8(bytes).unwrap()
+}
+
 fn every_message() -> Vec<Message> {
     let result =
         ToolResult { call: CallId("call-1".into()), name: "read".into(), content: "x".into(), is_error: false };
@@ -72,11 +79,10 @@ fn every_message() -> Vec<Message> {
 #[test]
 fn version_1_events_stay_readable_and_are_written_as_they_always_were() {
     let fixture = include_str!("fixtures/v1.events.jsonl");
-    let written: Vec<String> =
-        every_event().iter().map(|event| String::from_utf8(encode_event(event)).unwrap()).collect();
+    let written: Vec<String> = every_event().iter().map(|event| text(encode_entry(None, event), 1)).collect();
     assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
-    let read: Vec<Event> = fixture.lines().map(|line| decode_event(1, line.as_bytes()).unwrap()).collect();
-    assert_eq!(read, every_event());
+    let read: Vec<_> = fixture.lines().map(|line| decode_entry(1, line.as_bytes()).unwrap()).collect();
+    assert_eq!(read, every_event().into_iter().map(|event| (None, event)).collect::<Vec<_>>());
 }
 
 #[test]
@@ -88,14 +94,25 @@ fn version_1_messages_stay_readable_and_are_written_as_they_always_were() {
 
 #[test]
 fn a_record_of_a_newer_program_is_refused_by_name() {
-    let error = decode_event(2, b"{}").unwrap_err();
-    assert_eq!(error.to_string(), "record version 2 is newer than this program; upgrade it to read this data");
+    let error = decode_entry(3, b"{}").unwrap_err();
+    assert_eq!(error.to_string(), "record version 3 is newer than this program; upgrade it to read this data");
 }
 
 #[test]
 fn pieces_that_do_not_fit_their_text_are_refused() {
     for bad in [r#"{"kind":"text","text":"é","ends":[1,2]}"#, r#"{"kind":"text","text":"ab","ends":[1]}"#] {
-        assert!(matches!(decode_event(1, bad.as_bytes()), Err(RecordError::Malformed { version: 1, .. })), "{bad}");
+        assert!(matches!(decode_entry(1, bad.as_bytes()), Err(RecordError::Malformed { version: 1, .. })), "{bad}");
+        let wrapped = format!(r#"{{"event":{{"v1":{bad}}}}}"#);
+        let read = decode_entry(2, wrapped.as_bytes());
+        assert!(matches!(read, Err(RecordError::Malformed { version: 2, .. })), "{wrapped}");
+    }
+    for kind in ["draft", "arguments", "tool_said"] {
+        let bad = json!({"event": {"v2": {kind: {
+            "call": "call-1", "name": "read", "begins": true, "text": "é", "ends": [1, 2]
+        }}}});
+        let read = decode_entry(2, bad.to_string().as_bytes());
+        let Err(RecordError::Malformed { version: 2, source }) = read else { panic!("{bad}: {read:?}") };
+        assert_eq!(source.to_string(), "pieces do not fit their text");
     }
 }
 
@@ -103,15 +120,17 @@ proptest! {
     #[test]
     fn pieces_survive_storage(pieces in proptest::collection::vec(".{0,8}", 1..20)) {
         let event = Event::Text(pieces.iter().map(String::as_str).collect());
-        let read = decode_event(VERSION, &encode_event(&event)).unwrap();
-        prop_assert_eq!(&read, &event);
+        let (version, bytes) = encode_entry(None, &event);
+        let (node, read) = decode_entry(version, &bytes).unwrap();
+        prop_assert_eq!((node, &read), (None, &event));
         let Event::Text(read) = read else { unreachable!() };
         prop_assert_eq!(read.iter().map(str::to_owned).collect::<Vec<_>>(), pieces);
     }
 
     #[test]
     fn decoding_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        drop(decode_event(1, &bytes));
+        drop(decode_entry(1, &bytes));
+        drop(decode_entry(2, &bytes));
         drop(decode_messages(1, &bytes));
     }
 }

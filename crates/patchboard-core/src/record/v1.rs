@@ -76,41 +76,6 @@ enum Part {
     ToolResult { call: Arc<str>, name: Arc<str>, content: Arc<str>, is_error: bool },
 }
 
-impl From<&event::Event> for Event {
-    fn from(event: &event::Event) -> Self {
-        match event {
-            event::Event::RunStarted { session, agent } => {
-                Self::RunStarted { session: session.to_string(), agent: agent.clone() }
-            }
-            event::Event::Text(pieces) => Self::Text { text: pieces.text().to_owned(), ends: pieces.ends().to_vec() },
-            event::Event::Thought(pieces) => {
-                Self::Thought { text: pieces.text().to_owned(), ends: pieces.ends().to_vec() }
-            }
-            event::Event::ToolRequested(call) => Self::ToolRequested { call: call.into() },
-            event::Event::ToolFinished { call, output } => {
-                Self::ToolFinished { call: call.0.clone(), content: output.content.clone(), is_error: output.is_error }
-            }
-            event::Event::ApprovalWanted(request) => Self::ApprovalWanted {
-                approval: request.approval.to_string(),
-                call: (&request.call).into(),
-                expires_at: request.expires_at.to_string(),
-            },
-            event::Event::ApprovalSettled { approval, approved, by } => {
-                Self::ApprovalSettled { approval: approval.to_string(), approved: *approved, by: by.clone() }
-            }
-            event::Event::Usage(note) => Self::Usage {
-                input: note.tokens.input,
-                output: note.tokens.output,
-                provider: note.provider.clone(),
-                model: note.model.clone(),
-                estimated: note.estimated,
-            },
-            event::Event::RunFailed { message } => Self::RunFailed { message: message.clone() },
-            event::Event::RunEnded { outcome } => Self::RunEnded { outcome: (*outcome).into() },
-        }
-    }
-}
-
 impl TryFrom<Event> for event::Event {
     type Error = BoxError;
 
@@ -143,7 +108,7 @@ impl TryFrom<Event> for event::Event {
     }
 }
 
-fn pieces(text: String, ends: Vec<u32>) -> Result<event::Pieces, BoxError> {
+pub(super) fn pieces(text: String, ends: Vec<u32>) -> Result<event::Pieces, BoxError> {
     event::Pieces::from_parts(text, ends).ok_or_else(|| "pieces do not fit their text".into())
 }
 

@@ -1,26 +1,29 @@
 //! Carries one run from its first word to its last: does what the strategy says, records before it tells.
 
+use std::collections::{HashSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use super::begin::{Begun, Start, Stops};
 use super::model_call::{CallEnd, Pending, PreparedCall};
-use super::strategy::{self, Brief, Finish, Input, Step, Strategy};
+use super::nodes::NodeBook;
+use super::strategy::{Finish, Input, NodeKey, Step, Strategy, ToolUse, Voice};
 use super::workload::Workload;
-use crate::access::Caller;
 use crate::agent::{AgentSpec, Origin};
 use crate::budget::Ledger;
 use crate::budget::price::PriceTable;
 use crate::error::{BoardError, ErrorKind};
-use crate::event::{Event, RunOutcome, Topic};
-use crate::id::{CallId, RunId, Seq, SessionKey};
-use crate::log::Log;
+use crate::event::{Entry, Event, NodeOutcome, RunOutcome};
+use crate::id::{CallId, NodeId, Seq};
+use crate::log::{Log, TopicWriter};
 use crate::memory::Memory;
-use crate::model::Message;
-use crate::port::{Clock, Durability, Ids, NewTurn, RunRow, RunState, Write};
+use crate::model::{Message, ToolCall};
+use crate::port::{Clock, Durability, Folders, Ids, NewTurn, Write};
 use crate::session::Turn;
 use crate::tool::desk::Intent;
 use crate::tool::{CallContext, ToolDesk, ToolOutput, ToolRegistry};
@@ -33,6 +36,7 @@ pub struct RunDeps {
     pub desk: ToolDesk,
     pub registry: ToolRegistry,
     pub memory: Memory,
+    pub folders: Arc<dyn Folders>,
     pub prices: PriceTable,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
@@ -51,46 +55,30 @@ impl Default for RunLimits {
     }
 }
 
-/// A run that has its turn.
-#[derive(Debug)]
-pub struct RunRequest {
-    pub run: RunId,
-    pub caller: Caller,
-    pub agent: Arc<AgentSpec>,
-    pub origin: Origin,
-    pub session: SessionKey,
-    pub client_id: Arc<str>,
-    pub content: Arc<str>,
-    pub turn: Turn,
-    pub stop: CancellationToken,
-}
-
 /// A run that has begun.
 #[derive(Debug)]
 pub struct Driver {
     pub(super) deps: Arc<RunDeps>,
     pub(super) agent: Arc<AgentSpec>,
     pub(super) context: CallContext,
+    pub(super) writer: Arc<TopicWriter>,
     pub(super) system: Arc<str>,
+    /// Does the run tell of its nodes? Such runs are resumed after a crash.
+    pub(super) told: bool,
+    pub(super) verbose: bool,
     pub(super) calls: AtomicU32,
     /// Tokens of all settled calls.
     pub(super) used: AtomicU64,
-    origin: Origin,
-    content: Arc<str>,
-    stop: CancellationToken,
-    /// Cancelled with `stop`, and when the strategy has finished while calls are still under way.
-    work_stop: CancellationToken,
-    started: tokio::time::Instant,
+    /// Tokens set aside for the calls under way.
+    pub(super) held: AtomicU64,
+    pub(super) origin: Origin,
+    pub(super) content: Arc<str>,
+    pub(super) stops: Stops,
+    /// Cancelled with the run, and when the strategy has finished while calls are still under way.
+    pub(super) work_stop: CancellationToken,
+    pub(super) started: tokio::time::Instant,
     /// Held to the end: the session's next turn begins after this one is on record.
-    _turn: Turn,
-}
-
-/// A run that is on record, with its first model call reserved: `go` makes it.
-#[derive(Debug)]
-pub struct Begun {
-    driver: Driver,
-    strategy: Box<dyn Strategy>,
-    first: PreparedCall,
+    pub(super) _turn: Turn,
 }
 
 /// What one piece of work came to.
@@ -102,87 +90,40 @@ enum Progress {
 type Work<'a> = Workload<'a, Result<Progress, BoardError>>;
 
 impl Begun {
-    /// Recalls, reserves and records. An error here means that nothing happened: no run, no tokens, no turn.
-    pub async fn begin(deps: Arc<RunDeps>, request: RunRequest) -> Result<Self, BoardError> {
-        let RunRequest { run, caller, agent, origin, session, client_id, content, turn, stop } = request;
-        agent.provider.check()?;
-        let recalled = deps.memory.recall(&agent, &origin, &session, &content, &stop).await?;
-        let offer = deps.registry.offer(agent.tools_for(caller.surface).as_deref());
-        let writer = Arc::new(deps.log.open(Topic::Run(run), Seq::FIRST));
-        let mut strategy = strategy::build(
-            agent.strategy,
-            Brief {
-                history: recalled.messages,
-                user: Message::user(content.clone()),
-                max_model_calls: agent.max_model_calls,
-            },
-        );
-        let row = RunRow {
-            run,
-            session: session.clone(),
-            principal: caller.principal.clone(),
-            client_id,
-            surface: caller.surface.name().into(),
-            started_at: deps.clock.now(),
-            input: content.clone(),
-            state: RunState::Running,
-        };
-        let surface = caller.surface.name();
-        let driver = Driver {
-            context: CallContext { caller, run, session: session.clone(), offer, writer },
-            system: recalled.system.into(),
-            calls: AtomicU32::new(0),
-            used: AtomicU64::new(0),
-            started: tokio::time::Instant::now(),
-            _turn: turn,
-            deps,
-            agent,
-            origin,
-            content,
-            work_stop: stop.child_token(),
-            stop,
-        };
-        let mut steps = Vec::new();
-        strategy.advance(Input::Begin, &mut steps);
-        let Some(Step::AskModel { ask, messages, tools }) = steps.pop() else {
-            return Err(BoardError::new(ErrorKind::Internal, "the strategy did not begin by asking the model"));
-        };
-        let first = driver.prepare_call(ask, messages, tools).await?;
-        let opening = Event::RunStarted { session, agent: driver.agent.name.clone() };
-        let writes = vec![Write::OpenRun(row), driver.open_row(&first, Seq::FIRST.next())];
-        driver.context.writer.append(vec![opening], writes, Durability::Boundary).await?;
-        crate::telemetry::run_started(surface);
-        Ok(Self { driver, strategy, first })
-    }
-
     /// Works until the run has ended, one way or another, and its end is on record.
-    #[tracing::instrument(name = "run", skip_all, fields(run.id = %self.driver.context.run, session.key = %self.driver.context.session))]
+    #[tracing::instrument(name = "run", skip_all, fields(run.id = %self.driver.context.run, session.key = %self.driver.context.scope.session))]
     pub async fn go(self) {
-        let Self { driver, mut strategy, first } = self;
+        let Self { driver, mut strategy, mut nodes, start } = self;
         let ended = {
-            let work = driver.work(strategy.as_mut(), first);
-            let orphaned = driver.context.writer.orphaned(driver.deps.limits.orphan_grace);
+            let work = driver.work(strategy.as_mut(), &mut nodes, start);
+            let abandoned = driver.abandoned();
             tokio::pin!(work);
             tokio::select! {
                 ended = &mut work => ended,
-                () = orphaned => {
+                () = abandoned => {
                     tracing::debug!("nobody follows the run any more; cancelling it");
-                    driver.stop.cancel();
+                    driver.stops.cancel.cancel();
                     work.await
                 }
                 () = tokio::time::sleep(driver.agent.run_timeout) => {
                     driver.work_stop.cancel();
                     work.await
                 }
+                () = driver.stops.suspend.cancelled() => {
+                    // Dropped where it stands: the next process finds on record what this one would have gone on with.
+                    driver.writer.suspend();
+                    crate::telemetry::run_ended(RunOutcome::Interrupted, driver.started.elapsed());
+                    return;
+                }
             }
         };
         let recorded = match ended {
-            Ok(ending) => driver.finish(strategy.transcript(), ending).await,
+            Ok(ending) => driver.finish(&strategy.transcript(), &mut nodes, ending).await,
             Err(error) => Err(error),
         };
         if let Err(error) = recorded {
             let cause = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
-            tracing::error!(%error, cause, "the run could not be recorded and was dropped; it ends as interrupted at the next start");
+            tracing::error!(%error, cause, "the run could not be recorded and was dropped; the next start deals with it");
             crate::telemetry::run_ended(RunOutcome::Interrupted, driver.started.elapsed());
         }
     }
@@ -201,13 +142,57 @@ impl Ending {
     }
 }
 
+/// A question of a strategy that has not been asked yet.
+struct Question {
+    node: NodeKey,
+    messages: Vec<Message>,
+    tools: ToolUse,
+    voice: Voice,
+}
+
+/// The work of one run: what is under way, and what waits for it.
+struct Progressing<'a, 'n> {
+    driver: &'a Driver,
+    nodes: &'n mut NodeBook,
+    work: Work<'a>,
+    /// Model calls under way.
+    asking: usize,
+    /// Questions the budget has no room for until another call of this run is settled.
+    waiting: VecDeque<Question>,
+    /// Calls of the last process that may have taken effect.
+    unsure: HashSet<CallId>,
+    /// Calls that stand in an answer on record; a strategy may make others up from what the model wrote.
+    announced: HashSet<CallId>,
+}
+
 impl Driver {
-    async fn work(&self, strategy: &mut dyn Strategy, first: PreparedCall) -> Result<Ending, BoardError> {
-        let mut work: Work<'_> = Workload::new();
-        work.push(self.model_work(first));
-        let ending = self.work_until_end(strategy, &mut work).await?;
+    /// Nobody has followed the run for its grace, and nobody asked for it to go on all the same.
+    async fn abandoned(&self) {
+        self.writer.orphaned(self.deps.limits.orphan_grace).await;
+        if self.stops.kept.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn work(
+        &self,
+        strategy: &mut dyn Strategy,
+        nodes: &mut NodeBook,
+        start: Start,
+    ) -> Result<Ending, BoardError> {
+        let mut progressing = Progressing {
+            driver: self,
+            nodes,
+            work: Workload::new(),
+            asking: 0,
+            waiting: VecDeque::new(),
+            unsure: HashSet::new(),
+            announced: HashSet::new(),
+        };
+        let ending = progressing.until_end(strategy, start).await?;
         // Whatever still runs is stopped, and what it cost and did is recorded before the run's end is.
         self.work_stop.cancel();
+        let mut work = progressing.work;
         while let Some(progress) = work.next().await {
             if let Progress::Model(CallEnd { mut pending, .. }) = progress? {
                 work.alongside(self.record(&mut pending)).await?;
@@ -216,70 +201,14 @@ impl Driver {
         Ok(ending)
     }
 
-    async fn work_until_end<'a>(
-        &'a self,
-        strategy: &mut dyn Strategy,
-        work: &mut Work<'a>,
-    ) -> Result<Ending, BoardError> {
-        let mut steps = Vec::new();
-        while let Some(progress) = work.next().await {
-            let (input, mut pending) = match progress? {
-                Progress::Model(CallEnd { ask, result: Ok(completion), pending }) => {
-                    (Input::ModelAnswered { ask, completion }, pending)
-                }
-                Progress::Model(CallEnd { ask, result: Err(error), pending }) => {
-                    (Input::ModelFailed { ask, error }, pending)
-                }
-                Progress::Tool(call, output) => (Input::ToolFinished { call, output }, Pending::default()),
-            };
-            if self.stop.is_cancelled() {
-                return Ok(Ending { outcome: RunOutcome::Cancelled, failure: None, pending });
-            }
-            if self.work_stop.is_cancelled() {
-                let seconds = self.agent.run_timeout.as_secs();
-                return Ok(Ending::failed(format!("stopped after {seconds} s, the longest a run may take"), pending));
-            }
-            strategy.advance(input, &mut steps);
-            let mut intents = Vec::new();
-            for step in steps.drain(..) {
-                match step {
-                    Step::Finish(Finish::Completed) => {
-                        return Ok(Ending { outcome: RunOutcome::Completed, failure: None, pending });
-                    }
-                    Step::Finish(Finish::Failed(message)) => return Ok(Ending::failed(message, pending)),
-                    Step::CallTool(call) => {
-                        let (event, intent) = ToolDesk::intend(call);
-                        pending.add_before_usage(event);
-                        intents.push(intent);
-                    }
-                    Step::AskModel { ask, messages, tools } => {
-                        let call = match work.alongside(self.prepare_call(ask, messages, tools)).await {
-                            Ok(call) => call,
-                            Err(refused) => return Ok(Ending::failed(refused.message, pending)),
-                        };
-                        let first_seq = work.alongside(self.context.writer.next_seq()).await;
-                        pending.writes.push(self.open_row(&call, first_seq));
-                        work.alongside(self.record(&mut pending)).await?;
-                        work.push(self.model_work(call));
-                    }
-                }
-            }
-            // What the model said, the calls it wants and what it cost, on record in one commit before any tool runs.
-            work.alongside(self.record(&mut pending)).await?;
-            for intent in intents {
-                work.push(self.tool_work(intent));
-            }
-        }
-        Ok(Ending::failed("the run stopped without an answer".to_owned(), Pending::default()))
-    }
-
     fn model_work(&self, call: PreparedCall) -> BoxFuture<'_, Result<Progress, BoardError>> {
         Box::pin(async move { Ok(Progress::Model(self.make_call(call, &self.work_stop).await?)) })
     }
 
-    fn tool_work(&self, intent: Intent) -> BoxFuture<'_, Result<Progress, BoardError>> {
+    fn tool_work(&self, node: Option<NodeId>, intent: Intent) -> BoxFuture<'_, Result<Progress, BoardError>> {
         Box::pin(async move {
-            let output = self.deps.desk.call(&self.context, &intent, &self.work_stop).await?;
+            let context = CallContext { node, ..self.context.clone() };
+            let output = self.deps.desk.call(&context, &intent, &self.work_stop).await?;
             Ok(Progress::Tool(intent.call_id().clone(), output))
         })
     }
@@ -290,7 +219,7 @@ impl Driver {
         let recorded = if events.is_empty() && writes.is_empty() {
             Ok(())
         } else {
-            self.context.writer.append(events, writes, Durability::Boundary).await
+            self.writer.append(events, writes, Durability::Boundary).await
         };
         if let Some((reservation, used)) = settlement {
             reservation.settle(used);
@@ -299,24 +228,180 @@ impl Driver {
     }
 
     /// The last commit: the turn, its facts and `RunEnded` together, so that whoever hears `done` finds the turn stored.
-    async fn finish(&self, transcript: &[Message], ending: Ending) -> Result<(), BoardError> {
+    async fn finish(&self, transcript: &[Message], nodes: &mut NodeBook, ending: Ending) -> Result<(), BoardError> {
         let Ending { outcome, failure, mut pending } = ending;
         let at = self.deps.clock.now();
         let run = self.context.run;
+        let reason = match outcome {
+            RunOutcome::Cancelled => "cancelled",
+            RunOutcome::Completed | RunOutcome::Failed | RunOutcome::Interrupted => "the run ended",
+        };
+        pending.events.extend(nodes.leave_all(failure.as_deref().unwrap_or(reason)));
         if let Some(message) = failure {
             tracing::debug!(failure = %message, "run failed");
-            pending.events.push(Event::RunFailed { message: message.into() });
+            pending.events.push(Event::RunFailed { message: message.into() }.into());
         }
         if outcome == RunOutcome::Completed {
-            let session = self.context.session.clone();
-            let facts = self.deps.memory.learn(&self.origin, &session, &self.content, &self.stop).await;
+            let session = self.context.scope.session.clone();
+            let facts = self.deps.memory.learn(&self.origin, &session, &self.content, &self.stops.cancel).await;
             pending.writes.push(Write::Turn(NewTurn { session, run, at, messages: transcript.to_vec() }));
             pending.writes.extend(facts.into_iter().map(Write::Fact));
         }
-        pending.events.push(Event::RunEnded { outcome });
+        pending.events.push(Event::RunEnded { outcome }.into());
         pending.writes.push(Write::CloseRun { run, outcome, at });
         self.record(&mut pending).await?;
         crate::telemetry::run_ended(outcome, self.started.elapsed());
         Ok(())
+    }
+}
+
+impl Progressing<'_, '_> {
+    async fn until_end(&mut self, strategy: &mut dyn Strategy, start: Start) -> Result<Ending, BoardError> {
+        match start {
+            Start::Fresh(first) => self.ask(*first),
+            Start::Resumed { steps, unsure, announced } => {
+                self.unsure = unsure;
+                self.announced = announced;
+                if let Some(ending) = self.perform(steps, Pending::default()).await? {
+                    return Ok(ending);
+                }
+            }
+        }
+        while let Some(progress) = self.work.next().await {
+            let (input, pending) = match progress? {
+                Progress::Model(CallEnd { node, result, pending }) => {
+                    self.asking -= 1;
+                    let input = match result {
+                        Ok(completion) => {
+                            self.announced.extend(completion.calls.iter().map(|call| call.id.clone()));
+                            Input::ModelAnswered { node, completion }
+                        }
+                        Err(error) => Input::ModelFailed { node, error: format!("provider error: {error}") },
+                    };
+                    (input, pending)
+                }
+                Progress::Tool(call, output) => (Input::ToolFinished { call, output }, Pending::default()),
+            };
+            let driver = self.driver;
+            if driver.stops.cancel.is_cancelled() {
+                return Ok(Ending { outcome: RunOutcome::Cancelled, failure: None, pending });
+            }
+            if driver.work_stop.is_cancelled() {
+                let seconds = driver.agent.run_timeout.as_secs();
+                return Ok(Ending::failed(format!("stopped after {seconds} s, the longest a run may take"), pending));
+            }
+            let mut steps = Vec::new();
+            let advanced = std::panic::catch_unwind(AssertUnwindSafe(|| strategy.advance(input, &mut steps)));
+            if advanced.is_err() {
+                tracing::error!("the strategy panicked");
+                return Ok(Ending::failed("the strategy failed inside".to_owned(), pending));
+            }
+            if let Some(ending) = self.perform(steps, pending).await? {
+                return Ok(ending);
+            }
+        }
+        Ok(Ending::failed("the run stopped without an answer".to_owned(), Pending::default()))
+    }
+
+    /// Does what the strategy says. What the model said, the calls it wants and what it cost go on record in one commit
+    /// before any of it is acted on.
+    async fn perform(&mut self, steps: Vec<Step>, mut pending: Pending) -> Result<Option<Ending>, BoardError> {
+        let mut intents: Vec<(Option<NodeId>, Intent)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Enter { node, name } => {
+                    if self.driver.verbose {
+                        tracing::info!(node = name, "node entered");
+                    }
+                    pending.events.extend(self.nodes.enter(node, name));
+                }
+                Step::Leave { node, failed } => {
+                    if self.driver.verbose {
+                        tracing::info!(node = node.0, failed, "node left");
+                    }
+                    let outcome = failed.map_or(NodeOutcome::Done, |failed| NodeOutcome::Failed(failed.into()));
+                    pending.events.extend(self.nodes.leave(node, outcome));
+                }
+                Step::Tell { node, finding } => {
+                    if let Some(node) = self.nodes.node(node) {
+                        pending.events.push(Entry { node: Some(node), event: Event::Found(finding) });
+                    }
+                }
+                Step::CallTool { node, call } => {
+                    let node = self.nodes.node(node);
+                    intents.push((node, self.intend(node, call, &mut pending)));
+                }
+                Step::AskModel { node, messages, tools, voice } => {
+                    self.waiting.push_back(Question { node, messages, tools, voice });
+                }
+                Step::Finish(Finish::Completed) => {
+                    return Ok(Some(Ending { outcome: RunOutcome::Completed, failure: None, pending }));
+                }
+                Step::Finish(Finish::Failed(message)) => return Ok(Some(Ending::failed(message, pending))),
+            }
+        }
+        // Settled first: what this call gave back may be what the next one needs.
+        if pending.settlement.is_some() && !self.waiting.is_empty() {
+            self.record(&mut pending).await?;
+        }
+        if let Some(refused) = self.ask_waiting(&mut pending).await? {
+            return Ok(Some(Ending::failed(refused, pending)));
+        }
+        self.record(&mut pending).await?;
+        for (node, intent) in intents {
+            self.work.push(self.driver.tool_work(node, intent));
+        }
+        Ok(None)
+    }
+
+    /// A call of the last process is intended already; whether it took effect is for the desk to deal with.
+    fn intend(&mut self, node: Option<NodeId>, call: ToolCall, pending: &mut Pending) -> Intent {
+        if self.unsure.remove(&call.id) {
+            return Intent::unsure(call);
+        }
+        let is_announced = self.driver.told && self.announced.remove(&call.id);
+        let (event, intent) = ToolDesk::intend(call, is_announced);
+        if self.driver.told {
+            pending.events.push(Entry { node, event });
+        } else {
+            pending.add_before_usage(event.into());
+        }
+        intent
+    }
+
+    /// Asks as many waiting questions as the budget has room for. While calls of this run are under way the others
+    /// wait for what they give back; otherwise a refusal is final.
+    async fn ask_waiting(&mut self, pending: &mut Pending) -> Result<Option<String>, BoardError> {
+        while let Some(question) = self.waiting.pop_front() {
+            let Question { node, messages, tools, voice } = question;
+            let entry = self.nodes.node(node);
+            let asked = if self.asking > 0 { Some(messages.clone()) } else { None };
+            let preparing = self.driver.prepare_call(node, entry, messages, tools, voice);
+            let call = match (self.work.alongside(preparing).await, asked) {
+                (Ok(call), _) => call,
+                (Err(refused), Some(messages)) if refused.kind == ErrorKind::Exhausted => {
+                    self.waiting.push_front(Question { node, messages, tools, voice });
+                    return Ok(None);
+                }
+                (Err(refused), _) => return Ok(Some(refused.message)),
+            };
+            let next = self.work.alongside(self.driver.writer.next_seq()).await;
+            // What is pending takes its numbers first; the call's words come after.
+            let before: u64 = pending.events.iter().map(|entry| entry.event.width()).sum();
+            let first_seq = Seq(next.0 + before);
+            pending.writes.push(self.driver.open_row(&call, first_seq));
+            self.record(pending).await?;
+            self.ask(call);
+        }
+        Ok(None)
+    }
+
+    fn ask(&mut self, call: PreparedCall) {
+        self.asking += 1;
+        self.work.push(self.driver.model_work(call));
+    }
+
+    async fn record(&mut self, pending: &mut Pending) -> Result<(), BoardError> {
+        self.work.alongside(self.driver.record(pending)).await
     }
 }

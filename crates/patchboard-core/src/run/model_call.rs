@@ -1,6 +1,7 @@
 //! One model call: reserve, ask, stream the pieces into the log, count, settle.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,11 +12,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::Driver;
-use super::strategy::{AskId, Completion, ToolUse};
+use super::strategy::{Completion, NodeKey, ToolUse, Voice};
 use crate::budget::{Reservation, Wanted};
 use crate::error::{BoardError, ErrorKind};
-use crate::event::{Event, Pieces, UsageNote};
-use crate::id::{CallId, Seq};
+use crate::event::{Answered, Entry, Event, Pieces, UsageNote};
+use crate::id::{CallId, NodeId, Seq};
 use crate::memory::context;
 use crate::model::{Message, ModelError, ModelEvent, ModelRequest, Part, StopReason, TokenCount, ToolCall, ToolInput};
 use crate::port::{Durability, Ids, ModelCallRow, UsageRow, Write};
@@ -39,17 +40,21 @@ type Caught = Result<Result<ModelEvent, ModelError>, Box<dyn Any + Send>>;
 /// A call with its tokens reserved, not yet made.
 #[derive(Debug)]
 pub(super) struct PreparedCall {
-    pub(super) ask: AskId,
-    pub(super) number: u32,
+    key: NodeKey,
+    node: Option<NodeId>,
+    voice: Voice,
+    number: u32,
     request: ModelRequest,
     reservation: Reservation,
     estimated_input: u64,
+    /// Counted against the run's own limit until the call is settled.
+    held: u64,
 }
 
 /// What came of a call. `pending` is not yet on record: the driver commits it together with whatever follows from it.
 #[derive(Debug)]
 pub(super) struct CallEnd {
-    pub(super) ask: AskId,
+    pub(super) node: NodeKey,
     pub(super) result: Result<Completion, ModelError>,
     pub(super) pending: Pending,
 }
@@ -57,16 +62,16 @@ pub(super) struct CallEnd {
 /// Events and rows to be committed next, and the reservation to settle once they are.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<Entry>,
     pub(super) writes: Vec<Write>,
     pub(super) settlement: Option<(Reservation, u64)>,
 }
 
 impl Pending {
     /// Clients know the order: what was said, what is called, then what it cost.
-    pub(super) fn add_before_usage(&mut self, event: Event) {
-        let usage = self.events.iter().position(|event| matches!(event, Event::Usage(_)));
-        self.events.insert(usage.unwrap_or(self.events.len()), event);
+    pub(super) fn add_before_usage(&mut self, entry: Entry) {
+        let usage = self.events.iter().position(|entry| matches!(entry.event, Event::Usage(_)));
+        self.events.insert(usage.unwrap_or(self.events.len()), entry);
     }
 }
 
@@ -74,9 +79,11 @@ impl Driver {
     /// Builds the request and reserves its tokens, or says why it may not be made.
     pub(super) async fn prepare_call(
         &self,
-        ask: AskId,
+        key: NodeKey,
+        node: Option<NodeId>,
         mut messages: Vec<Message>,
         tools: ToolUse,
+        voice: Voice,
     ) -> Result<PreparedCall, BoardError> {
         let agent = &self.agent;
         let tools: Arc<[ToolSpec]> = match tools {
@@ -98,7 +105,7 @@ impl Driver {
         let (text_tokens, tool_tokens) =
             if tools_are_needed { (said_tokens + schema_tokens, 0) } else { (said_tokens, schema_tokens) };
         let wanted = Wanted {
-            session: &self.context.session,
+            session: &self.context.scope.session,
             agent: &agent.name,
             agent_limits: agent.budget,
             text_tokens,
@@ -121,7 +128,9 @@ impl Driver {
             temperature: agent.temperature,
         };
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(PreparedCall { ask, number, request, reservation, estimated_input })
+        let held = estimated_input.saturating_add(u64::from(request.max_tokens));
+        self.held.fetch_add(held, Ordering::Relaxed);
+        Ok(PreparedCall { key, node, voice, number, request, reservation, estimated_input, held })
     }
 
     /// What the run's own token limit leaves for the answer.
@@ -129,7 +138,8 @@ impl Driver {
         let max_tokens = self.agent.max_tokens;
         let Some(limit) = self.agent.max_run_tokens else { return Ok(max_tokens) };
         let used = self.used.load(Ordering::Relaxed);
-        match limit.saturating_sub(used).saturating_sub(input) {
+        let held = self.held.load(Ordering::Relaxed);
+        match limit.saturating_sub(used).saturating_sub(held).saturating_sub(input) {
             0 => {
                 let message = format!("the run's token limit is reached ({used}/{limit})");
                 Err(BoardError::new(ErrorKind::Exhausted, message))
@@ -143,13 +153,14 @@ impl Driver {
         Write::OpenModelCall(ModelCallRow {
             run: self.context.run,
             number: call.number,
-            session: self.context.session.clone(),
+            session: self.context.scope.session.clone(),
             agent: self.agent.name.clone(),
             provider: self.agent.provider.name().into(),
             model: self.agent.model.clone(),
             estimated_input: call.estimated_input,
             reserved: call.reservation.tokens,
             first_seq,
+            node: call.node,
             at: self.deps.clock.now(),
         })
     }
@@ -157,9 +168,11 @@ impl Driver {
     /// Makes the call. Pieces of text are on record and told as they come; the rest waits in `pending`.
     pub(super) async fn make_call(&self, call: PreparedCall, stop: &CancellationToken) -> Result<CallEnd, BoardError> {
         let started = tokio::time::Instant::now();
-        let PreparedCall { ask, number, request, reservation, estimated_input } = call;
-        let mut answer = Answer::default();
-        let result = match self.stream_answer(request, stop, &mut answer).await {
+        let PreparedCall { key, node, voice, number, request, reservation, estimated_input, held } = call;
+        let mut answer = Answer::new(node, voice, self.told);
+        let streamed = self.stream_answer(request, stop, &mut answer).await;
+        self.held.fetch_sub(held, Ordering::Relaxed);
+        let result = match streamed {
             Ok(result) => result,
             Err(unrecorded) => {
                 // The run ends here without a record, but what was said so far has been spent.
@@ -183,7 +196,7 @@ impl Driver {
             run: self.context.run,
             number,
             at,
-            session: self.context.session.clone(),
+            session: self.context.scope.session.clone(),
             agent: self.agent.name.clone(),
             provider: provider.clone(),
             model: model.clone(),
@@ -194,16 +207,24 @@ impl Driver {
             scopes: reservation.scopes.clone(),
         };
         let mut pending = Pending { settlement: Some((reservation, tokens.total())), ..Pending::default() };
-        pending.events.append(&mut answer.unsaid);
+        pending.events.extend(answer.say());
         if tokens.total() > 0 {
-            pending.events.push(Event::Usage(UsageNote { tokens, provider, model, estimated }));
+            let event = Event::Usage(UsageNote { tokens, provider, model, estimated });
+            pending.events.push(Entry { node, event });
         }
         pending.writes.push(Write::SettleModelCall(usage));
         let result = result.and_then(|()| {
             let stop = answer.stop.ok_or_else(|| ModelError::Truncated("stream ended without a terminator".into()))?;
             Ok(Completion { text: answer.text, calls: answer.calls, stop })
         });
-        Ok(CallEnd { ask, result, pending })
+        if self.told {
+            let answered = match &result {
+                Ok(completion) => Answered::Whole { stop: completion.stop, calls: completion.calls.clone() },
+                Err(error) => Answered::Failed(format!("provider error: {error}").into()),
+            };
+            pending.add_before_usage(Entry { node, event: Event::Answered(answered) });
+        }
+        Ok(CallEnd { node: key, result, pending })
     }
 
     /// Reads the stream to its end into `answer`. The outer error is the store's, the inner one the model's.
@@ -238,9 +259,9 @@ impl Driver {
                 if let Some(ended) = ended {
                     return Ok(ended);
                 }
-                let said = std::mem::take(&mut answer.unsaid);
+                let said = answer.say();
                 if !said.is_empty() {
-                    storing = Some(Box::pin(self.context.writer.append(said, vec![], Durability::Delta)));
+                    storing = Some(Box::pin(self.writer.append(said, vec![], Durability::Delta)));
                 }
             }
             let chunk = tokio::select! {
@@ -257,7 +278,7 @@ impl Driver {
                     ended = Some(Err(ModelError::Cancelled));
                     continue;
                 }
-                chunk = async { self.context.writer.room().await; stream.next().await },
+                chunk = async { self.writer.room().await; stream.next().await },
                     if ended.is_none() && answer.unsaid.len() <= UNSAID_RECORDS => chunk,
             };
             ended = answer.take_all(chunk, &*self.deps.ids);
@@ -266,8 +287,14 @@ impl Driver {
 }
 
 /// An answer as it comes in.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Answer {
+    node: Option<NodeId>,
+    voice: Voice,
+    /// Are pieces of arguments told?
+    told: bool,
+    /// What each call of this answer is called, by the provider's index.
+    call_ids: HashMap<u32, CallId>,
     provider: Option<Arc<str>>,
     model: Option<Arc<str>>,
     text: String,
@@ -283,6 +310,30 @@ struct Answer {
 }
 
 impl Answer {
+    fn new(node: Option<NodeId>, voice: Voice, told: bool) -> Self {
+        Self {
+            node,
+            voice,
+            told,
+            call_ids: HashMap::new(),
+            provider: None,
+            model: None,
+            text: String::new(),
+            thought: String::new(),
+            calls: Vec::new(),
+            usage: None,
+            stop: None,
+            left_waiting: false,
+            unsaid: Vec::new(),
+        }
+    }
+
+    /// What is to be stored and told next.
+    fn say(&mut self) -> Vec<Entry> {
+        let node = self.node;
+        std::mem::take(&mut self.unsaid).into_iter().map(|event| Entry { node, event }).collect()
+    }
+
     /// What the stream yielded next; answers how the stream ended, once it has.
     fn take_all(&mut self, chunk: Option<Vec<Caught>>, ids: &dyn Ids) -> Option<Result<(), ModelError>> {
         let Some(chunk) = chunk else {
@@ -308,9 +359,14 @@ impl Answer {
             }
             ModelEvent::Text(piece) => {
                 self.text.push_str(&piece);
-                match self.unsaid.last_mut() {
-                    Some(Event::Text(pieces)) if !pieces.is_full() => pieces.push(&piece),
-                    _ => self.unsaid.push(Event::Text(Pieces::one(&piece))),
+                match (self.unsaid.last_mut(), self.voice) {
+                    (Some(Event::Text(pieces)), Voice::Reply) | (Some(Event::Draft(pieces)), Voice::Draft)
+                        if !pieces.is_full() =>
+                    {
+                        pieces.push(&piece);
+                    }
+                    (_, Voice::Reply) => self.unsaid.push(Event::Text(Pieces::one(&piece))),
+                    (_, Voice::Draft) => self.unsaid.push(Event::Draft(Pieces::one(&piece))),
                 }
             }
             ModelEvent::Thought(piece) => {
@@ -320,14 +376,29 @@ impl Answer {
                     _ => self.unsaid.push(Event::Thought(Pieces::one(&piece))),
                 }
             }
-            ModelEvent::Call { name, input, .. } => {
+            ModelEvent::CallPiece { index, name, text } => {
+                if self.told && (self.call_ids.len() < MAX_CALLS || self.call_ids.contains_key(&index)) {
+                    self.argument(index, name, &text, ids);
+                }
+            }
+            ModelEvent::Call { index, name, input, .. } => {
                 if self.calls.len() < MAX_CALLS {
-                    let id = CallId(format!("call_{}", ids.next().simple()).into());
+                    // An index that comes twice is a call of its own: ids are never shared.
+                    let id = self.call_ids.remove(&index).unwrap_or_else(|| call_id(ids));
                     self.calls.push(ToolCall { id, name, input: storable(input) });
                 }
             }
             ModelEvent::Usage(tokens) => self.usage = Some(tokens),
             ModelEvent::Stop(reason) => self.stop = Some(reason),
+        }
+    }
+
+    fn argument(&mut self, index: u32, name: Arc<str>, text: &str, ids: &dyn Ids) {
+        let begins = !self.call_ids.contains_key(&index);
+        let id = self.call_ids.entry(index).or_insert_with(|| call_id(ids)).clone();
+        match self.unsaid.last_mut() {
+            Some(Event::Arguments { call, pieces, .. }) if *call == id && !pieces.is_full() => pieces.push(text),
+            _ => self.unsaid.push(Event::Arguments { call: id, name, begins, pieces: Pieces::one(text) }),
         }
     }
 
@@ -351,6 +422,10 @@ impl Answer {
             }
         }
     }
+}
+
+fn call_id(ids: &dyn Ids) -> CallId {
+    CallId(format!("call_{}", ids.next().simple()).into())
 }
 
 fn failed_inside() -> ModelError {

@@ -1,43 +1,115 @@
-//! After a crash: what was cut short is closed, counted and told, so that nothing stays open for ever.
+//! After a crash: runs that can be resumed go on, the others are closed, counted and told, so that nothing stays open
+//! for ever.
 
 use std::sync::Arc;
 
+use super::begin::{Begun, RunRequest};
+use super::brief::Briefing;
 use super::driver::RunDeps;
+use super::replay::Replay;
+use super::strategy::{self, Brief};
 use crate::budget::scopes;
 use crate::error::BoardError;
-use crate::event::{Event, RunOutcome, Topic, UsageNote};
-use crate::id::Seq;
-use crate::model::TokenCount;
+use crate::event::{Entry, Envelope, Event, RunOutcome, Topic, UsageNote};
+use crate::id::{RunId, Seq};
+use crate::model::{Message, TokenCount};
 use crate::port::{AuditRow, Durability, ModelCallRow, Store, UnfinishedRun, UsageRow, Write};
 use crate::tokens;
 
 /// Records read at a time.
 const RECORDS: usize = 256;
 
-/// Ends every run the last process left open. Answers how many there were.
-pub async fn close_interrupted(deps: &Arc<RunDeps>, store: &Arc<dyn Store>) -> Result<usize, BoardError> {
-    let unfinished = store.unfinished_runs().await?;
-    for interrupted in &unfinished {
-        close(deps, store, interrupted).await?;
-    }
-    Ok(unfinished.len())
+/// What is known of a run that can go on, besides its events.
+pub async fn briefing(store: &Arc<dyn Store>, run: RunId) -> Result<Option<Arc<Briefing>>, BoardError> {
+    // It is the second record of the runs that have one.
+    let records = store.events(&Topic::Run(run), Seq::FIRST, 2).await?;
+    Ok(records
+        .iter()
+        .find_map(|record| if let Event::Briefed(briefing) = &record.event { Some(briefing.clone()) } else { None }))
 }
 
-async fn close(deps: &Arc<RunDeps>, store: &Arc<dyn Store>, unfinished: &UnfinishedRun) -> Result<(), BoardError> {
+/// Goes on with a run where its process died: recorded inputs are fed to its strategy again, nodes that were cut short
+/// are entered again, and calls whose outcome nobody knows are left to their tool's policy.
+pub async fn resume(
+    deps: &Arc<RunDeps>,
+    store: &Arc<dyn Store>,
+    unfinished: &UnfinishedRun,
+    briefing: &Briefing,
+    request: RunRequest,
+) -> Result<Begun, BoardError> {
+    let topic = Topic::Run(unfinished.run.run);
+    let mut replay = Replay::new(strategy::build(briefing.strategy, brief(briefing, &request)));
+    let mut next = Seq::FIRST;
+    each_record(store, &topic, Seq::FIRST, |record| {
+        replay.take(record);
+        next = record.last_seq().next();
+    })
+    .await?;
+    let settled = settle(deps, store, &topic, &unfinished.open_calls).await?;
+    let principal = unfinished.run.principal.clone();
+    let mut writes = settled.1;
+    writes.push(Write::Audit(AuditRow {
+        at: deps.clock.now(),
+        principal,
+        surface: unfinished.run.surface.clone(),
+        action: "run.resumed".into(),
+        subject: unfinished.run.session.as_str().into(),
+        run: Some(unfinished.run.run),
+        detail: "the server stopped during this run; it goes on from its last finished node".into(),
+    }));
+    Begun::resume(deps.clone(), request, briefing, replay, next, (settled.0, writes)).await
+}
+
+fn brief(briefing: &Briefing, request: &RunRequest) -> Brief {
+    Brief {
+        history: briefing.history.clone(),
+        user: Message::user(briefing.message.clone()),
+        reasoning: request.agent.reasoning.clone(),
+        adaptive: briefing.adaptive,
+        tag: request.run.0.simple().to_string().into(),
+    }
+}
+
+/// Ends a run that cannot go on.
+pub async fn close(
+    deps: &Arc<RunDeps>,
+    store: &Arc<dyn Store>,
+    unfinished: &UnfinishedRun,
+    reason: &str,
+) -> Result<(), BoardError> {
     let row = &unfinished.run;
     let topic = Topic::Run(row.run);
     let at = deps.clock.now();
-    let mut events = Vec::new();
-    let mut writes = Vec::new();
-    if let Some(call) = &unfinished.open_call {
-        // The provider was asked and will bill; its figures died with the process, so we count what arrived.
-        let tokens = TokenCount { input: call.estimated_input, output: spoken(store, &topic, call).await? };
-        events.push(Event::Usage(UsageNote {
-            tokens,
-            provider: call.provider.clone(),
-            model: call.model.clone(),
-            estimated: true,
-        }));
+    let (mut events, mut writes) = settle(deps, store, &topic, &unfinished.open_calls).await?;
+    events.push(Event::RunFailed { message: reason.into() }.into());
+    events.push(Event::RunEnded { outcome: RunOutcome::Interrupted }.into());
+    writes.push(Write::CloseRun { run: row.run, outcome: RunOutcome::Interrupted, at });
+    writes.push(Write::Audit(AuditRow {
+        at,
+        principal: row.principal.clone(),
+        surface: row.surface.clone(),
+        action: "run.interrupted".into(),
+        subject: row.session.as_str().into(),
+        run: Some(row.run),
+        detail: "the server stopped during this run; its turn is not in the history".into(),
+    }));
+    let next = store.last_seq(&topic).await?.next();
+    deps.log.open(topic, next).append(events, writes, Durability::Boundary).await
+}
+
+/// The providers were asked and will bill; their figures died with the process, so we count what arrived.
+async fn settle(
+    deps: &Arc<RunDeps>,
+    store: &Arc<dyn Store>,
+    topic: &Topic,
+    calls: &[ModelCallRow],
+) -> Result<(Vec<Entry>, Vec<Write>), BoardError> {
+    let mut events = Vec::with_capacity(calls.len());
+    let mut writes = Vec::with_capacity(calls.len());
+    for call in calls {
+        let tokens = TokenCount { input: call.estimated_input, output: spoken(store, topic, call).await? };
+        let note = UsageNote { tokens, provider: call.provider.clone(), model: call.model.clone(), estimated: true };
+        events.push(Entry { node: call.node, event: Event::Usage(note) });
         writes.push(Write::SettleModelCall(UsageRow {
             run: call.run,
             number: call.number,
@@ -53,34 +125,36 @@ async fn close(deps: &Arc<RunDeps>, store: &Arc<dyn Store>, unfinished: &Unfinis
             scopes: scopes(&call.session, &call.agent, call.at),
         }));
     }
-    events.push(Event::RunFailed { message: "interrupted: the server stopped during this turn".into() });
-    events.push(Event::RunEnded { outcome: RunOutcome::Interrupted });
-    writes.push(Write::CloseRun { run: row.run, outcome: RunOutcome::Interrupted, at });
-    writes.push(Write::Audit(AuditRow {
-        at,
-        principal: row.principal.clone(),
-        surface: row.surface.clone(),
-        action: "run.interrupted".into(),
-        subject: row.session.as_str().into(),
-        run: Some(row.run),
-        detail: "the server stopped during this run; its turn is not in the history".into(),
-    }));
-    let next = store.last_seq(&topic).await?.next();
-    deps.log.open(topic, next).append(events, writes, Durability::Boundary).await
+    Ok((events, writes))
 }
 
 /// Tokens of the text that had arrived before the cut.
 async fn spoken(store: &Arc<dyn Store>, topic: &Topic, call: &ModelCallRow) -> Result<u64, BoardError> {
-    let mut from: Seq = call.first_seq;
     let mut total = 0;
+    each_record(store, topic, call.first_seq, |record| {
+        if let Event::Text(pieces) | Event::Draft(pieces) | Event::Thought(pieces) | Event::Arguments { pieces, .. } =
+            &record.event
+            && record.node == call.node
+        {
+            total += tokens::estimate(pieces.text());
+        }
+    })
+    .await?;
+    Ok(total)
+}
+
+async fn each_record(
+    store: &Arc<dyn Store>,
+    topic: &Topic,
+    mut from: Seq,
+    mut visit: impl FnMut(&Envelope),
+) -> Result<(), BoardError> {
     loop {
         let records = store.events(topic, from, RECORDS).await?;
-        let Some(last) = records.last() else { return Ok(total) };
+        let Some(last) = records.last() else { return Ok(()) };
         from = last.last_seq().next();
         for record in &records {
-            if let Event::Text(pieces) | Event::Thought(pieces) = &record.event {
-                total += tokens::estimate(pieces.text());
-            }
+            visit(record);
         }
     }
 }

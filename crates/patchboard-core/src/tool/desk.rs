@@ -1,23 +1,26 @@
 //! The one path of every tool call, whoever asks:
 //! authorise → approve → record intent → execute → record result.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::policy::{Approval, ApprovalPolicy};
 use super::registry::Offer;
-use super::{ToolOutput, ToolSpec};
+use super::voice::Listening;
+use super::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome, own};
 use crate::access::Caller;
 use crate::approval::{ApprovalDesk, Asked, Verdict};
 use crate::error::BoardError;
-use crate::event::Event;
-use crate::id::{CallId, RunId, SessionKey};
+use crate::event::{Entry, Event};
+use crate::id::{CallId, NodeId, RunId};
 use crate::log::TopicWriter;
 use crate::model::{ToolCall, ToolInput};
-use crate::port::{AuditRow, Clock, Durability, SchemaCheck, Write};
+use crate::port::{AuditRow, Batch, Clock, Durability, SchemaCheck, Store, ToolHost, Write};
 
 /// Bounds of one call.
 #[derive(Debug, Clone, Copy)]
@@ -36,11 +39,20 @@ impl Default for ToolLimits {
 
 /// A call whose intent is on record.
 #[derive(Debug)]
-pub struct Intent(ToolCall);
+pub struct Intent {
+    call: ToolCall,
+    /// It was made before and nobody knows whether it took effect.
+    unsure: bool,
+}
 
 impl Intent {
+    /// A call another process began and did not live to see the end of.
+    pub fn unsure(call: ToolCall) -> Self {
+        Self { call, unsure: true }
+    }
+
     pub fn call_id(&self) -> &CallId {
-        &self.0.id
+        &self.call.id
     }
 }
 
@@ -58,16 +70,69 @@ pub struct ToolDesk {
 pub struct CallContext {
     pub caller: Caller,
     pub run: RunId,
-    pub session: SessionKey,
+    pub scope: ToolScope,
     pub offer: Offer,
-    pub writer: Arc<TopicWriter>,
+    /// The node that calls, in a run that tells of its nodes.
+    pub node: Option<NodeId>,
+    pub record: Record,
+}
+
+/// Where calls are recorded. The audit trail has every one of them.
+#[derive(Debug, Clone)]
+pub enum Record {
+    /// In the log of their run.
+    Run { writer: Arc<TopicWriter>, told: bool },
+    /// Calls outside of any run are in the audit trail only.
+    Audit(Arc<dyn Store>),
+}
+
+impl CallContext {
+    async fn note(&self, event: Event, audit: Option<AuditRow>) -> Result<(), BoardError> {
+        let writes = audit.into_iter().map(Write::Audit).collect();
+        match &self.record {
+            Record::Run { writer, .. } => {
+                writer.append(vec![Entry { node: self.node, event }], writes, Durability::Boundary).await
+            }
+            Record::Audit(_) if writes.is_empty() => Ok(()),
+            Record::Audit(store) => Ok(store.commit(Batch { durability: Durability::Boundary, writes }).await?),
+        }
+    }
+
+    async fn audit_only(&self, audit: AuditRow) -> Result<(), BoardError> {
+        let writes = vec![Write::Audit(audit)];
+        match &self.record {
+            Record::Run { writer, .. } => writer.append(Vec::<Entry>::new(), writes, Durability::Boundary).await,
+            Record::Audit(store) => Ok(store.commit(Batch { durability: Durability::Boundary, writes }).await?),
+        }
+    }
 }
 
 impl ToolDesk {
     /// The intent to make a call. Its event has to be on record before `call` takes it; for a tool with effects, with
-    /// `Boundary` durability. Without effects there is nothing to reconstruct after a power cut.
-    pub fn intend(call: ToolCall) -> (Event, Intent) {
-        (Event::ToolRequested(call.clone()), Intent(call))
+    /// `Boundary` durability. Without effects there is nothing to reconstruct after a power cut. A call that
+    /// is `announced` is itself on record already, with the answer that made it.
+    pub fn intend(call: ToolCall, announced: bool) -> (Event, Intent) {
+        let event = match announced {
+            true => Event::ToolStarted { call: call.id.clone(), name: call.name.clone() },
+            false => Event::ToolRequested(call.clone()),
+        };
+        (event, Intent { call, unsure: false })
+    }
+
+    /// Calls a tool outside of any run. What has effects is in the audit trail before it happens.
+    pub async fn call_alone(
+        &self,
+        context: &CallContext,
+        call: ToolCall,
+        stop: &CancellationToken,
+    ) -> Result<ToolOutput, BoardError> {
+        let writes = context.offer.find(&call.name).is_some_and(|(spec, _)| spec.effect == Effect::Writes);
+        let (event, intent) = Self::intend(call, false);
+        if writes {
+            let audit = self.audit(context, "tool.intent", &intent.call.name, "");
+            context.note(event, Some(audit)).await?;
+        }
+        self.call(context, &intent, stop).await
     }
 
     /// Runs one call to its recorded result. A tool's failure is an output; only a store that cannot record is an error.
@@ -77,31 +142,73 @@ impl ToolDesk {
         intent: &Intent,
         stop: &CancellationToken,
     ) -> Result<ToolOutput, BoardError> {
-        let call = &intent.0;
-        let started = tokio::time::Instant::now();
-        let found = context.offer.find(&call.name);
-        let kind = found.map_or("unknown", |(spec, _)| spec.kind);
-        let output = match found {
-            None => ToolOutput::error(format!("unknown tool: {}", call.name)),
-            Some((spec, host)) => match self.admit(context, spec, call, stop).await? {
-                Admission::Refused(reason) => ToolOutput::error(reason),
-                Admission::Granted(arguments) => {
-                    // However the call ends, a timeout included, the tool hears that nobody waits for it any more.
-                    let call_stop = stop.child_token();
-                    let _over = call_stop.clone().drop_guard();
-                    // Inside the future, so that a tool that panics before its first await is caught too.
-                    let work = async { host.call(&context.session, call, &arguments, call_stop).await };
-                    self.execute(spec, work, stop).await
-                }
-            },
-        };
-        let output = self.cap(output);
+        let output = self.attempt(context, &intent.call, intent.unsure, stop).await?;
         let outcome = if output.is_error { "error" } else { "ok" };
-        crate::telemetry::tool_call(kind, outcome, started.elapsed());
-        let audit = self.audit(context, "tool.call", &call.name, outcome);
-        let finished = Event::ToolFinished { call: call.id.clone(), output: output.clone() };
-        context.writer.append(vec![finished], vec![Write::Audit(audit)], Durability::Boundary).await?;
+        let audit = self.audit(context, "tool.call", &intent.call.name, outcome);
+        let finished = Event::ToolFinished { call: intent.call.id.clone(), output: output.clone() };
+        context.note(finished, Some(audit)).await?;
         Ok(output)
+    }
+
+    /// Everything but the record of the result. Boxed because a batch leads back here.
+    fn attempt<'a>(
+        &'a self,
+        context: &'a CallContext,
+        call: &'a ToolCall,
+        unsure: bool,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ToolOutput, BoardError>> {
+        Box::pin(async move {
+            let started = tokio::time::Instant::now();
+            let found = context.offer.find(&call.name);
+            let kind = found.map_or("unknown", |(spec, _)| spec.kind);
+            let output = match found {
+                None => ToolOutput::error(format!("unknown tool: {}", call.name)),
+                Some((spec, host)) => match self.admit(context, spec, call, unsure, stop).await? {
+                    Admission::Refused(reason) => ToolOutput::error(reason),
+                    Admission::Granted(arguments) if own::batch::is_batch(spec) => {
+                        self.batch(context, &call.id, &arguments, stop).await?
+                    }
+                    Admission::Granted(arguments) => self.execute(context, call, spec, host, &arguments, stop).await?,
+                },
+            };
+            let output = self.cap(output);
+            let outcome = if output.is_error { "error" } else { "ok" };
+            crate::telemetry::tool_call(kind, outcome, started.elapsed());
+            Ok(output)
+        })
+    }
+
+    /// Several calls side by side, each on the same path as any other; in the audit trail each has its own row.
+    async fn batch(
+        &self,
+        context: &CallContext,
+        whole: &CallId,
+        arguments: &serde_json::Value,
+        stop: &CancellationToken,
+    ) -> Result<ToolOutput, BoardError> {
+        let calls = match own::batch::parse(arguments) {
+            Ok(calls) => calls,
+            Err(problem) => return Ok(ToolOutput::error(problem)),
+        };
+        let one = |(number, (name, arguments)): (usize, (Arc<str>, Arc<serde_json::Value>))| async move {
+            let is_nested = context.offer.find(&name).is_some_and(|(spec, _)| own::batch::is_batch(spec));
+            if is_nested {
+                return Ok((name, ToolOutput::error("a batch cannot hold another batch")));
+            }
+            let id = CallId(format!("{whole}.{}", number + 1).into());
+            let call = ToolCall { id, name, input: ToolInput::Json(arguments) };
+            let writes = context.offer.find(&call.name).is_some_and(|(spec, _)| spec.effect == Effect::Writes);
+            let output = self.attempt(context, &call, false, stop).await?;
+            if writes {
+                let outcome = if output.is_error { "error" } else { "ok" };
+                let audit = self.audit(context, "tool.call", &call.name, outcome);
+                context.audit_only(audit).await?;
+            }
+            Ok::<_, BoardError>((call.name, output))
+        };
+        let results = futures_util::future::join_all(calls.into_iter().enumerate().map(one)).await;
+        Ok(own::batch::render(&results.into_iter().collect::<Result<Vec<_>, _>>()?))
     }
 
     /// Arguments, then policy, then, if it says so, a person.
@@ -110,6 +217,7 @@ impl ToolDesk {
         context: &CallContext,
         spec: &ToolSpec,
         call: &ToolCall,
+        unsure: bool,
         stop: &CancellationToken,
     ) -> Result<Admission, BoardError> {
         let arguments = match &call.input {
@@ -121,12 +229,19 @@ impl ToolDesk {
         if let Err(problem) = self.schemas.check(&spec.input_schema, &arguments) {
             return Ok(Admission::Refused(format!("arguments of {} do not fit its schema: {problem}", spec.name)));
         }
-        Ok(match self.policy.decide(spec, context.caller.surface) {
+        let policy = self.policy.decide(spec, context.caller.surface);
+        let approval = match (unsure, spec.unknown_outcome) {
+            (true, UnknownOutcome::Fail) => return Ok(Admission::Refused(interrupted(spec))),
+            (true, UnknownOutcome::Ask) => policy.max(Approval::Ask),
+            (true, UnknownOutcome::Retry) | (false, _) => policy,
+        };
+        Ok(match approval {
             Approval::Allow => Admission::Granted(arguments),
             Approval::Deny => Admission::Refused(format!("{} is not allowed here by the approval policy", spec.name)),
             Approval::Ask => match self.approvals.ask(context, call) {
                 Ok(asked) => match self.ask(context, call, asked, stop).await? {
                     Verdict::Approved => Admission::Granted(arguments),
+                    Verdict::Refused | Verdict::Expired if unsure => Admission::Refused(interrupted(spec)),
                     Verdict::Refused => Admission::Refused(format!("{} was refused by the user", spec.name)),
                     Verdict::Expired => Admission::Refused(format!("nobody approved {} in time", spec.name)),
                     Verdict::Withdrawn => Admission::Refused("cancelled".to_owned()),
@@ -144,39 +259,54 @@ impl ToolDesk {
         stop: &CancellationToken,
     ) -> Result<Verdict, BoardError> {
         let approval = asked.request.approval;
-        let wanted = Event::ApprovalWanted(asked.request.clone());
-        context.writer.append(vec![wanted], vec![], Durability::Boundary).await?;
+        context.note(Event::ApprovalWanted(asked.request.clone()), None).await?;
         let (verdict, by) = asked.verdict(stop).await;
         let settled = Event::ApprovalSettled { approval, approved: verdict == Verdict::Approved, by: by.clone() };
         let mut audit = self.audit(context, "approval", &call.name, verdict.word());
         audit.principal = by;
-        context.writer.append(vec![settled], vec![Write::Audit(audit)], Durability::Boundary).await?;
+        context.note(settled, Some(audit)).await?;
         Ok(verdict)
     }
 
     async fn execute(
         &self,
+        context: &CallContext,
+        call: &ToolCall,
         spec: &ToolSpec,
-        work: impl Future<Output = ToolOutput>,
+        host: &Arc<dyn ToolHost>,
+        arguments: &serde_json::Value,
         stop: &CancellationToken,
-    ) -> ToolOutput {
+    ) -> Result<ToolOutput, BoardError> {
         if stop.is_cancelled() {
-            return ToolOutput::error("cancelled");
+            return Ok(ToolOutput::error("cancelled"));
         }
-        // A tool that panics has failed; the run goes on.
-        let work = std::panic::AssertUnwindSafe(work).catch_unwind();
-        tokio::select! {
-            // What a tool has done is told even when the run ends in the same moment.
-            biased;
-            done = work => done.unwrap_or_else(|_| {
-                tracing::error!(tool.name = %spec.name, "tool panicked");
-                ToolOutput::error(format!("{} failed inside", spec.name))
-            }),
-            () = tokio::time::sleep(self.limits.timeout) => {
-                ToolOutput::error(format!("{} was stopped after {} s", spec.name, self.limits.timeout.as_secs()))
+        // However the call ends, a timeout included, the tool hears that nobody waits for it any more.
+        let call_stop = stop.child_token();
+        let _over = call_stop.clone().drop_guard();
+        let (mut listening, scope) = Listening::to(context, call);
+        let timeout = spec.timeout.unwrap_or(self.limits.timeout);
+        // Inside the future, so that a tool that panics before its first await is caught too: it has failed, the run
+        // goes on.
+        let work = AssertUnwindSafe(async { host.call(&scope, call, arguments, call_stop).await }).catch_unwind();
+        let deadline = tokio::time::sleep(timeout);
+        tokio::pin!(work, deadline);
+        let output = loop {
+            tokio::select! {
+                // What a tool has done is told even when the run ends in the same moment.
+                biased;
+                done = &mut work => break done.unwrap_or_else(|_| {
+                    tracing::error!(tool.name = %spec.name, "tool panicked");
+                    ToolOutput::error(format!("{} failed inside", spec.name))
+                }),
+                said = listening.next() => listening.tell(said).await?,
+                () = &mut deadline => {
+                    break ToolOutput::error(format!("{} was stopped after {} s", spec.name, timeout.as_secs()));
+                }
+                () = stop.cancelled() => break ToolOutput::error("cancelled"),
             }
-            () = stop.cancelled() => ToolOutput::error("cancelled"),
-        }
+        };
+        listening.rest().await?;
+        Ok(output)
     }
 
     fn cap(&self, output: ToolOutput) -> ToolOutput {
@@ -204,6 +334,13 @@ impl ToolDesk {
             detail: detail.into(),
         }
     }
+}
+
+fn interrupted(spec: &ToolSpec) -> String {
+    format!(
+        "the server stopped while {} was running; whether it took effect is not known and it was not run again",
+        spec.name
+    )
 }
 
 enum Admission {

@@ -84,7 +84,7 @@ impl ApprovalPolicy {
             (Some((_, approval)), _, _) => *approval,
             (None, Effect::ReadOnly, _) => Approval::Allow,
             (None, Effect::Writes, Surface::Runs | Surface::Cli) => Approval::Allow,
-            (None, Effect::Writes, Surface::Gateway) => Approval::Ask,
+            (None, Effect::Writes, Surface::Gateway | Surface::Mcp) => Approval::Ask,
             (None, Effect::Writes, Surface::Webhook | Surface::Hub | Surface::Bridge) => Approval::Deny,
         }
     }

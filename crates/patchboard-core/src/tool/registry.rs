@@ -1,6 +1,7 @@
 //! One registry for tools of every kind. Nothing shadows: a name belongs to the first host that offered it.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{Glob, ToolSpec};
@@ -25,11 +26,11 @@ impl ToolRegistry {
     }
 
     /// All tools by name, sorted. A later host's tool of a name already taken is left out and named in the log.
-    pub fn offer(&self, allowed: Option<&[Glob]>) -> Offer {
+    pub fn offer(&self, allowed: Option<&[Glob]>, folder: Option<&Path>) -> Offer {
         let mut specs: Vec<ToolSpec> = Vec::new();
         let mut hosts: HashMap<Arc<str>, Arc<dyn ToolHost>> = HashMap::new();
         for host in &self.hosts {
-            for spec in host.tools().iter() {
+            for spec in host.tools(folder).iter() {
                 if allowed.is_some_and(|globs| !globs.iter().any(|glob| glob.matches(&spec.name))) {
                     continue;
                 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::command::ApprovalRef;
 use crate::faulty::tells;
 use crate::id::ApprovalId;
 use crate::tool::Approval;
@@ -22,7 +23,7 @@ async fn asked(bench: &Bench) -> (RunId, Followed, ApprovalId) {
 }
 
 async fn answer(bench: &Bench, caller: &Caller, approval: ApprovalId, approve: bool) -> Result<Reply, BoardError> {
-    bench.ask(caller, Command::AnswerApproval { approval, approve }).await
+    bench.ask(caller, Command::AnswerApproval { approval: ApprovalRef::Id(approval), approve }).await
 }
 
 async fn open_questions(bench: &Bench, caller: &Caller) -> usize {

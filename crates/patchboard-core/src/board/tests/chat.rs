@@ -45,7 +45,7 @@ async fn the_model_is_told_soul_then_history_then_the_words_unchanged() {
     assert_eq!(&*seen[1].system, "You are terse.\n\nBe kind.");
     assert_eq!(prompt(&seen[1]), ["first", "ok", odd]);
     assert_eq!((seen[1].max_tokens, seen[1].temperature, &*seen[1].model), (1000, Some(0.5), "script-1"));
-    assert_eq!(seen[1].tools.len(), 8);
+    assert_eq!(seen[1].tools.len(), bench.offered());
     assert_eq!(seen.len(), 2, "a turn makes no call beyond the agent's own");
 }
 
@@ -201,7 +201,7 @@ async fn what_cannot_be_asked_is_refused_plainly() {
     let nobody = Caller { grants: Grants::NONE, ..caller(1) };
     assert_eq!(bench.ask(&nobody, start("alice", "hi")).await.unwrap_err().kind, ErrorKind::Forbidden);
     let page = PageRequest::new(None, Some(crate::port::Cursor("nonsense".into())));
-    let refused = bench.ask(&caller(1), Command::ListTools(page)).await.unwrap_err();
+    let refused = bench.ask(&caller(1), Command::ListTools { folder: None, page }).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Invalid);
     assert_eq!(bench.model.seen().len(), 0);
 }

@@ -29,7 +29,7 @@ async fn a_drain_waits_for_what_runs_and_takes_nothing_new() {
     }
     assert_eq!(bench.board.is_ready().await.unwrap_err().kind, ErrorKind::Unavailable);
     gate.add_permits(1);
-    assert_eq!(drain.await.unwrap(), DrainReport { cancelled: 0 });
+    assert_eq!(drain.await.unwrap(), DrainReport { cancelled: 0, suspended: 0 });
     assert_eq!(rest(running).await, ["usage 10+5", "end Completed"]);
     assert_eq!(in_line.await.unwrap_err().message, "server is shutting down", "nothing in line begins any more");
     assert_eq!(bench.model.seen().len(), 1);
@@ -45,7 +45,7 @@ async fn a_drain_cancels_what_does_not_end_in_time() {
     let mut in_line = bench.ask(&caller(1), start("alice", "q2"));
     assert!((&mut in_line).now_or_never().is_none());
     let start = Instant::now();
-    assert_eq!(bench.board.drain(Duration::from_secs(30)).await.unwrap(), DrainReport { cancelled: 2 });
+    assert_eq!(bench.board.drain(Duration::from_secs(30)).await.unwrap(), DrainReport { cancelled: 2, suspended: 0 });
     assert_eq!(start.elapsed(), Duration::from_secs(30));
     for followed in [alice, bob] {
         assert_eq!(rest(followed).await.last().unwrap(), "end Cancelled");
@@ -65,9 +65,15 @@ async fn during_a_drain_runs_can_still_be_helped_to_their_end() {
     let mut drain = std::pin::pin!(bench.board.drain(Duration::from_secs(30)));
     assert!((&mut drain).now_or_never().is_none());
     let Event::ApprovalWanted(request) = &record.event else { panic!("not a question") };
-    bench.ask(&caller(1), Command::AnswerApproval { approval: request.approval, approve: true }).await.unwrap();
+    bench
+        .ask(
+            &caller(1),
+            Command::AnswerApproval { approval: crate::command::ApprovalRef::Id(request.approval), approve: true },
+        )
+        .await
+        .unwrap();
     bench.ask(&caller(1), Command::CancelRun(run)).await.unwrap();
-    assert_eq!(drain.await.unwrap(), DrainReport { cancelled: 0 });
+    assert_eq!(drain.await.unwrap(), DrainReport { cancelled: 0, suspended: 0 });
     assert_eq!(rest(asks).await.last().unwrap(), "end Completed");
 }
 
@@ -77,7 +83,7 @@ async fn a_store_that_hangs_does_not_hang_the_drain() {
     let (_, mut followed) = bench.begin("alice", "hi").await;
     until(&mut followed, "text Hello").await;
     let _never_opened = bench.store.hold();
-    assert_eq!(bench.board.drain(Duration::from_secs(1)).await.unwrap(), DrainReport { cancelled: 1 });
+    assert_eq!(bench.board.drain(Duration::from_secs(1)).await.unwrap(), DrainReport { cancelled: 1, suspended: 0 });
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +98,7 @@ async fn an_end_that_cannot_be_stored_is_not_told_and_is_made_up_at_the_next_sta
     assert_eq!(broken.chat("alice", "again").await.last().unwrap(), "end Completed", "the session is not stuck");
 
     let restarted = restart(&broken);
-    assert_eq!(restarted.board.recover().await.unwrap(), 1);
+    assert_eq!(restarted.board.recover().await.unwrap().closed, 1);
     let events = rest(restarted.follow(run).await).await;
     assert_eq!(events.last().unwrap(), "end Interrupted");
     assert_eq!(restarted.said("alice").await, ["again", "ok"]);
@@ -124,7 +130,7 @@ async fn a_run_cut_by_a_crash_is_closed_counted_and_told() {
 
     dead.clock.advance_seconds(24 * 3600);
     let restarted = restart(&dead);
-    assert_eq!(restarted.board.recover().await.unwrap(), 1);
+    assert_eq!(restarted.board.recover().await.unwrap().closed, 1);
     let events = rest(restarted.follow(run).await).await;
     let [.., text, usage, failed, ended] = events.as_slice() else { panic!("too few: {events:?}") };
     assert_eq!(
@@ -143,7 +149,7 @@ async fn a_run_cut_by_a_crash_is_closed_counted_and_told() {
     assert_eq!(row.state, RunState::Ended(RunOutcome::Interrupted));
     let audit = restarted.audit().await;
     assert_eq!((&*audit[0].action, audit[0].run, &*audit[0].principal), ("run.interrupted", Some(run), "local"));
-    assert_eq!(restarted.board.recover().await.unwrap(), 0, "once");
+    assert_eq!(restarted.board.recover().await.unwrap().closed, 0, "once");
     assert_eq!(restarted.chat("alice", "again").await[1], "text ok");
     assert_eq!(restarted.last_prompt(), ["again"]);
 }
@@ -154,7 +160,7 @@ async fn a_crash_between_two_model_calls_costs_only_what_was_settled() {
     let (run, mut followed) = dead.begin("alice", "hi").await;
     until(&mut followed, "usage").await;
     let restarted = restart(&dead);
-    assert_eq!(restarted.board.recover().await.unwrap(), 1);
+    assert_eq!(restarted.board.recover().await.unwrap().closed, 1);
     let events = rest(restarted.follow(run).await).await;
     let failed = "failed interrupted: the server stopped during this turn";
     assert_eq!(events[1..], ["call waits {}", "usage 10+5", failed, "end Interrupted"]);

@@ -104,7 +104,7 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
 
     let restarted = bench_with([], |setup| setup.store = store.clone());
     let interrupted = restarted.board.recover().await.unwrap();
-    assert_eq!(interrupted > 0, faulty, "{interrupted} runs were left open");
+    assert_eq!(interrupted.closed > 0, faulty, "{interrupted:?}");
     let mut completed: HashMap<SessionKey, usize> = HashMap::new();
     for run in runs {
         let row = restarted.store.run(run).await.unwrap().unwrap();

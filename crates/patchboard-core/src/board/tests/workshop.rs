@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::*;
 use crate::model::ToolCall;
 use crate::port::ToolHost;
-use crate::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
+use crate::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
 
 #[derive(Debug)]
 pub(super) struct Workshop {
@@ -47,31 +47,36 @@ impl ToolHost for Workshop {
         "builtin"
     }
 
-    fn tools(&self) -> Arc<[ToolSpec]> {
+    fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {
         let spec = |name: &str, effect| ToolSpec {
             name: name.into(),
             description: "does what its name says".into(),
             input_schema: json!({"type": "object"}).into(),
             effect,
+            timeout: None,
             unknown_outcome: UnknownOutcome::Fail,
             kind: "builtin",
         };
         let harmless = ["echo", "fails", "hangs", "huge", "panics", "panics_later", "waits"];
         let mut specs: Vec<ToolSpec> = harmless.iter().map(|name| spec(name, Effect::ReadOnly)).collect();
         specs.push(spec("write", Effect::Writes));
+        specs.push(ToolSpec { unknown_outcome: UnknownOutcome::Retry, ..spec("slow_write", Effect::Writes) });
+        specs.push(ToolSpec { unknown_outcome: UnknownOutcome::Fail, ..spec("once", Effect::Writes) });
+        specs.push(ToolSpec { unknown_outcome: UnknownOutcome::Ask, ..spec("unsure", Effect::Writes) });
+        specs.push(spec("talks", Effect::ReadOnly));
         specs.into()
     }
 
     fn call<'a>(
         &'a self,
-        session: &'a SessionKey,
+        scope: &'a ToolScope,
         call: &'a ToolCall,
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         assert!(&*call.name != "panics", "a tool that panics before it begins");
         Box::pin(async move {
-            self.note(session, &call.name).await;
+            self.note(&scope.session, &call.name).await;
             match &*call.name {
                 "echo" | "write" => ToolOutput::ok(arguments.to_string()),
                 "fails" => ToolOutput::error("no such file"),
@@ -80,7 +85,13 @@ impl ToolHost for Workshop {
                     tokio::task::yield_now().await;
                     panic!("a tool that panics")
                 }
-                "waits" => {
+                "talks" => {
+                    scope.voice.say("half way").await;
+                    tokio::task::yield_now().await;
+                    scope.voice.say("nearly there").await;
+                    ToolOutput::ok("talked")
+                }
+                "waits" | "slow_write" | "once" | "unsure" => {
                     self.gate.acquire().await.unwrap().forget();
                     ToolOutput::ok("waited")
                 }

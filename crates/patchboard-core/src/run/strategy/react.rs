@@ -1,90 +1,123 @@
 //! React: ask the model; run the tools it calls, side by side; feed the results back; until it only talks.
+//!
+//! Nodes: `think` (one model call), `act` (its tools), `observe` (their results join the conversation), `compress`
+//! (what no longer fits the model's window gives way), `think` again.
 
-use super::{AskId, Brief, Completion, Finish, Input, Step, Strategy, ToolUse};
-use crate::model::{Message, Part, Role, ToolCall, ToolResult};
+use super::rounds::{Heard, RoundLimits, Rounds};
+use super::{Brief, Completion, Finish, Input, NodeKey, Step, Strategy, ToolUse, Voice};
+use crate::agent::StrategyKind;
+use crate::id::CallId;
+use crate::model::{Message, Part};
 use crate::tool::ToolOutput;
 
 #[derive(Debug)]
 pub(super) struct React {
     history: Vec<Message>,
-    transcript: Vec<Message>,
-    /// The calls of the latest answer, each with its result once it is there.
-    open: Vec<(ToolCall, Option<ToolOutput>)>,
-    asked: u32,
-    max_model_calls: u32,
+    /// Said after the user's words for this run only.
+    hint: Option<Part>,
+    rounds: Rounds,
+    names: Names,
+    /// The node at work.
+    at: NodeKey,
+    next: NodeKey,
 }
+
+/// What the nodes are called.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names {
+    pub(super) think: &'static str,
+    /// Passed through between `act` and the next thought.
+    pub(super) between: &'static [&'static str],
+}
+
+/// Clients of the gateway know this sentence.
+const TOO_LONG: &str = "tool-use loop exceeded max iterations";
+
+const NAMES: Names = Names { think: "think", between: &["observe", "compress"] };
 
 impl React {
     pub(super) fn new(brief: Brief) -> Self {
+        let model_calls = brief.reasoning.model_calls(StrategyKind::React);
+        Self::with_names(brief, NAMES, model_calls)
+    }
+
+    pub(super) fn with_names(brief: Brief, names: Names, model_calls: u32) -> Self {
+        let limits = RoundLimits { model_calls, turns: brief.reasoning.max_turns.unwrap_or(u32::MAX) };
         Self {
             history: brief.history,
-            transcript: vec![brief.user],
-            open: Vec::new(),
-            asked: 0,
-            max_model_calls: brief.max_model_calls,
+            hint: None,
+            rounds: Rounds::new(brief.user, limits),
+            names,
+            at: NodeKey(0),
+            next: NodeKey(0),
         }
     }
 
-    fn ask(&mut self, steps: &mut Vec<Step>) {
-        if self.asked >= self.max_model_calls {
-            steps.push(Step::Finish(Finish::Failed("tool-use loop exceeded max iterations".to_owned())));
-            return;
-        }
-        self.asked += 1;
-        let messages = self.history.iter().chain(&self.transcript).cloned().collect();
-        steps.push(Step::AskModel { ask: AskId(self.asked), messages, tools: ToolUse::Offered });
+    pub(super) fn give_hint(&mut self, hint: String) {
+        self.hint = Some(Part::Text(format!("\n\n{hint}").into()));
     }
 
-    fn answered(&mut self, completion: Completion, steps: &mut Vec<Step>) {
-        let mut parts = Vec::with_capacity(completion.calls.len() + 1);
-        if !completion.text.is_empty() {
-            parts.push(Part::Text(completion.text.into()));
-        }
-        parts.extend(completion.calls.iter().cloned().map(Part::ToolCall));
-        if !parts.is_empty() {
-            self.transcript.push(Message { role: Role::Assistant, parts });
-        }
-        if completion.calls.is_empty() {
-            steps.push(Step::Finish(Finish::Completed));
-            return;
-        }
-        steps.extend(completion.calls.iter().cloned().map(Step::CallTool));
-        self.open = completion.calls.into_iter().map(|call| (call, None)).collect();
+    pub(super) fn enter(&mut self, name: &'static str, steps: &mut Vec<Step>) -> NodeKey {
+        self.at = self.next;
+        self.next = NodeKey(self.at.0.saturating_add(1));
+        steps.push(Step::Enter { node: self.at, name });
+        self.at
     }
 
-    fn tool_finished(&mut self, call: &crate::id::CallId, output: ToolOutput, steps: &mut Vec<Step>) {
-        if let Some((_, slot)) = self.open.iter_mut().find(|(open, _)| open.id == *call) {
-            *slot = Some(output);
+    pub(super) fn think(&mut self, steps: &mut Vec<Step>) {
+        let Some(said) = self.rounds.ask() else {
+            steps.push(Step::Finish(Finish::Failed(TOO_LONG.to_owned())));
+            return;
+        };
+        let mut messages = self.history.clone();
+        messages.extend_from_slice(said);
+        if let Some(user) = messages.get_mut(self.history.len()) {
+            user.parts.extend(self.hint.clone());
         }
-        if self.open.iter().any(|(_, output)| output.is_none()) {
+        let node = self.enter(self.names.think, steps);
+        steps.push(Step::AskModel { node, messages, tools: ToolUse::Offered, voice: Voice::Reply });
+    }
+
+    fn answered(&mut self, node: NodeKey, completion: Completion, steps: &mut Vec<Step>) {
+        steps.push(Step::Leave { node, failed: None });
+        match self.rounds.answered(completion) {
+            Heard::Words(_) => steps.push(Step::Finish(Finish::Completed)),
+            Heard::TooMany => steps.push(Step::Finish(Finish::Failed(TOO_LONG.to_owned()))),
+            Heard::Calls(calls) => {
+                let node = self.enter("act", steps);
+                steps.extend(calls.into_iter().map(|call| Step::CallTool { node, call }));
+            }
+        }
+    }
+
+    fn tool_finished(&mut self, call: &CallId, output: ToolOutput, steps: &mut Vec<Step>) {
+        if !self.rounds.tool_finished(call, output) {
             return;
         }
-        // Results in the order of the calls, whatever the order they came in.
-        let results = self.open.drain(..).filter_map(|(call, output)| {
-            let output = output?;
-            let ToolOutput { content, is_error } = output;
-            Some(Part::ToolResult(ToolResult { call: call.id, name: call.name, content, is_error }))
-        });
-        let message = Message { role: Role::User, parts: results.collect() };
-        self.transcript.push(message);
-        self.ask(steps);
+        steps.push(Step::Leave { node: self.at, failed: None });
+        for name in self.names.between {
+            let node = self.enter(name, steps);
+            steps.push(Step::Leave { node, failed: None });
+        }
+        self.think(steps);
     }
 }
 
 impl Strategy for React {
     fn advance(&mut self, input: Input, steps: &mut Vec<Step>) {
         match input {
-            Input::Begin => self.ask(steps),
-            Input::ModelAnswered { completion, .. } => self.answered(completion, steps),
-            Input::ModelFailed { error, .. } => {
-                steps.push(Step::Finish(Finish::Failed(format!("provider error: {error}"))));
+            Input::Begin => self.think(steps),
+            Input::ModelAnswered { node, completion } => self.answered(node, completion, steps),
+            Input::ModelFailed { node, error } => {
+                steps.push(Step::Leave { node, failed: Some(error.clone()) });
+                steps.push(Step::Finish(Finish::Failed(error)));
             }
             Input::ToolFinished { call, output } => self.tool_finished(&call, output, steps),
         }
     }
 
-    fn transcript(&self) -> &[Message] {
-        &self.transcript
+    fn transcript(&self) -> Vec<Message> {
+        self.rounds.said().to_vec()
     }
 }
 

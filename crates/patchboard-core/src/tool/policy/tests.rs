@@ -32,6 +32,7 @@ fn decide(rules: &[(&str, Approval)], name: &str, effect: Effect, surface: Surfa
         input_schema: json!({}).into(),
         effect,
         unknown_outcome: UnknownOutcome::Fail,
+        timeout: None,
         kind: "builtin",
     };
     let rules = rules.iter().map(|&(glob, approval)| (Glob::new(glob), approval)).collect();

@@ -1,99 +1,103 @@
-use serde_json::json;
+use super::super::tests::{Stage, brief, calls, lines};
+use super::super::{Reasoning, StrategyKind};
+use crate::model::Message;
 
-use super::*;
-use crate::id::CallId;
-use crate::model::{ModelError, StopReason, ToolInput};
-
-fn react(max_model_calls: u32) -> React {
-    React::new(Brief {
-        history: vec![Message::user("earlier"), Message::assistant("yes")],
-        user: Message::user("now"),
-        max_model_calls,
-    })
-}
-
-fn call(id: &str) -> ToolCall {
-    ToolCall { id: CallId(id.into()), name: "read".into(), input: ToolInput::Json(json!({"id": id}).into()) }
-}
-
-fn answer(text: &str, calls: &[&str]) -> Input {
-    let stop = if calls.is_empty() { StopReason::EndOfTurn } else { StopReason::ToolCalls };
-    let completion = Completion { text: text.into(), calls: calls.iter().map(|id| call(id)).collect(), stop };
-    Input::ModelAnswered { ask: AskId(1), completion }
-}
-
-fn finished(id: &str) -> Input {
-    Input::ToolFinished { call: CallId(id.into()), output: ToolOutput::ok(format!("result of {id}")) }
-}
-
-/// Steps in short: `ask#1(n messages)`, `call a`, `done`, `failed: …`.
-fn run(machine: &mut React, input: Input) -> Vec<String> {
-    let mut steps = Vec::new();
-    machine.advance(input, &mut steps);
-    steps.iter().map(short).collect()
-}
-
-fn short(step: &Step) -> String {
-    match step {
-        Step::AskModel { ask, messages, tools: ToolUse::Offered } => {
-            format!("ask#{}({} messages)", ask.0, messages.len())
-        }
-        Step::AskModel { tools: ToolUse::Withheld, .. } => "ask without tools".to_owned(),
-        Step::CallTool(call) => format!("call {}", call.id),
-        Step::Finish(Finish::Completed) => "done".to_owned(),
-        Step::Finish(Finish::Failed(message)) => format!("failed: {message}"),
-    }
+fn react(reasoning: Reasoning) -> Stage {
+    Stage::of(StrategyKind::React, brief(reasoning))
 }
 
 #[test]
 fn an_answer_without_calls_ends_the_run() {
-    let mut machine = react(10);
-    assert_eq!(run(&mut machine, Input::Begin), ["ask#1(3 messages)"]);
-    assert_eq!(run(&mut machine, answer("hello", &[])), ["done"]);
-    assert_eq!(machine.transcript(), [Message::user("now"), Message::assistant("hello")]);
+    let mut stage = react(calls(10));
+    assert_eq!(stage.begin(), ["enter think 0", "ask 0: 3 messages, tools, reply"]);
+    assert_eq!(stage.says(0, "hello"), ["leave 0", "done"]);
+    assert_eq!(stage.transcript(), [Message::user("now"), Message::assistant("hello")]);
 }
 
 #[test]
 fn calls_run_side_by_side_and_their_results_go_back_in_the_order_of_the_calls() {
-    let mut machine = react(10);
-    run(&mut machine, Input::Begin);
-    assert_eq!(run(&mut machine, answer("looking", &["a", "b"])), ["call a", "call b"]);
-    assert_eq!(run(&mut machine, finished("b")), [""; 0]);
-    assert_eq!(run(&mut machine, finished("a")), ["ask#2(5 messages)"]);
-    let results: Vec<String> = machine.transcript()[2]
-        .parts
-        .iter()
-        .map(|part| match part {
-            Part::ToolResult(result) => format!("{}: {}", result.call, result.content),
-            Part::Text(_) | Part::ToolCall(_) => "?".into(),
-        })
-        .collect();
-    assert_eq!(results, ["a: result of a", "b: result of b"]);
-    assert_eq!(machine.transcript()[1].text(), "looking", "words before a call are kept for the follow-up");
+    let mut stage = react(calls(10));
+    stage.begin();
+    assert_eq!(stage.calls(0, "looking", &["a", "b"]), ["leave 0", "enter act 1", "call a in 1", "call b in 1"]);
+    assert_eq!(stage.tool("b", "result of b"), [""; 0]);
+    assert_eq!(
+        stage.tool("a", "result of a"),
+        [
+            "leave 1",
+            "enter observe 2",
+            "leave 2",
+            "enter compress 3",
+            "leave 3",
+            "enter think 4",
+            "ask 4: 5 messages, tools, reply",
+        ]
+    );
+    assert_eq!(stage.says(4, "found"), ["leave 4", "done"]);
+    assert_eq!(
+        lines(&stage.transcript()),
+        ["user: now", "assistant: looking call a call b", "user: a=result of a b=result of b", "assistant: found"]
+    );
 }
 
 #[test]
 fn a_model_that_never_stops_calling_is_stopped() {
-    let mut machine = react(2);
-    run(&mut machine, Input::Begin);
-    run(&mut machine, answer("", &["a"]));
-    assert_eq!(run(&mut machine, finished("a")), ["ask#2(5 messages)"]);
-    run(&mut machine, answer("", &["b"]));
-    assert_eq!(run(&mut machine, finished("b")), ["failed: tool-use loop exceeded max iterations"]);
+    let mut stage = react(calls(2));
+    stage.begin();
+    stage.calls(0, "", &["a"]);
+    stage.tool("a", "…");
+    stage.calls(4, "", &["b"]);
+    let end = stage.tool("b", "…");
+    assert_eq!(end.last().unwrap(), "failed: tool-use loop exceeded max iterations");
+    assert_eq!(stage.asked, 2);
+}
+
+#[test]
+fn rounds_of_tools_have_a_limit_of_their_own() {
+    let mut stage = react(Reasoning { max_turns: Some(1), ..Reasoning::default() });
+    stage.begin();
+    stage.calls(0, "", &["a"]);
+    stage.tool("a", "…");
+    let end = stage.calls(4, "", &["b"]);
+    assert_eq!(end, ["leave 4", "failed: tool-use loop exceeded max iterations"], "the second round is not begun");
+}
+
+#[test]
+fn after_the_last_round_the_model_may_still_answer() {
+    let mut stage = react(Reasoning { max_turns: Some(1), ..Reasoning::default() });
+    stage.begin();
+    stage.calls(0, "", &["a"]);
+    stage.tool("a", "…");
+    assert_eq!(stage.says(4, "that is it"), ["leave 4", "done"]);
 }
 
 #[test]
 fn a_failed_model_call_fails_the_run() {
-    let mut machine = react(2);
-    run(&mut machine, Input::Begin);
-    let failed = Input::ModelFailed { ask: AskId(1), error: ModelError::Unavailable("connection refused".into()) };
-    assert_eq!(run(&mut machine, failed), ["failed: provider error: connection refused"]);
+    let mut stage = react(calls(2));
+    stage.begin();
+    let end = stage.fails(0, "provider error: connection refused");
+    assert_eq!(end, ["leave 0: provider error: connection refused", "failed: provider error: connection refused"]);
 }
 
 #[test]
 fn an_empty_answer_adds_no_message() {
-    let mut machine = react(2);
-    run(&mut machine, Input::Begin);
-    assert_eq!(run(&mut machine, answer("", &[])), ["done"]);
-    assert_eq!(machine.transcript(), [Message::user("now")]);
+    let mut stage = react(calls(2));
+    stage.begin();
+    assert_eq!(stage.says(0, ""), ["leave 0", "done"]);
+    assert_eq!(stage.transcript(), [Message::user("now")]);
+}
+
+#[test]
+fn a_limit_of_no_calls_is_a_limit_of_one() {
+    let mut stage = react(calls(0));
+    assert_eq!(stage.begin(), ["enter think 0", "ask 0: 3 messages, tools, reply"]);
+}
+
+#[test]
+fn an_unknown_result_is_not_heard() {
+    let mut stage = react(calls(5));
+    stage.begin();
+    stage.calls(0, "", &["a"]);
+    assert_eq!(stage.tool("z", "…"), [""; 0]);
+    assert_eq!(stage.tool("a", "first").len(), 7);
+    assert_eq!(stage.tool("a", "second"), [""; 0]);
 }

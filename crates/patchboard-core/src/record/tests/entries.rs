@@ -1,0 +1,260 @@
+//! Entries of version 2: nodes and the kinds that came with them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{call, decode_entry, encode_entry, every_event, every_message, text};
+use crate::agent::{Origin, StrategyKind};
+use crate::event::{Answered, Event, NodeOutcome, Pieces};
+use crate::id::{CallId, NodeId};
+use crate::model::{Message, StopReason, ToolCall, ToolInput};
+use crate::run::brief::Briefing;
+use crate::run::finding::{Finding, Task};
+use crate::run::strategy::NodeKey;
+
+fn briefing() -> Briefing {
+    Briefing {
+        client_id: "run-7".into(),
+        thread: Some("thread-1".into()),
+        agent_asked: "got".into(),
+        strategy: StrategyKind::Got,
+        adaptive: true,
+        detached: true,
+        verbose: false,
+        folder: Some(Arc::from(Path::new("/srv/wörk"))),
+        origin: Origin {
+            channel: "runs".to_owned(),
+            account: "alice".to_owned(),
+            peer: Some("thread-1".to_owned()),
+            guild: Some("g".to_owned()),
+            team: Some("t".to_owned()),
+        },
+        message: "plan a trip".into(),
+        system: "You are kind.".into(),
+        history: every_message(),
+    }
+}
+
+fn short_briefing() -> Briefing {
+    Briefing {
+        thread: None,
+        adaptive: false,
+        detached: false,
+        verbose: true,
+        folder: None,
+        origin: Origin { channel: "runs".to_owned(), account: "alice".to_owned(), peer: None, guild: None, team: None },
+        history: Vec::new(),
+        ..briefing()
+    }
+}
+
+fn task(id: &str) -> Task {
+    Task { id: id.into(), description: format!("do {id}").into() }
+}
+
+fn edge(from: &str, to: &str) -> (Arc<str>, Arc<str>) {
+    (from.into(), to.into())
+}
+
+/// One of every kind and form, in the order of the fixture file.
+fn every_entry() -> Vec<(Option<NodeId>, Event)> {
+    let id = || CallId("call-1".into());
+    let briefed = |strategy| Event::Briefed(Arc::new(Briefing { strategy, ..short_briefing() }));
+    let answered = |stop, calls| Event::Answered(Answered::Whole { stop, calls });
+    let new = vec![
+        Event::Briefed(Arc::new(briefing())),
+        briefed(StrategyKind::React),
+        briefed(StrategyKind::Dup),
+        briefed(StrategyKind::Tot),
+        Event::NodeEntered { key: NodeKey(3), name: "think".into(), again: false },
+        Event::NodeEntered { key: NodeKey(u32::MAX), name: "act".into(), again: true },
+        Event::NodeLeft(NodeOutcome::Done),
+        Event::NodeLeft(NodeOutcome::Failed("no model".into())),
+        Event::NodeLeft(NodeOutcome::Interrupted),
+        Event::Draft(["Hé", "", "llo"].into_iter().collect()),
+        Event::Arguments { call: id(), name: "read".into(), begins: true, pieces: Pieces::one("") },
+        Event::Arguments {
+            call: id(),
+            name: "read".into(),
+            begins: false,
+            pieces: ["{\"pa", "th\""].into_iter().collect(),
+        },
+        answered(StopReason::EndOfTurn, Vec::new()),
+        answered(StopReason::ToolCalls, vec![call(), ToolCall { input: ToolInput::Malformed("{".into()), ..call() }]),
+        answered(StopReason::MaxTokens, Vec::new()),
+        answered(StopReason::Refused, Vec::new()),
+        Event::Answered(Answered::Failed("connection refused".into())),
+        Event::Found(Finding::Understood {
+            goal: "a trip".into(),
+            constraints: vec!["cheap".into(), "short".into()],
+            context: "summer".into(),
+        }),
+        Event::Found(Finding::Expanded { depth: 1, candidates: vec!["by train".into(), "by boat".into()] }),
+        Event::Found(Finding::Evaluated { chosen: 1, scores: vec![0.1, 0.9] }),
+        Event::Found(Finding::Backtracked { reason: "too dear".into(), to_depth: 0 }),
+        Event::Found(Finding::Planned { tasks: vec![task("a"), task("b")], edges: vec![edge("a", "b")] }),
+        Event::Found(Finding::TaskStarted { task: "a".into() }),
+        Event::Found(Finding::TaskCompleted { task: "a".into(), result: "done".into() }),
+        Event::Found(Finding::TaskFailed { task: "b".into(), error: "no road".into() }),
+        Event::Found(Finding::TaskExpanded {
+            task: "a".into(),
+            tasks: vec![task("a.1")],
+            edges: vec![edge("a", "a.1"), edge("a.1", "b")],
+            dropped: vec![edge("a", "b")],
+        }),
+        Event::ToolStarted { call: id(), name: "read".into() },
+        Event::ToolSaid { call: id(), name: "read".into(), pieces: ["half", " way"].into_iter().collect() },
+    ];
+    // New kinds without a node and with one; old ones with a node.
+    let without = new.iter().cloned().map(|event| (None, event));
+    let with = new.iter().cloned().chain(every_event()).zip(0..).map(|(event, node)| (Some(NodeId(node)), event));
+    without.chain(with).collect()
+}
+
+#[test]
+fn version_2_entries_stay_readable_and_are_written_as_they_always_were() {
+    let fixture = include_str!("../fixtures/v2.entries.jsonl");
+    let written: Vec<String> = every_entry().iter().map(|(node, event)| text(encode_entry(*node, event), 2)).collect();
+    assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
+    let read: Vec<_> = fixture.lines().map(|line| decode_entry(2, line.as_bytes()).unwrap()).collect();
+    assert_eq!(read, every_entry());
+}
+
+#[test]
+fn what_json_cannot_hold_is_written_as_something_it_can() {
+    let scores = vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MIN_POSITIVE];
+    let (version, bytes) = encode_entry(None, &Event::Found(Finding::Evaluated { chosen: 0, scores }));
+    let read = decode_entry(version, &bytes).unwrap();
+    let scores = vec![0.0, 0.0, 0.0, f32::MIN_POSITIVE];
+    assert_eq!(read, (None, Event::Found(Finding::Evaluated { chosen: 0, scores })));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_is_no_text_loses_what_is_not() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder: Arc<Path> = Arc::from(Path::new(std::ffi::OsStr::from_bytes(b"/srv/\xff/a")));
+    let briefed = Event::Briefed(Arc::new(Briefing { folder: Some(folder), ..briefing() }));
+    let (version, bytes) = encode_entry(None, &briefed);
+    let expected = Briefing { folder: Some(Arc::from(Path::new("/srv/\u{fffd}/a"))), ..briefing() };
+    assert_eq!(decode_entry(version, &bytes).unwrap(), (None, Event::Briefed(Arc::new(expected))));
+}
+
+#[test]
+fn entries_that_are_none_are_refused() {
+    for bad in [
+        "",
+        "{}",
+        r#"{"node":1}"#,
+        r#"{"node":-1,"event":{"v1":{"kind":"run_failed","message":"x"}}}"#,
+        r#"{"event":{"v3":{}}}"#,
+        r#"{"event":{"v2":{"surprise":{}}}}"#,
+        r#"{"event":{"v2":{"node_left":"asleep"}}}"#,
+        r#"{"kind":"run_failed","message":"of version 1"}"#,
+    ] {
+        assert!(decode_entry(2, bad.as_bytes()).is_err(), "{bad}");
+    }
+}
+
+fn any_text() -> impl Strategy<Value = Arc<str>> {
+    "\\PC{0,12}|[\\x00-\\x1f\"\\\\]{0,4}".prop_map(Arc::from)
+}
+
+fn any_pieces() -> impl Strategy<Value = Pieces> {
+    vec(".{0,8}", 1..6).prop_map(|pieces| pieces.iter().map(String::as_str).collect())
+}
+
+fn any_call() -> impl Strategy<Value = ToolCall> {
+    let number = prop_oneof![any::<i64>().prop_map(|n| json!(n)), any::<u64>().prop_map(|n| json!(n))];
+    let input = prop_oneof![
+        any_text().prop_map(ToolInput::Malformed),
+        (any_text(), number).prop_map(|(key, number)| ToolInput::Json(Arc::new(json!({ &*key: [number] })))),
+        any::<f64>().prop_filter("finite", |n| n.is_finite()).prop_map(|n| ToolInput::Json(Arc::new(json!([n])))),
+    ];
+    (any_text(), any_text(), input).prop_map(|(id, name, input)| ToolCall { id: CallId(id), name, input })
+}
+
+fn any_tasks() -> impl Strategy<Value = Vec<Task>> {
+    vec((any_text(), any_text()).prop_map(|(id, description)| Task { id, description }), 0..4)
+}
+
+fn any_edges() -> impl Strategy<Value = Vec<(Arc<str>, Arc<str>)>> {
+    vec((any_text(), any_text()), 0..4)
+}
+
+fn any_finding() -> impl Strategy<Value = Finding> {
+    let score = any::<f32>().prop_filter("finite", |score| score.is_finite());
+    prop_oneof![
+        (any_text(), vec(any_text(), 0..4), any_text()).prop_map(|(goal, constraints, context)| Finding::Understood {
+            goal,
+            constraints,
+            context
+        }),
+        (any::<u32>(), vec(any_text(), 0..4)).prop_map(|(depth, candidates)| Finding::Expanded { depth, candidates }),
+        (any::<u32>(), vec(score, 0..6)).prop_map(|(chosen, scores)| Finding::Evaluated { chosen, scores }),
+        (any_text(), any::<u32>()).prop_map(|(reason, to_depth)| Finding::Backtracked { reason, to_depth }),
+        (any_tasks(), any_edges()).prop_map(|(tasks, edges)| Finding::Planned { tasks, edges }),
+        (any_text(), any_tasks(), any_edges(), any_edges())
+            .prop_map(|(task, tasks, edges, dropped)| Finding::TaskExpanded { task, tasks, edges, dropped }),
+    ]
+}
+
+fn any_briefing() -> impl Strategy<Value = Briefing> {
+    let names = (any_text(), option::of(any_text()), any_text(), any_text(), any_text());
+    let rest = (option::of("[^\\x00]{1,12}"), option::of(".{0,6}"), vec(any_text(), 0..3), any::<[bool; 3]>());
+    (names, rest).prop_map(|((client_id, thread, agent_asked, message, system), (folder, peer, said, flags))| {
+        Briefing {
+            client_id,
+            thread,
+            agent_asked,
+            message,
+            system,
+            adaptive: flags[0],
+            detached: flags[1],
+            verbose: flags[2],
+            folder: folder.map(|folder| Arc::from(Path::new(&folder))),
+            origin: Origin { peer, ..briefing().origin },
+            history: said.into_iter().map(Message::user).collect(),
+            ..briefing()
+        }
+    })
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let id = || any_text().prop_map(CallId);
+    prop_oneof![
+        any_briefing().prop_map(|briefing| Event::Briefed(Arc::new(briefing))),
+        (any::<u32>(), any_text(), any::<bool>()).prop_map(|(key, name, again)| Event::NodeEntered {
+            key: NodeKey(key),
+            name,
+            again
+        }),
+        any_text().prop_map(|message| Event::NodeLeft(NodeOutcome::Failed(message))),
+        any_pieces().prop_map(Event::Text),
+        any_pieces().prop_map(Event::Draft),
+        (id(), any_text(), any::<bool>(), any_pieces()).prop_map(|(call, name, begins, pieces)| Event::Arguments {
+            call,
+            name,
+            begins,
+            pieces
+        }),
+        vec(any_call(), 0..4).prop_map(|calls| Event::Answered(Answered::Whole { stop: StopReason::ToolCalls, calls })),
+        any_call().prop_map(Event::ToolRequested),
+        any_finding().prop_map(Event::Found),
+        (id(), any_text(), any_pieces()).prop_map(|(call, name, pieces)| Event::ToolSaid { call, name, pieces }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn entries_survive_storage(node in option::of(any::<u32>()), event in any_event()) {
+        let node = node.map(NodeId);
+        let (version, bytes) = encode_entry(node, &event);
+        prop_assert_eq!(decode_entry(version, &bytes).unwrap(), (node, event));
+    }
+}

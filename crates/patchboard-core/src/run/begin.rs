@@ -1,0 +1,243 @@
+//! How a run comes to be: recalled, reserved and recorded before anybody hears of it. Or, after a crash, made again from
+//! what is on record.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use tokio_util::sync::CancellationToken;
+
+use super::brief::Briefing;
+use super::driver::{Driver, RunDeps};
+use super::model_call::PreparedCall;
+use super::nodes::NodeBook;
+use super::replay::Replay;
+use super::strategy::{self, Brief, Input, Step, Strategy};
+use crate::access::Caller;
+use crate::agent::{AgentSpec, Origin, StrategyKind};
+use crate::command::RunPlan;
+use crate::error::{BoardError, ErrorKind};
+use crate::event::{Entry, Event, Topic};
+use crate::id::{CallId, RunId, Seq, SessionKey};
+use crate::log::TopicWriter;
+use crate::model::Message;
+use crate::port::{Durability, FolderWords, RunRow, RunState, Write};
+use crate::session::Turn;
+use crate::tool::desk::Record;
+use crate::tool::{CallContext, ToolScope, ToolVoice};
+
+/// A run that has its turn.
+#[derive(Debug)]
+pub struct RunRequest {
+    pub run: RunId,
+    pub caller: Caller,
+    pub agent: Arc<AgentSpec>,
+    pub strategy: StrategyKind,
+    pub origin: Origin,
+    /// The conversation the client named, if it named one.
+    pub thread: Option<Arc<str>>,
+    pub session: SessionKey,
+    pub client_id: Arc<str>,
+    pub content: Arc<str>,
+    pub plan: Option<RunPlan>,
+    pub turn: Turn,
+    pub stops: Stops,
+}
+
+/// The ways a run is ended from outside.
+#[derive(Debug, Clone)]
+pub struct Stops {
+    /// Ends it as cancelled.
+    pub cancel: CancellationToken,
+    /// Drops it where it stands, to be resumed by the next process. Only for runs that can be.
+    pub suspend: CancellationToken,
+    /// It goes on although nobody listens.
+    pub kept: Arc<AtomicBool>,
+}
+
+impl Stops {
+    pub fn new(cancel: CancellationToken, kept: bool) -> Self {
+        Self { cancel, suspend: CancellationToken::new(), kept: Arc::new(AtomicBool::new(kept)) }
+    }
+}
+
+/// A run that is on record: `go` carries it on.
+#[derive(Debug)]
+pub struct Begun {
+    pub(super) driver: Driver,
+    pub(super) strategy: Box<dyn Strategy>,
+    pub(super) nodes: NodeBook,
+    pub(super) start: Start,
+}
+
+#[derive(Debug)]
+pub(super) enum Start {
+    /// The first model call, reserved and on record.
+    Fresh(Box<PreparedCall>),
+    /// What the last process left to be done.
+    Resumed { steps: Vec<Step>, unsure: HashSet<CallId>, announced: HashSet<CallId> },
+}
+
+impl Begun {
+    /// Recalls, reserves and records. An error here means that nothing happened: no run, no tokens, no turn.
+    pub async fn begin(deps: Arc<RunDeps>, request: RunRequest) -> Result<Self, BoardError> {
+        let RunRequest { run, agent, session, client_id, content, plan, .. } = &request;
+        agent.provider.check()?;
+        let place = match plan {
+            Some(plan) => Some(work_place(&deps, plan.folder.as_deref()).await?),
+            None => None,
+        };
+        let recalled = {
+            let place = place.as_ref().map(|(folder, words)| (&**folder, words));
+            deps.memory.recall(agent, &request.origin, session, content, place, &request.stops.cancel).await?
+        };
+        let folder = place.map(|(folder, _)| folder);
+        // Chats of a single voice tell nothing of their nodes: their clients know no such thing.
+        let told = plan.is_some() || request.strategy != StrategyKind::React;
+        let brief = Brief {
+            history: recalled.messages.clone(),
+            user: Message::user(content.clone()),
+            reasoning: agent.reasoning.clone(),
+            adaptive: plan.as_ref().is_some_and(|plan| plan.adaptive),
+            tag: run.0.simple().to_string().into(),
+        };
+        let mut opening = vec![Entry::from(Event::RunStarted { session: session.clone(), agent: agent.name.clone() })];
+        let system: Arc<str> = recalled.system.into();
+        if let Some(plan) = plan {
+            let briefing = Briefing {
+                client_id: client_id.clone(),
+                thread: request.thread.clone(),
+                agent_asked: plan.agent.clone(),
+                strategy: request.strategy,
+                adaptive: plan.adaptive,
+                detached: plan.detach,
+                verbose: plan.verbose,
+                folder: folder.clone(),
+                origin: request.origin.clone(),
+                message: content.clone(),
+                system: system.clone(),
+                history: recalled.messages,
+            };
+            opening.push(Event::Briefed(Arc::new(briefing)).into());
+        }
+        let row = RunRow {
+            run: *run,
+            session: session.clone(),
+            principal: request.caller.principal.clone(),
+            client_id: client_id.clone(),
+            surface: request.caller.surface.name().into(),
+            started_at: deps.clock.now(),
+            input: content.clone(),
+            state: RunState::Running,
+        };
+        let mut strategy = strategy::build(request.strategy, brief);
+        let writer = Arc::new(deps.log.open(Topic::Run(*run), Seq::FIRST));
+        let verbose = plan.as_ref().is_some_and(|plan| plan.verbose);
+        let driver = Driver::new(deps, request, writer, Setting { system, folder, told, verbose });
+        let mut nodes = NodeBook::new(told);
+        let mut steps = Vec::new();
+        strategy.advance(Input::Begin, &mut steps);
+        let mut first = None;
+        for step in steps {
+            match step {
+                Step::Enter { node, name } => opening.extend(nodes.enter(node, name)),
+                Step::AskModel { node, messages, tools, voice } => {
+                    first = Some(driver.prepare_call(node, nodes.node(node), messages, tools, voice).await?);
+                }
+                Step::Leave { .. } | Step::Tell { .. } | Step::CallTool { .. } | Step::Finish(_) => {}
+            }
+        }
+        let Some(first) = first else {
+            return Err(BoardError::new(ErrorKind::Internal, "the strategy did not begin by asking the model"));
+        };
+        let before_call: u64 = opening.iter().map(|entry| entry.event.width()).sum();
+        let first_seq = Seq(Seq::FIRST.0 + before_call);
+        let writes = vec![Write::OpenRun(row), driver.open_row(&first, first_seq)];
+        driver.writer.append(opening, writes, Durability::Boundary).await?;
+        crate::telemetry::run_started(driver.context.caller.surface.name());
+        Ok(Self { driver, strategy, nodes, start: Start::Fresh(Box::new(first)) })
+    }
+
+    /// Goes on with a run of the last process. `settled` are the entries and writes that close its open model calls.
+    pub(super) async fn resume(
+        deps: Arc<RunDeps>,
+        request: RunRequest,
+        briefing: &Briefing,
+        replay: Replay,
+        next: Seq,
+        settled: (Vec<Entry>, Vec<Write>),
+    ) -> Result<Self, BoardError> {
+        let Replay { strategy, mut nodes, steps, unsure, announced, used, calls, .. } = replay;
+        let (mut entries, writes) = settled;
+        entries.extend(nodes.enter_again());
+        let writer = Arc::new(deps.log.open(Topic::Run(request.run), next));
+        let setting = Setting {
+            system: briefing.system.clone(),
+            folder: briefing.folder.clone(),
+            told: true,
+            verbose: briefing.verbose,
+        };
+        let driver = Driver::new(deps, request, writer, setting);
+        driver.used.store(used, Ordering::Relaxed);
+        // Those that were cut short are not among the replayed ones; their numbers are taken too.
+        let cut = settled_calls(&writes);
+        driver.calls.store(calls + cut, Ordering::Relaxed);
+        driver.writer.append(entries, writes, Durability::Boundary).await?;
+        crate::telemetry::run_started(driver.context.caller.surface.name());
+        Ok(Self { driver, strategy, nodes, start: Start::Resumed { steps, unsure, announced } })
+    }
+}
+
+fn settled_calls(writes: &[Write]) -> u32 {
+    let settled = writes.iter().filter(|write| matches!(write, Write::SettleModelCall(_))).count();
+    u32::try_from(settled).unwrap_or(u32::MAX)
+}
+
+/// How a run works, besides who asked for it.
+struct Setting {
+    system: Arc<str>,
+    folder: Option<Arc<Path>>,
+    told: bool,
+    verbose: bool,
+}
+
+impl Driver {
+    fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setting: Setting) -> Self {
+        let RunRequest { run, caller, agent, origin, session, content, turn, stops, .. } = request;
+        let offer = deps.registry.offer(agent.tools_for(caller.surface).as_deref(), setting.folder.as_deref());
+        let owner = origin.memory_owner();
+        Self {
+            context: CallContext {
+                caller,
+                run,
+                scope: ToolScope { session, owner, folder: setting.folder, voice: ToolVoice::default() },
+                offer,
+                node: None,
+                record: Record::Run { writer: writer.clone(), told: setting.told },
+            },
+            writer,
+            system: setting.system,
+            told: setting.told,
+            verbose: setting.verbose,
+            calls: AtomicU32::new(0),
+            used: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+            started: tokio::time::Instant::now(),
+            _turn: turn,
+            deps,
+            agent,
+            origin,
+            content,
+            work_stop: stops.cancel.child_token(),
+            stops,
+        }
+    }
+}
+
+/// The folder a run works in and what it has to say.
+async fn work_place(deps: &RunDeps, named: Option<&str>) -> Result<(Arc<Path>, FolderWords), BoardError> {
+    let folder = deps.folders.admit(named).await.map_err(BoardError::invalid)?;
+    let words = deps.folders.words(&folder).await;
+    Ok((folder, words))
+}

@@ -1,0 +1,47 @@
+//! What a run was made from, kept so that another process can make it again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::agent::{Origin, StrategyKind};
+use crate::model::{Message, Part};
+
+/// Everything a resumed run needs besides what happened in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Briefing {
+    /// What the client calls the run.
+    pub client_id: Arc<str>,
+    /// The conversation the client named, if it named one.
+    pub thread: Option<Arc<str>>,
+    /// As the request named it: an agent, or one of the strategies.
+    pub agent_asked: Arc<str>,
+    pub strategy: StrategyKind,
+    /// got: may tasks be split while the graph is worked on?
+    pub adaptive: bool,
+    /// Goes on when nobody listens.
+    pub detached: bool,
+    pub verbose: bool,
+    /// Where its tools work.
+    pub folder: Option<Arc<Path>>,
+    pub origin: Origin,
+    /// The user's words.
+    pub message: Arc<str>,
+    pub system: Arc<str>,
+    /// Past turns, as the model was told of them.
+    pub history: Vec<Message>,
+}
+
+impl Briefing {
+    /// About how many bytes it takes.
+    pub fn weight(&self) -> usize {
+        let parts = self.history.iter().flat_map(|message| &message.parts);
+        let said: usize = parts
+            .map(|part| match part {
+                Part::Text(text) => text.len(),
+                Part::ToolCall(call) => call.input.weight(),
+                Part::ToolResult(result) => result.content.len(),
+            })
+            .sum();
+        512 + self.message.len() + self.system.len() + said
+    }
+}

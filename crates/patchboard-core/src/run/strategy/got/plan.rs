@@ -1,0 +1,157 @@
+//! Reads a graph of tasks from a model's answer and sees to it that it can be worked on.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::run::finding::Task;
+use crate::run::strategy::words::{kept, object_with, plain_name, text_of};
+
+/// A description is a paragraph; longer ones are cut.
+const DESCRIPTION_BYTES: usize = 4_000;
+/// Edges looked at; a graph of so few tasks needs no more.
+const EDGES: usize = 1_024;
+
+/// Tasks by position, and which of them needs the result of which. May have cycles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) tasks: Vec<Task>,
+    pub(super) edges: Edges,
+}
+
+type Edges = Vec<(usize, usize)>;
+
+impl Plan {
+    /// `None` where the answer is no plan. At most `most` tasks; what comes twice or leads nowhere is left out.
+    pub(super) fn read(text: &str, most: usize) -> Option<Self> {
+        let object = object_with(text, "nodes")?;
+        let nodes = object.get("nodes")?.as_array()?;
+        let mut tasks: Vec<Task> = Vec::new();
+        for node in nodes {
+            if tasks.len() == most {
+                break;
+            }
+            let number = tasks.len() + 1;
+            if let Some(task) = task_of(node, number)
+                && tasks.iter().all(|known| known.id != task.id)
+            {
+                tasks.push(task);
+            }
+        }
+        let position = |value: &Value| {
+            let id = id_of(value)?;
+            tasks.iter().position(|task| task.id == id)
+        };
+        let mut edges = Edges::new();
+        let listed = object.get("edges").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        for edge in listed.iter().take(EDGES) {
+            let ends = match edge {
+                Value::Array(ends) => (ends.first(), ends.get(1)),
+                Value::Object(ends) => (ends.get("from"), ends.get("to")),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (None, None),
+            };
+            if let (Some(from), Some(to)) = ends
+                && let (Some(from), Some(to)) = (position(from), position(to))
+                && !edges.contains(&(from, to))
+            {
+                edges.push((from, to));
+            }
+        }
+        Some(Self { tasks, edges })
+    }
+
+    /// The whole request as one task.
+    pub(super) fn single(message: &str) -> Self {
+        let task = Task { id: "task_1".into(), description: kept(message, DESCRIPTION_BYTES) };
+        Self { tasks: vec![task], edges: Vec::new() }
+    }
+
+    /// The tasks of a cycle in the order of its edges, the first once more at the end.
+    pub(super) fn cycle(&self) -> Option<Vec<String>> {
+        let (from, to) = *self.split_edges().1.first()?;
+        let way = self.way(&self.edges, to, from)?;
+        let cycle = std::iter::once(from).chain(way);
+        Some(cycle.filter_map(|index| self.tasks.get(index)).map(|task| task.id.to_string()).collect())
+    }
+
+    /// Drops the edges that close a cycle; those listed first stay.
+    pub(super) fn without_cycles(mut self) -> Self {
+        self.edges = self.split_edges().0;
+        self
+    }
+
+    /// The edges that can all be kept, and those that close a cycle with them.
+    fn split_edges(&self) -> (Edges, Edges) {
+        let (mut sound, mut closing) = (Vec::new(), Vec::new());
+        for &(from, to) in &self.edges {
+            if self.way(&sound, to, from).is_some() {
+                closing.push((from, to));
+            } else {
+                sound.push((from, to));
+            }
+        }
+        (sound, closing)
+    }
+
+    /// A way along `edges`, both ends included.
+    fn way(&self, edges: &[(usize, usize)], from: usize, to: usize) -> Option<Vec<usize>> {
+        let mut came_from: Vec<Option<usize>> = vec![None; self.tasks.len()];
+        let mut reached = vec![from];
+        let mut next = 0;
+        while let Some(&at) = reached.get(next) {
+            next += 1;
+            if at == to {
+                let mut way = vec![to];
+                let mut at = to;
+                while at != from {
+                    at = came_from.get(at).copied().flatten()?;
+                    way.push(at);
+                }
+                way.reverse();
+                return Some(way);
+            }
+            for &(_, after) in edges.iter().filter(|(before, _)| *before == at) {
+                if !reached.contains(&after) {
+                    reached.push(after);
+                    if let Some(slot) = came_from.get_mut(after) {
+                        *slot = Some(at);
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+fn task_of(node: &Value, number: usize) -> Option<Task> {
+    let (id, description) = match node {
+        Value::Object(fields) => {
+            let id = fields.get("id").and_then(id_of);
+            let text = ["description", "task", "name"].iter().find_map(|key| fields.get(*key).and_then(text_of));
+            (id, text)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => (None, text_of(node)),
+    };
+    if id.is_none() && description.is_none() {
+        return None;
+    }
+    let id = id.unwrap_or_else(|| format!("task_{number}").into());
+    let description = description.map_or_else(|| id.clone(), |text| kept(&text, DESCRIPTION_BYTES));
+    Some(Task { id, description })
+}
+
+/// Names that look like those of split tasks are ours alone.
+fn id_of(value: &Value) -> Option<Arc<str>> {
+    let mut id = match value {
+        Value::String(text) => plain_name(text),
+        Value::Number(number) => number.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    while id.contains("_sub_") {
+        id = id.replace("_sub_", "_part_");
+    }
+    (!id.is_empty()).then(|| id.into())
+}
+
+#[cfg(test)]
+mod tests;

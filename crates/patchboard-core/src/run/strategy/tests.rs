@@ -1,0 +1,164 @@
+//! A stage for strategies: inputs from a script, steps as short lines.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::*;
+use crate::model::{Part, ToolInput};
+
+mod properties;
+
+/// A strategy on stage. Steps read as
+/// `enter think 0`, `ask 0: 3 messages, tools, reply`, `call a in 1`, `tell 0: …`, `leave 0`, `done`, `failed: …`.
+pub(super) struct Stage {
+    machine: Box<dyn Strategy>,
+    /// The latest question of each node.
+    questions: BTreeMap<u32, Vec<Message>>,
+    pub(super) asked: u32,
+}
+
+pub(super) fn brief(reasoning: Reasoning) -> Brief {
+    Brief {
+        history: vec![Message::user("earlier"), Message::assistant("yes")],
+        user: Message::user("now"),
+        reasoning,
+        adaptive: false,
+        tag: "tot".into(),
+    }
+}
+
+pub(super) fn calls(max_model_calls: u32) -> Reasoning {
+    Reasoning { max_model_calls: Some(max_model_calls), ..Reasoning::default() }
+}
+
+pub(super) fn tool_call(id: &str) -> ToolCall {
+    ToolCall { id: CallId(id.into()), name: "read".into(), input: ToolInput::Json(json!({"id": id}).into()) }
+}
+
+pub(super) fn completion(text: &str, calls: &[&str]) -> Completion {
+    let stop = if calls.is_empty() { StopReason::EndOfTurn } else { StopReason::ToolCalls };
+    Completion { text: text.into(), calls: calls.iter().map(|id| tool_call(id)).collect(), stop }
+}
+
+impl Stage {
+    pub(super) fn of(kind: StrategyKind, brief: Brief) -> Self {
+        Self { machine: build(kind, brief), questions: BTreeMap::new(), asked: 0 }
+    }
+
+    pub(super) fn begin(&mut self) -> Vec<String> {
+        self.put(Input::Begin)
+    }
+
+    /// The model answers `node` in words.
+    pub(super) fn says(&mut self, node: u32, text: &str) -> Vec<String> {
+        self.calls(node, text, &[])
+    }
+
+    /// The model answers `node` and calls tools.
+    pub(super) fn calls(&mut self, node: u32, text: &str, calls: &[&str]) -> Vec<String> {
+        self.put(Input::ModelAnswered { node: NodeKey(node), completion: completion(text, calls) })
+    }
+
+    pub(super) fn fails(&mut self, node: u32, error: &str) -> Vec<String> {
+        self.put(Input::ModelFailed { node: NodeKey(node), error: error.into() })
+    }
+
+    pub(super) fn tool(&mut self, id: &str, output: &str) -> Vec<String> {
+        self.put(Input::ToolFinished { call: CallId(id.into()), output: ToolOutput::ok(output) })
+    }
+
+    pub(super) fn tool_fails(&mut self, id: &str, output: &str) -> Vec<String> {
+        self.put(Input::ToolFinished { call: CallId(id.into()), output: ToolOutput::error(output) })
+    }
+
+    /// The last message of the node's latest question.
+    pub(super) fn question(&self, node: u32) -> String {
+        self.questions.get(&node).and_then(|messages| messages.last()).map(Message::text).unwrap_or_default()
+    }
+
+    pub(super) fn conversation(&self, node: u32) -> &[Message] {
+        self.questions.get(&node).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(super) fn transcript(&self) -> Vec<Message> {
+        self.machine.transcript()
+    }
+
+    fn put(&mut self, input: Input) -> Vec<String> {
+        let mut steps = Vec::new();
+        self.machine.advance(input, &mut steps);
+        for step in &steps {
+            if let Step::AskModel { node, messages, .. } = step {
+                self.questions.insert(node.0, messages.clone());
+                self.asked += 1;
+            }
+        }
+        steps.iter().map(short).collect()
+    }
+}
+
+fn short(step: &Step) -> String {
+    match step {
+        Step::Enter { node, name } => format!("enter {name} {}", node.0),
+        Step::Leave { node, failed: None } => format!("leave {}", node.0),
+        Step::Leave { node, failed: Some(error) } => format!("leave {}: {error}", node.0),
+        Step::Tell { node, finding } => format!("tell {}: {}", node.0, told(finding)),
+        Step::AskModel { node, messages, tools, voice } => {
+            let tools = match tools {
+                ToolUse::Offered => "tools",
+                ToolUse::Withheld => "no tools",
+            };
+            let voice = match voice {
+                Voice::Reply => "reply",
+                Voice::Draft => "draft",
+            };
+            format!("ask {}: {} messages, {tools}, {voice}", node.0, messages.len())
+        }
+        Step::CallTool { node, call } => format!("call {} in {}", call.id, node.0),
+        Step::Finish(Finish::Completed) => "done".to_owned(),
+        Step::Finish(Finish::Failed(message)) => format!("failed: {message}"),
+    }
+}
+
+fn told(finding: &Finding) -> String {
+    let edges = |edges: &[(std::sync::Arc<str>, std::sync::Arc<str>)]| {
+        edges.iter().map(|(from, to)| format!("{from}>{to}")).collect::<Vec<_>>().join(" ")
+    };
+    match finding {
+        Finding::Understood { goal, constraints, context } => {
+            format!("understood {goal:?} with [{}] in {context:?}", constraints.join(" | "))
+        }
+        Finding::Expanded { depth, candidates } => format!("expanded at {depth}: {}", candidates.join(" | ")),
+        Finding::Evaluated { chosen, scores } => format!("evaluated: {chosen} of {scores:?}"),
+        Finding::Backtracked { reason, to_depth } => format!("back to {to_depth}: {reason}"),
+        Finding::Planned { tasks, edges: arrows } => {
+            let ids: Vec<&str> = tasks.iter().map(|task| &*task.id).collect();
+            format!("planned {} ({})", ids.join(" "), edges(arrows))
+        }
+        Finding::TaskStarted { task } => format!("started {task}"),
+        Finding::TaskCompleted { task, result } => format!("completed {task}: {result}"),
+        Finding::TaskFailed { task, error } => format!("failed {task}: {error}"),
+        Finding::TaskExpanded { task, tasks, edges: arrows, dropped } => {
+            let ids: Vec<&str> = tasks.iter().map(|task| &*task.id).collect();
+            format!("expanded {task} into {} ({}) without ({})", ids.join(" "), edges(arrows), edges(dropped))
+        }
+    }
+}
+
+/// The text of each message's parts, for transcripts with tools: `user: …`, `assistant: … call a`, `user: a=…`.
+pub(super) fn lines(messages: &[Message]) -> Vec<String> {
+    let line = |message: &Message| {
+        let parts = message.parts.iter().map(|part| match part {
+            Part::Text(text) => text.to_string(),
+            Part::ToolCall(call) => format!("call {}", call.id),
+            Part::ToolResult(result) => format!("{}={}", result.call, result.content),
+        });
+        let role = match message.role {
+            crate::model::Role::User => "user",
+            crate::model::Role::Assistant => "assistant",
+        };
+        format!("{role}: {}", parts.collect::<Vec<_>>().join(" "))
+    };
+    messages.iter().map(line).collect()
+}

@@ -1,0 +1,170 @@
+//! The thoughts of a search and how they hang together. The root is the question itself.
+
+use std::sync::Arc;
+
+use super::read::Candidate;
+use crate::model::{ToolCall, ToolResult};
+
+/// A thought nobody could judge is neither good nor bad.
+pub(super) const MIDDLING: f32 = 0.5;
+
+#[derive(Debug)]
+pub(super) struct Tree {
+    thoughts: Vec<Thought>,
+}
+
+#[derive(Debug)]
+pub(super) struct Thought {
+    parent: usize,
+    pub(super) depth: u32,
+    pub(super) text: Arc<str>,
+    /// What the thought wants to call; run when it is followed.
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) results: Vec<ToolResult>,
+    /// By the model's word the answer can be written after it.
+    pub(super) is_final: bool,
+    pub(super) score: f32,
+    pub(super) state: State,
+}
+
+/// How far a thought was followed, from worst to best as the end of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    /// Nobody went there.
+    Proposed,
+    /// Its tools came to nothing.
+    Failed,
+    /// What could follow it was proposed and judged.
+    Expanded,
+    /// Followed; what comes next was not asked.
+    Followed,
+    /// Nothing comes after it.
+    Ended,
+}
+
+impl Tree {
+    pub(super) const ROOT: usize = 0;
+
+    pub(super) fn new() -> Self {
+        let root = Thought {
+            parent: Self::ROOT,
+            depth: 0,
+            text: "".into(),
+            calls: Vec::new(),
+            results: Vec::new(),
+            is_final: false,
+            score: 0.0,
+            state: State::Followed,
+        };
+        Self { thoughts: vec![root] }
+    }
+
+    /// Adds what was proposed after `parent`; answers the new thoughts in order. What repeats another proposal or a
+    /// thought of its own path is left out.
+    pub(super) fn propose(&mut self, parent: usize, candidates: Vec<Candidate>, breadth: usize) -> Vec<usize> {
+        let depth = self.depth(parent) + 1;
+        let first = self.thoughts.len();
+        for candidate in candidates {
+            if self.thoughts.len() - first == breadth {
+                break;
+            }
+            let on_path = self.path(parent);
+            let siblings = self.thoughts.iter().skip(first);
+            if on_path.into_iter().chain(siblings).any(|thought| thought.says(&candidate)) {
+                continue;
+            }
+            let Candidate { thought: text, calls, is_final } = candidate;
+            let (results, score, state) = (Vec::new(), MIDDLING, State::Proposed);
+            self.thoughts.push(Thought { parent, depth, text, calls, results, is_final, score, state });
+        }
+        (first..self.thoughts.len()).collect()
+    }
+
+    pub(super) fn get(&self, id: usize) -> Option<&Thought> {
+        self.thoughts.get(id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: usize) -> Option<&mut Thought> {
+        self.thoughts.get_mut(id)
+    }
+
+    pub(super) fn depth(&self, id: usize) -> u32 {
+        self.get(id).map_or(0, |thought| thought.depth)
+    }
+
+    pub(super) fn score(&self, id: usize) -> f32 {
+        self.get(id).map_or(0.0, |thought| thought.score)
+    }
+
+    pub(super) fn is_final(&self, id: usize) -> bool {
+        self.get(id).is_some_and(|thought| thought.is_final)
+    }
+
+    pub(super) fn set_state(&mut self, id: usize, state: State) {
+        if let Some(thought) = self.get_mut(id) {
+            thought.state = state;
+        }
+    }
+
+    pub(super) fn parent(&self, id: usize) -> Option<usize> {
+        (id != Self::ROOT).then(|| self.get(id).map_or(Self::ROOT, |thought| thought.parent))
+    }
+
+    /// The thoughts that lead to `id`, itself included and the root left out.
+    pub(super) fn path(&self, id: usize) -> Vec<&Thought> {
+        let mut path = Vec::new();
+        let mut at = id;
+        while let (Some(parent), Some(thought)) = (self.parent(at), self.get(at)) {
+            path.push(thought);
+            at = parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The best-scored thoughts, best first; among equals the one proposed first.
+    pub(super) fn ranked(&self, mut ids: Vec<usize>) -> Vec<usize> {
+        ids.sort_by(|&a, &b| self.score(b).total_cmp(&self.score(a)));
+        ids
+    }
+
+    /// The best-scored thought after `of` that nobody followed yet.
+    pub(super) fn next_child(&self, of: usize) -> Option<usize> {
+        let children = self.thoughts.iter().enumerate().skip(1).filter(|(_, thought)| thought.parent == of);
+        let untried = children.filter(|(_, thought)| thought.state == State::Proposed).map(|(id, _)| id);
+        self.ranked(untried.collect()).into_iter().next()
+    }
+
+    /// Where the best path ends: among thoughts that were followed and after which none was, by how well they ended,
+    /// then by score, then by depth. A search that followed nothing has the best proposal.
+    pub(super) fn best(&self) -> usize {
+        let goes_on = |id: usize| {
+            self.thoughts.iter().skip(1).any(|thought| thought.parent == id && thought.state != State::Proposed)
+        };
+        let ends = self.thoughts.iter().enumerate().skip(1).filter(|(_, thought)| thought.state != State::Proposed);
+        let best = ends
+            .filter(|(id, _)| !goes_on(*id))
+            .map(|(id, _)| id)
+            .reduce(|best, id| if self.is_better(id, best) { id } else { best });
+        best.or_else(|| self.next_child(Self::ROOT)).unwrap_or(Self::ROOT)
+    }
+
+    fn is_better(&self, id: usize, than: usize) -> bool {
+        let (Some(a), Some(b)) = (self.get(id), self.get(than)) else { return false };
+        let completes = |thought: &Thought| thought.is_final && thought.state == State::Ended;
+        let by_end = completes(a).cmp(&completes(b)).then(a.state.cmp(&b.state));
+        by_end.then(a.score.total_cmp(&b.score)).then(a.depth.cmp(&b.depth)).is_gt()
+    }
+}
+
+impl Thought {
+    fn says(&self, candidate: &Candidate) -> bool {
+        let same_words = || {
+            let words = |text: &str| text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>();
+            words(&self.text) == words(&candidate.thought)
+        };
+        let calls =
+            |calls: &[ToolCall]| calls.iter().map(|call| (call.name.clone(), call.input.clone())).collect::<Vec<_>>();
+        calls(&self.calls) == calls(&candidate.calls) && same_words()
+    }
+}

@@ -1,0 +1,163 @@
+//! Text in and out of prompts. What models and tools wrote is data: it is cut and fenced before it is shown to a model
+//! again, and read forgivingly.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::model::{Message, Part, Role, ToolInput};
+
+/// Stands where a cut text went on.
+const CUT_MARK: &str = " […]";
+/// How much of an answer is searched for JSON; a plan or a vote that goes on longer is not one.
+const SEARCHED_BYTES: usize = 256 * 1024;
+/// Braces tried as the beginning of an object.
+const OBJECTS_TRIED: usize = 64;
+/// What is shown of a tool call or result of an earlier turn.
+const RECALLED_BYTES: usize = 2_000;
+/// Names come from models as well.
+const NAME_BYTES: usize = 64;
+
+/// At most `bytes` of the text, with a mark where it goes on.
+pub(super) fn cut(text: &str, bytes: usize) -> Cow<'_, str> {
+    if text.len() <= bytes {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(bytes.saturating_sub(CUT_MARK.len()));
+    Cow::Owned(format!("{}{CUT_MARK}", text.get(..end).unwrap_or_default()))
+}
+
+/// The text between `<tag name="…">` and `</tag>`, cut to `bytes`. Nothing in it can open or close the fence.
+pub(super) fn fence(tag: &str, name: Option<&str>, text: &str, bytes: usize) -> String {
+    let name = name.map(|name| format!(" name=\"{}\"", plain_name(name))).unwrap_or_default();
+    let shortened = cut(text, bytes);
+    let text = without_tag(&shortened, tag);
+    format!("<{tag}{name}>\n{text}\n</{tag}>")
+}
+
+/// A name that stays on its line and inside its quotes.
+pub(super) fn plain_name(name: &str) -> String {
+    let plain: String = name
+        .chars()
+        .map(|character| match character {
+            '"' | '<' | '>' => '\'',
+            character if character.is_control() => ' ',
+            character => character,
+        })
+        .collect();
+    cut(plain.trim(), NAME_BYTES).into_owned()
+}
+
+/// `<tag` and `</tag` in any case get a backslash before the name.
+fn without_tag<'a>(text: &'a str, tag: &str) -> Cow<'a, str> {
+    let lower = text.to_ascii_lowercase();
+    let names_tag = |after: &usize| lower.get(*after..).is_some_and(|rest| rest.starts_with(tag));
+    let after = lower.match_indices('<').map(|(start, _)| start + 1);
+    let after = after.map(|at| at + usize::from(lower.as_bytes().get(at) == Some(&b'/')));
+    let places: Vec<usize> = after.filter(names_tag).collect();
+    if places.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut fenced = String::with_capacity(text.len() + places.len());
+    let mut from = 0;
+    for place in places {
+        fenced.push_str(text.get(from..place).unwrap_or_default());
+        fenced.push('\\');
+        from = place;
+    }
+    fenced.push_str(text.get(from..).unwrap_or_default());
+    Cow::Owned(fenced)
+}
+
+/// `bytes` shared among `count` texts, none of which gets less than is worth showing.
+pub(super) fn share(bytes: usize, count: usize) -> usize {
+    const SMALLEST: usize = 400;
+    (bytes / count.max(1)).max(SMALLEST)
+}
+
+/// The conversation so far with the user's new words, followed by what is wanted of the model now.
+pub(super) fn ask(history: &[Message], user: &Message, instruction: String) -> Vec<Message> {
+    let mut messages = history.to_vec();
+    messages.push(with_note(user, instruction));
+    messages
+}
+
+/// The user's message with a paragraph of ours after it.
+pub(super) fn with_note(user: &Message, note: String) -> Message {
+    let mut message = user.clone();
+    message.parts.push(Part::Text(format!("\n\n{note}").into()));
+    message
+}
+
+/// Messages with their tool calls and results told in words. Providers refuse calls and results in a conversation
+/// whose request offers no tools.
+pub(super) fn in_words(messages: &[Message]) -> Vec<Message> {
+    let told = messages.iter().map(|message| {
+        let mut words = String::new();
+        for part in &message.parts {
+            if !words.is_empty() {
+                words.push('\n');
+            }
+            match part {
+                Part::Text(text) => words.push_str(text),
+                Part::ToolCall(call) => {
+                    let arguments = match &call.input {
+                        ToolInput::Json(value) => value.to_string(),
+                        ToolInput::Malformed(text) => text.to_string(),
+                    };
+                    words.push_str(&format!("[called `{}` with {}]", call.name, cut(&arguments, RECALLED_BYTES)));
+                }
+                Part::ToolResult(result) => {
+                    words.push_str(&fence("result", Some(&result.name), &result.content, RECALLED_BYTES));
+                }
+            }
+        }
+        Message { role: message.role, parts: vec![Part::Text(words.into())] }
+    });
+    told.collect()
+}
+
+/// What is remembered of a run whose way to the answer is its own affair: the user's words and the reply.
+pub(super) fn remembered(user: &Message, reply: &str) -> Vec<Message> {
+    let mut messages = vec![user.clone()];
+    if !reply.is_empty() {
+        messages.push(Message { role: Role::Assistant, parts: vec![Part::Text(reply.into())] });
+    }
+    messages
+}
+
+/// The first JSON object in the text, fenced or amid words, that has `key`.
+pub(super) fn object_with(text: &str, key: &str) -> Option<Map<String, Value>> {
+    let text = text.get(..text.floor_char_boundary(SEARCHED_BYTES)).unwrap_or_default();
+    let starts = text.match_indices('{').map(|(start, _)| start);
+    for start in starts.take(OBJECTS_TRIED) {
+        let rest = text.get(start..).unwrap_or_default();
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        if let Some(Ok(Value::Object(object))) = values.next()
+            && object.contains_key(key)
+        {
+            return Some(object);
+        }
+    }
+    None
+}
+
+/// A value as one line of text a person could have written; `None` where there is nothing to say.
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::Null => return None,
+        Value::String(text) => text.trim().to_owned(),
+        Value::Array(items) => items.iter().filter_map(text_of).collect::<Vec<_>>().join("; "),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// Cut, and shared from then on.
+pub(super) fn kept(text: &str, bytes: usize) -> Arc<str> {
+    cut(text.trim(), bytes).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! What a tool says while it works, on its way into the log.
+
+use tokio::sync::mpsc;
+
+use super::desk::{CallContext, Record};
+use super::{ToolScope, ToolVoice};
+use crate::error::BoardError;
+use crate::event::{Entry, Event, Pieces};
+use crate::model::ToolCall;
+use crate::port::Durability;
+
+/// Pieces a tool may be ahead of the log; then it waits.
+const AHEAD: usize = 64;
+/// What one call may say; the rest is not told. Its output is not touched by this.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// The listening end of one call.
+pub(super) struct Listening<'a> {
+    context: &'a CallContext,
+    call: &'a ToolCall,
+    heard: Option<mpsc::Receiver<String>>,
+    told: usize,
+}
+
+impl<'a> Listening<'a> {
+    /// Listens where the run tells of such things; elsewhere a tool speaks to nobody.
+    pub(super) fn to(context: &'a CallContext, call: &'a ToolCall) -> (Self, ToolScope) {
+        let mut scope = context.scope.clone();
+        let heard = match context.record {
+            Record::Run { told: true, .. } => {
+                let (voice, heard) = mpsc::channel(AHEAD);
+                scope.voice = ToolVoice::new(voice);
+                Some(heard)
+            }
+            Record::Run { told: false, .. } | Record::Audit(_) => None,
+        };
+        (Self { context, call, heard, told: 0 }, scope)
+    }
+
+    /// The next thing said; never, when nobody will say anything any more.
+    pub(super) async fn next(&mut self) -> String {
+        if let Some(heard) = &mut self.heard
+            && let Some(said) = heard.recv().await
+        {
+            return said;
+        }
+        self.heard = None;
+        std::future::pending().await
+    }
+
+    pub(super) async fn tell(&mut self, first: String) -> Result<(), BoardError> {
+        let Record::Run { writer, .. } = &self.context.record else { return Ok(()) };
+        let mut pieces = Pieces::default();
+        let mut said = Some(first);
+        while let Some(piece) = said {
+            if self.told < MAX_BYTES && !piece.is_empty() {
+                self.told += piece.len();
+                pieces.push(&piece);
+            }
+            said = match &mut self.heard {
+                Some(heard) if !pieces.is_full() => heard.try_recv().ok(),
+                Some(_) | None => None,
+            };
+        }
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let event = Event::ToolSaid { call: self.call.id.clone(), name: self.call.name.clone(), pieces };
+        writer.append(vec![Entry { node: self.context.node, event }], vec![], Durability::Delta).await
+    }
+
+    /// What was said and not yet told when the call ended.
+    pub(super) async fn rest(&mut self) -> Result<(), BoardError> {
+        while let Some(said) = self.heard.as_mut().and_then(|heard| heard.try_recv().ok()) {
+            self.tell(said).await?;
+        }
+        Ok(())
+    }
+}
