@@ -108,7 +108,7 @@ async fn stream(store: Arc<SqliteStore>, commits: u64) -> Result<(), StoreError>
     for commit in 0..commits {
         let seq = Seq(commit * DELTA_PIECES + 1);
         let event = Event::Text(pieces.clone());
-        let record = Envelope { topic: topic.clone(), seq, at: Timestamp::UNIX_EPOCH, event };
+        let record = Envelope { topic: topic.clone(), seq, at: Timestamp::UNIX_EPOCH, node: None, event };
         store.commit(Batch { durability: Durability::Delta, writes: vec![Write::Event(Arc::new(record))] }).await?;
     }
     Ok(())
@@ -118,8 +118,9 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
     let run = RunId(Uuid::now_v7());
     let micros = state.clock.fetch_add(100, Ordering::Relaxed);
     let at = Timestamp::from_microsecond(micros.cast_signed()).unwrap_or_default();
-    let event =
-        |seq: u64, event: Event| Write::Event(Arc::new(Envelope { topic: Topic::Run(run), seq: Seq(seq), at, event }));
+    let event = |seq: u64, event: Event| {
+        Write::Event(Arc::new(Envelope { topic: Topic::Run(run), seq: Seq(seq), at, node: None, event }))
+    };
     let (agent, provider, model) = (Arc::from("main"), Arc::from("anthropic"), Arc::from("claude-sonnet"));
     let open = vec![
         event(1, Event::RunStarted { session: session.clone(), agent: Arc::clone(&agent) }),
@@ -143,6 +144,7 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
             estimated_input: 40,
             reserved: 1064,
             first_seq: Seq(2),
+            node: None,
             at,
         }),
     ];

@@ -6,7 +6,7 @@
 //! What the checks rely on beside the port's own words: times survive to the microsecond; a record that does not
 //! follow the one before it, a run opened twice or closed while not running, and a model call opened twice or
 //! settled while not open are refused with the whole batch; purging a session lets its running runs end and be
-//! counted before they disappear.
+//! counted before they disappear, with whatever they kept meanwhile.
 
 use std::sync::Arc;
 
@@ -14,17 +14,21 @@ use patchboard_core::port::Store;
 
 mod events;
 mod facts;
+mod kept;
 mod runs;
 mod sample;
 mod sessions;
 mod shared;
 mod usage;
 
-pub use events::{batches_are_all_or_nothing, events_are_replayed, events_follow_each_other};
+pub use events::{
+    batches_are_all_or_nothing, events_are_replayed, events_follow_each_other, events_of_nodes_are_replayed,
+};
 pub use facts::{
     facts_are_found_by_meaning, facts_are_found_by_words, facts_are_paged, facts_of_others_stay_hidden,
     facts_supersede_each_other, facts_take_any_text,
 };
+pub use kept::{kept_things_are_replaced_and_deleted, kept_things_go_with_their_session};
 pub use runs::{
     events_of_finished_runs_go_before_the_runs, finished_runs_are_pruned, runs_are_found, runs_open_and_close_once,
     unfinished_runs_are_listed,
@@ -38,6 +42,7 @@ pub use usage::{audit_rows_are_paged, model_calls_are_settled_once, usage_is_rep
 /// Runs every check on a store of its own.
 pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     events_are_replayed(make().await).await;
+    events_of_nodes_are_replayed(make().await).await;
     events_follow_each_other(make().await).await;
     batches_are_all_or_nothing(make().await).await;
     runs_are_found(make().await).await;
@@ -55,6 +60,8 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     facts_of_others_stay_hidden(make().await).await;
     facts_take_any_text(make().await).await;
     facts_are_paged(make().await).await;
+    kept_things_are_replaced_and_deleted(make().await).await;
+    kept_things_go_with_their_session(make().await).await;
     model_calls_are_settled_once(make().await).await;
     usage_is_reported(make().await).await;
     audit_rows_are_paged(make().await).await;

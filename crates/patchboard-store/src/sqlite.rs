@@ -9,8 +9,8 @@ use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Store,
-    StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Space,
+    Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
 };
 
 use crate::Error;
@@ -21,6 +21,7 @@ mod events;
 mod facts;
 mod fault;
 mod inspect;
+mod kept;
 mod names;
 mod reader;
 mod runs;
@@ -132,6 +133,11 @@ impl Store for SqliteStore {
 
     fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<Page<Fact>, StoreError>> {
         self.readers.read("search facts", move |db| facts::search(db, &query))
+    }
+
+    fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        let (space, key) = (space.clone(), key.to_owned());
+        self.readers.read("read what is kept", move |db| kept::read(db, &space, &key))
     }
 
     fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {

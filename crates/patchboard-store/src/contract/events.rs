@@ -1,11 +1,16 @@
 //! The log: what goes in comes out, in order, without gaps.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use patchboard_core::event::{ApprovalRequest, Event, Pieces, RunOutcome, UsageNote};
-use patchboard_core::id::{ApprovalId, CallId, Seq};
-use patchboard_core::model::{Message, TokenCount, ToolCall, ToolInput};
+use patchboard_core::agent::{Origin, StrategyKind};
+use patchboard_core::event::{Answered, ApprovalRequest, Envelope, Event, NodeOutcome, Pieces, RunOutcome, UsageNote};
+use patchboard_core::id::{ApprovalId, CallId, NodeId, Seq};
+use patchboard_core::model::{Message, StopReason, TokenCount, ToolCall, ToolInput};
 use patchboard_core::port::{Store, Write};
+use patchboard_core::run::brief::Briefing;
+use patchboard_core::run::finding::{Finding, Task};
+use patchboard_core::run::strategy::NodeKey;
 use patchboard_core::tool::ToolOutput;
 use uuid::Uuid;
 
@@ -51,6 +56,74 @@ pub async fn events_are_replayed(store: Arc<dyn Store>) {
     assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(1));
     assert_eq!(ok(store.last_seq(&topic(3)).await), Seq(0), "a topic nobody wrote to");
     assert_eq!(ok(store.events(&topic(3), Seq(1), 100).await), []);
+}
+
+/// Runs that tell of their nodes: several at work at once, and everything that happens in them.
+pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
+    let call =
+        |id: &str| ToolCall { id: CallId(id.into()), name: "weather".into(), input: ToolInput::Malformed("{".into()) };
+    let id = || CallId("call-1".into());
+    let task = |id: &str| Task { id: id.into(), description: "look outside".into() };
+    let briefing = Briefing {
+        client_id: "run-1".into(),
+        thread: Some("thread".into()),
+        agent_asked: "got".into(),
+        strategy: StrategyKind::Got,
+        adaptive: true,
+        detached: false,
+        verbose: false,
+        folder: Some(Arc::from(Path::new("/srv/work"))),
+        origin: Origin {
+            channel: "runs".to_owned(),
+            account: "alice".to_owned(),
+            peer: Some("thread".to_owned()),
+            guild: None,
+            team: None,
+        },
+        message: "is it raining?".into(),
+        system: "be brief".into(),
+        history: vec![Message::user("hello"), Message::assistant("hi")],
+    };
+    let pieces = |pieces: &[&str]| pieces.iter().copied().collect::<Pieces>();
+    let entries = [
+        (None, Event::RunStarted { session: session("nodes"), agent: "main".into() }),
+        (None, Event::Briefed(Arc::new(briefing))),
+        (Some(0), Event::NodeEntered { key: NodeKey(4), name: "plan".into(), again: false }),
+        (Some(0), Event::Draft(pieces(&["first ", "雨"]))),
+        (Some(0), Event::Found(Finding::Planned { tasks: vec![task("a"), task("b")], edges: Vec::new() })),
+        (Some(1), Event::NodeEntered { key: NodeKey(5), name: "task".into(), again: true }),
+        (Some(1), Event::Text(pieces(&["Let", " me", " see"]))),
+        (
+            Some(1),
+            Event::Arguments { call: id(), name: "weather".into(), begins: true, pieces: pieces(&["", "{", "}"]) },
+        ),
+        (
+            Some(1),
+            Event::Answered(Answered::Whole {
+                stop: StopReason::ToolCalls,
+                calls: vec![call("call-1"), call("call-2")],
+            }),
+        ),
+        (Some(0), Event::Answered(Answered::Failed("connection refused".into()))),
+        (Some(1), Event::ToolStarted { call: id(), name: "weather".into() }),
+        (Some(1), Event::ToolSaid { call: id(), name: "weather".into(), pieces: pieces(&["10 %", "20 %"]) }),
+        (Some(1), Event::ToolFinished { call: id(), output: ToolOutput::ok("rain") }),
+        (Some(0), Event::Found(Finding::Evaluated { chosen: 0, scores: vec![0.1, 0.75] })),
+        (Some(0), Event::NodeLeft(NodeOutcome::Failed("connection refused".into()))),
+        (Some(1), Event::NodeLeft(NodeOutcome::Done)),
+        (None, Event::RunEnded { outcome: RunOutcome::Completed }),
+    ];
+    let mut next = Seq::FIRST;
+    let mut records = Vec::new();
+    for (node, event) in entries {
+        let record = Envelope { topic: topic(1), seq: next, at: at(1), node: node.map(NodeId), event };
+        next = record.last_seq().next();
+        records.push(Arc::new(record));
+    }
+    assert_eq!(next, Seq(25), "pieces and calls take a number each");
+    commit(&*store, records.iter().cloned().map(Write::Event).collect()).await;
+    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 100).await), records);
+    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(24));
 }
 
 pub async fn events_follow_each_other(store: Arc<dyn Store>) {

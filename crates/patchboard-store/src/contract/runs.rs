@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use patchboard_core::event::{Event, RunOutcome};
-use patchboard_core::id::Seq;
-use patchboard_core::port::{Retention, RunRow, RunState, Store, UnfinishedRun, Write};
+use patchboard_core::id::{NodeId, Seq};
+use patchboard_core::model::TokenCount;
+use patchboard_core::port::{ModelCallRow, Retention, RunRow, RunState, Store, UnfinishedRun, Write};
 
 use super::sample::{
-    at, close_run, commit, commit_refused, ended, event, model_call, ok, run, run_id, session, text, topic, turn,
+    at, close_run, commit, commit_refused, ended, event, model_call, ok, run, run_id, session, settlement, text, topic,
+    turn,
 };
 
 pub async fn runs_are_found(store: Arc<dyn Store>) {
@@ -49,15 +51,28 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
     for number in 1..=4 {
         commit(&*store, vec![Write::OpenRun(run(number, &session))]).await;
     }
-    commit(&*store, vec![Write::OpenModelCall(model_call(3, 1, &session))]).await;
-    commit(&*store, vec![Write::OpenModelCall(model_call(3, 2, &session))]).await;
-    commit(&*store, vec![close_run(2, 9)]).await;
-    let expected = [
-        UnfinishedRun { run: run(1, &session), open_call: None },
-        UnfinishedRun { run: run(3, &session), open_call: Some(model_call(3, 2, &session)) },
-        UnfinishedRun { run: run(4, &session), open_call: None },
+    let call = |number, node| ModelCallRow { node, ..model_call(3, number, &session) };
+    let calls = [
+        call(1, None),
+        call(2, Some(NodeId(0))),
+        call(10, Some(NodeId(7))),
+        call(11, Some(NodeId(u32::MAX))),
+        call(300, Some(NodeId(7))),
     ];
-    assert_eq!(ok(store.unfinished_runs().await), expected, "oldest first, with the newest open call");
+    for call in calls.iter().rev() {
+        commit(&*store, vec![Write::OpenModelCall(call.clone())]).await;
+    }
+    commit(&*store, vec![close_run(2, 9)]).await;
+    let unfinished = |number, open_calls| UnfinishedRun { run: run(number, &session), open_calls };
+    let [first, second, settled, others @ ..] = calls.clone();
+    let expected = [unfinished(1, vec![]), unfinished(3, calls.to_vec()), unfinished(4, vec![])];
+    assert_eq!(ok(store.unfinished_runs().await), expected, "oldest first, with all open calls in order");
+
+    let usage = settlement(&settled, TokenCount { input: 1, output: 1 }, Vec::new());
+    commit(&*store, vec![Write::SettleModelCall(usage)]).await;
+    let left = [vec![first, second], others.to_vec()].concat();
+    let expected = [unfinished(1, vec![]), unfinished(3, left), unfinished(4, vec![])];
+    assert_eq!(ok(store.unfinished_runs().await), expected, "one settled, the others stay open");
 }
 
 pub async fn events_of_finished_runs_go_before_the_runs(store: Arc<dyn Store>) {

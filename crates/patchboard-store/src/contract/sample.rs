@@ -47,7 +47,7 @@ pub(super) fn ended(row: RunRow) -> RunRow {
 }
 
 pub(super) fn event(number: u64, seq: u64, event: Event) -> Arc<Envelope> {
-    Arc::new(Envelope { topic: topic(number), seq: Seq(seq), at: at(1), event })
+    Arc::new(Envelope { topic: topic(number), seq: Seq(seq), at: at(1), node: None, event })
 }
 
 pub(super) fn topic(number: u64) -> Topic {
@@ -78,6 +78,7 @@ pub(super) fn model_call(number: u64, call: u32, session: &SessionKey) -> ModelC
         estimated_input: 12,
         reserved: 512,
         first_seq: Seq(2),
+        node: None,
         at: at(2),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use patchboard_core::id::Seq;
 use patchboard_core::port::{
-    Batch, Cursor, Durability, FactQuery, Retention, SessionFilter, Store, StoreError, TurnQuery, UsageGrouping,
+    Batch, Cursor, Durability, FactQuery, Retention, SessionFilter, Space, Store, StoreError, TurnQuery, UsageGrouping,
     UsageQuery, Write,
 };
 
@@ -86,6 +86,7 @@ pub async fn closed_stores_answer_closed(store: Arc<dyn Store>) {
     let answers = [
         store.commit(Batch { durability: Durability::Delta, writes: Vec::new() }).await.err(),
         store.run(run_id(1)).await.err(),
+        store.kept(&Space::Server, "pins").await.err(),
         store.prune(Retention { runs_before: at(1), events_before: at(1) }).await.err(),
         store.close().await.err(),
     ];

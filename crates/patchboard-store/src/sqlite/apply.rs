@@ -10,15 +10,22 @@ use rusqlite::Connection;
 use super::events::Topics;
 use super::fault::Fault;
 use super::names::Names;
-use super::{audit, events, facts, runs, sessions, usage};
+use super::{audit, events, facts, kept, runs, sessions, usage};
 
 /// A batch with its payloads encoded.
 #[derive(Debug)]
 pub(super) struct Prepared {
     batch: Batch,
     /// One per `Event` and `Turn`, in order.
-    payloads: Vec<Vec<u8>>,
+    payloads: Vec<Payload>,
     bytes: usize,
+}
+
+/// A record as it is stored.
+#[derive(Debug)]
+pub(super) struct Payload {
+    pub(super) version: u16,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Prepared {
@@ -27,12 +34,19 @@ impl Prepared {
         let mut bytes = 0;
         for write in &batch.writes {
             match write {
-                Write::Event(record) => payloads.push(record::encode_event(&record.event)),
-                Write::Turn(turn) => payloads.push(record::encode_messages(&turn.messages)),
+                Write::Event(record) => {
+                    let (version, bytes) = record::encode_entry(record.node, &record.event);
+                    payloads.push(Payload { version, bytes });
+                }
+                Write::Turn(turn) => {
+                    let bytes = record::encode_messages(&turn.messages);
+                    payloads.push(Payload { version: record::MESSAGES_VERSION, bytes });
+                }
                 Write::OpenRun(run) => bytes += run.input.len(),
                 Write::Fact(fact) => {
                     bytes += fact.object.len() + fact.embedding.as_ref().map_or(0, |(_, vector)| vector.len() * 4);
                 }
+                Write::Keep { key, value, .. } => bytes += key.len() + value.as_ref().map_or(0, Vec::len),
                 Write::CloseRun { .. }
                 | Write::OpenModelCall(_)
                 | Write::SettleModelCall(_)
@@ -40,7 +54,7 @@ impl Prepared {
                 | Write::Audit(_) => {}
             }
         }
-        bytes += payloads.iter().map(Vec::len).sum::<usize>();
+        bytes += payloads.iter().map(|payload| payload.bytes.len()).sum::<usize>();
         Self { batch, payloads, bytes }
     }
 
@@ -76,10 +90,11 @@ impl Applier {
 
     pub(super) fn apply(&mut self, db: &Connection, prepared: &Prepared) -> Result<(), Fault> {
         let Self { names, topics, spent, ended_doomed } = self;
-        let mut payloads = prepared.payloads.iter().map(Vec::as_slice);
+        let mut payloads = prepared.payloads.iter();
+        let mut payload = || payloads.next().ok_or_else(|| Fault::Refused("a record was not encoded".to_owned()));
         for write in &prepared.batch.writes {
             match write {
-                Write::Event(record) => events::append(db, topics, record, payloads.next().unwrap_or_default())?,
+                Write::Event(record) => events::append(db, topics, record, payload()?)?,
                 Write::OpenRun(row) => runs::open(db, names, topics, row)?,
                 Write::CloseRun { run, outcome, at } => {
                     if runs::close(db, topics, *run, *outcome, *at)? == runs::Closed::Doomed {
@@ -88,9 +103,7 @@ impl Applier {
                 }
                 Write::OpenModelCall(call) => usage::open_call(db, names, topics, call)?,
                 Write::SettleModelCall(row) => usage::settle_call(db, names, topics, spent, row)?,
-                Write::Turn(turn) => {
-                    sessions::add_turn(db, names, topics, turn, payloads.next().unwrap_or_default())?;
-                }
+                Write::Turn(turn) => sessions::add_turn(db, names, topics, turn, payload()?)?,
                 Write::Fact(fact) => facts::learn(db, names, fact)?,
                 Write::ClearSession { session, purge: false, .. } => sessions::clear(db, session)?,
                 Write::ClearSession { session, purge: true, .. } => {
@@ -98,6 +111,7 @@ impl Applier {
                     topics.forget();
                 }
                 Write::Audit(row) => audit::add(db, names, row)?,
+                Write::Keep { space, key, value, at } => kept::keep(db, space, key, value.as_deref(), *at)?,
             }
         }
         Ok(())
@@ -108,7 +122,7 @@ impl Applier {
         usage::add_spent(db, self.spent.drain())?;
         for run in std::mem::take(&mut self.ended_doomed) {
             let topic = self.topics.of(db, run)?.number;
-            sessions::overwriting(db, || runs::delete(db, topic))?;
+            sessions::overwriting(db, || runs::delete_doomed(db, topic))?;
             self.topics.forget();
         }
         Ok(())

@@ -9,6 +9,7 @@ use patchboard_core::id::{RunId, Seq};
 use patchboard_core::record;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::apply::Payload;
 use super::fault::{Fault, count, row_limit, timestamp};
 
 /// A topic has room for 67 million sequence numbers: at a hundred pieces a second, a week of talking without
@@ -76,7 +77,7 @@ fn stored_topic(db: &Connection, run: RunId) -> Result<Option<LiveTopic>, Fault>
     Ok(Some(LiveTopic { number, last: last_of(db, number)?, doomed }))
 }
 
-pub(super) fn append(db: &Connection, topics: &mut Topics, record: &Envelope, payload: &[u8]) -> Result<(), Fault> {
+pub(super) fn append(db: &Connection, topics: &mut Topics, record: &Envelope, payload: &Payload) -> Result<(), Fault> {
     let Topic::Run(run) = record.topic;
     let topic = topics.of(db, run)?;
     let last = record.last_seq().0;
@@ -91,8 +92,8 @@ pub(super) fn append(db: &Connection, topics: &mut Topics, record: &Envelope, pa
             position(topic.number, last),
             record.event.width().cast_signed(),
             record.at.as_microsecond(),
-            record::VERSION,
-            payload,
+            payload.version,
+            payload.bytes,
         ])?;
     topic.last = last;
     Ok(())
@@ -118,12 +119,13 @@ pub(super) fn read(db: &Connection, topic: &Topic, from: Seq, limit: usize) -> R
         let last = count(row.get(0)?) & MAX_SEQ;
         let width = count(row.get(1)?);
         let payload = row.get_ref(4)?.as_blob().map_err(|error| Fault::corrupt("event", error))?;
-        let event = record::decode_event(row.get(3)?, payload).map_err(|error| Fault::corrupt("event", error))?;
+        let entry = record::decode_entry(row.get(3)?, payload);
+        let (node, event) = entry.map_err(|error| Fault::corrupt("event", error))?;
         if event.width() != width || last < width {
             return Err(Fault::corrupt("event", "its numbers do not fit its content"));
         }
         let (seq, at) = (Seq(last + 1 - width), timestamp(row.get(2)?)?);
-        records.push(Arc::new(Envelope { topic: topic.clone(), seq, at, event }));
+        records.push(Arc::new(Envelope { topic: topic.clone(), seq, at, node, event }));
     }
     Ok(records)
 }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::events::{self, Topics};
 use super::fault::{Fault, run_id, session_key, timestamp};
 use super::names::{self, Names};
-use super::{sessions, usage};
+use super::{kept, sessions, usage};
 
 /// The indexes by client id and by session are grouped by blocks of this many runs (see the schema).
 const BLOCK_BITS: u32 = 13;
@@ -82,6 +82,22 @@ pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, Fault> {
     db.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([topic])?;
     db.prepare_cached("DELETE FROM topics WHERE number = ?1")?.execute([topic])?;
     events::delete(db, topic)
+}
+
+/// Deletes a run that ended after its session had been purged. What it kept since then goes too, unless the session is
+/// in use again and it may be somebody else's.
+pub(super) fn delete_doomed(db: &Connection, topic: i64) -> Result<(), Fault> {
+    let mut find = db.prepare_cached(
+        "SELECT names.number, names.name FROM runs JOIN names ON names.number = runs.session WHERE runs.number = ?1",
+    )?;
+    let found = find.query_row([topic], |row| Ok((row.get(0)?, row.get::<_, String>(1)?))).optional()?;
+    if let Some((session, key)) = found
+        && !sessions::exists(db, session)?
+    {
+        kept::purge(db, &session_key(&key)?)?;
+    }
+    delete(db, topic)?;
+    Ok(())
 }
 
 /// Ended runs of a session are deleted. Running ones stay until they end, because what they cost must be counted.
@@ -169,8 +185,8 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<UnfinishedRun>, Fault> {
     let mut unfinished = Vec::new();
     while let Some(row) = rows.next()? {
         let run = run_row(row)?;
-        let open_call = usage::open_call_of(db, run.run, row.get(8)?)?;
-        unfinished.push(UnfinishedRun { run, open_call });
+        let open_calls = usage::open_calls_of(db, run.run, row.get(8)?)?;
+        unfinished.push(UnfinishedRun { run, open_calls });
     }
     Ok(unfinished)
 }

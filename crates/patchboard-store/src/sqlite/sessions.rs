@@ -6,10 +6,11 @@ use patchboard_core::port::{Cursor, NewTurn, Page, SessionFilter, SessionRow, Tu
 use patchboard_core::record;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
+use super::apply::Payload;
 use super::events::Topics;
 use super::fault::{Fault, count, cursor_parts, row_limit, run_id, session_key, timestamp};
 use super::names::{self, Names};
-use super::runs;
+use super::{kept, runs};
 
 /// A session has room for a thousand million turns.
 const TURN_BITS: u32 = 30;
@@ -45,7 +46,7 @@ pub(super) fn add_turn(
     names: &mut Names,
     topics: &Topics,
     turn: &NewTurn,
-    payload: &[u8],
+    payload: &Payload,
 ) -> Result<(), Fault> {
     if topics.find(db, turn.run)?.is_some_and(|run| run.doomed) {
         return Ok(());
@@ -64,8 +65,8 @@ pub(super) fn add_turn(
             last.unwrap_or(start) + 1,
             turn.run.0.as_bytes().as_slice(),
             turn.at.as_microsecond(),
-            record::VERSION,
-            payload,
+            payload.version,
+            payload.bytes,
         ],
     )?;
     // Cleared while the turn was under way: it has a visible turn now, so it counts again.
@@ -84,8 +85,9 @@ pub(super) fn clear(db: &Connection, session: &SessionKey) -> Result<(), Fault> 
 
 /// Deletes the session with everything said in it.
 pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), Fault> {
-    let Some(number) = names::find(db, session.as_str())? else { return Ok(()) };
     overwriting(db, || {
+        kept::purge(db, session)?;
+        let Some(number) = names::find(db, session.as_str())? else { return Ok(()) };
         let (start, end) = positions(number);
         db.prepare_cached("DELETE FROM turns WHERE position BETWEEN ?1 AND ?2")?.execute([start, end])?;
         db.prepare_cached("DELETE FROM sessions WHERE number = ?1")?.execute([number])?;
@@ -175,7 +177,7 @@ pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<Page<TurnRow>,
     Ok(page)
 }
 
-fn exists(db: &Connection, session: i64) -> Result<bool, Fault> {
+pub(super) fn exists(db: &Connection, session: i64) -> Result<bool, Fault> {
     Ok(db.prepare_cached("SELECT 1 FROM sessions WHERE number = ?1")?.exists([session])?)
 }
 

@@ -7,9 +7,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, Pieces, Topic};
 use patchboard_core::id::{MemoryOwner, RunId, Seq, SessionKey};
-use patchboard_core::port::{Batch, Durability, FactQuery, NewFact, RunRow, RunState, Store, StoreError, Write};
+use patchboard_core::port::{Batch, Durability, FactQuery, NewFact, RunRow, RunState, Space, Store, StoreError, Write};
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
+
+mod upgrade;
 
 use super::{Inspection, SqliteOptions, SqliteStore, inspect};
 use crate::Error;
@@ -31,7 +33,7 @@ fn raw(path: &Path) -> Connection {
 fn event(seq: u64, text: &str) -> Write {
     let topic = Topic::Run(RunId(Uuid::from_u128(1)));
     let event = Event::Text(Pieces::one(text));
-    Write::Event(Arc::new(Envelope { topic, seq: Seq(seq), at: Timestamp::UNIX_EPOCH, event }))
+    Write::Event(Arc::new(Envelope { topic, seq: Seq(seq), at: Timestamp::UNIX_EPOCH, node: None, event }))
 }
 
 fn batch(writes: Vec<Write>) -> Batch {
@@ -52,7 +54,7 @@ async fn a_database_can_be_opened_again() {
     // While it is in use.
     let seen = inspect(&path).unwrap();
     assert!(seen.size_bytes > 4096);
-    assert_eq!(seen, Inspection { schema_version: 1, known_version: 1, problems: Vec::new(), ..seen.clone() });
+    assert_eq!(seen, Inspection { schema_version: 2, known_version: 2, problems: Vec::new(), ..seen.clone() });
 }
 
 #[tokio::test]
@@ -91,7 +93,7 @@ fn what_cannot_be_opened_is_refused_and_left_alone() {
         db.pragma_update(None, "user_version", 99).unwrap();
         db.pragma_update(None, "journal_mode", "DELETE").unwrap();
     };
-    check(&newer, "the database was written by a newer program (schema 99, this program knows 1): PATH");
+    check(&newer, "the database was written by a newer program (schema 99, this program knows 2): PATH");
     check(&|path| raw(path).execute_batch("CREATE TABLE t (x)").unwrap(), "not a Patchboard database: PATH");
     check(&|path| fs::write(path, "just some text, and not a short one").unwrap(), "failed to open the database: PATH");
     check(&|path| fs::create_dir(path).unwrap(), "failed to create the database file: PATH");
@@ -163,7 +165,15 @@ async fn purged_text_is_overwritten() {
         state: RunState::Running,
     };
     store.commit(batch(vec![Write::OpenRun(run.clone()), event(1, "sesame in the answer")])).await.unwrap();
-    let purge = Write::ClearSession { session, at: Timestamp::UNIX_EPOCH, purge: true };
+    let keep = |value: &str| Write::Keep {
+        space: Space::Session(session.clone()),
+        key: "todos".into(),
+        value: Some(value.repeat(1000).into()),
+        at: Timestamp::UNIX_EPOCH,
+    };
+    store.commit(batch(vec![keep("open sesame, and some more to make it the longer one;")])).await.unwrap();
+    store.commit(batch(vec![keep("sesame;")])).await.unwrap();
+    let purge = Write::ClearSession { session: session.clone(), at: Timestamp::UNIX_EPOCH, purge: true };
     store.commit(batch(vec![purge])).await.unwrap();
     let outcome = patchboard_core::event::RunOutcome::Cancelled;
     let end = Write::CloseRun { run: run.run, outcome, at: Timestamp::UNIX_EPOCH };

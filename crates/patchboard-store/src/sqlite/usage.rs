@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use patchboard_core::id::{RunId, Seq};
+use patchboard_core::id::{NodeId, RunId, Seq};
 use patchboard_core::model::TokenCount;
 use patchboard_core::port::{BudgetScope, Cursor, ModelCallRow, Page, UsageGroup, UsageGrouping, UsageQuery, UsageRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -22,8 +22,8 @@ pub(super) fn open_call(
     let topic = topics.of(db, call.run)?.number;
     db.prepare_cached(
         "INSERT INTO open_calls
-            (run, call, session, agent, provider, model, estimated_input, reserved, first_seq, at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            (run, call, session, agent, provider, model, estimated_input, reserved, first_seq, at, node)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
     .execute(params![
         topic,
@@ -36,6 +36,7 @@ pub(super) fn open_call(
         figure(call.reserved),
         figure(call.first_seq.0),
         call.at.as_microsecond(),
+        call.node.map(|node| node.0),
     ])?;
     Ok(())
 }
@@ -89,31 +90,36 @@ pub(super) fn add_spent(db: &Connection, sums: impl Iterator<Item = (String, i64
     Ok(())
 }
 
-/// The newest of the run's calls under way.
-pub(super) fn open_call_of(db: &Connection, run: RunId, topic: i64) -> Result<Option<ModelCallRow>, Fault> {
+/// The run's calls under way, in the order they began.
+pub(super) fn open_calls_of(db: &Connection, run: RunId, topic: i64) -> Result<Vec<ModelCallRow>, Fault> {
     let mut statement = db.prepare_cached(
-        "SELECT call, session.name, agent.name, provider.name, model.name, estimated_input, reserved, first_seq, at
+        "SELECT call, session.name, agent.name, provider.name, model.name, estimated_input, reserved, first_seq, at,
+            node
          FROM open_calls
          JOIN names AS session ON session.number = open_calls.session
          JOIN names AS agent ON agent.number = open_calls.agent
          JOIN names AS provider ON provider.number = open_calls.provider
          JOIN names AS model ON model.number = open_calls.model
-         WHERE run = ?1 ORDER BY call DESC LIMIT 1",
+         WHERE run = ?1 ORDER BY call",
     )?;
     let mut rows = statement.query([topic])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some(ModelCallRow {
-        run,
-        number: row.get(0)?,
-        session: session_key(&row.get::<_, String>(1)?)?,
-        agent: row.get(2)?,
-        provider: row.get(3)?,
-        model: row.get(4)?,
-        estimated_input: count(row.get(5)?),
-        reserved: count(row.get(6)?),
-        first_seq: Seq(count(row.get(7)?)),
-        at: timestamp(row.get(8)?)?,
-    }))
+    let mut calls = Vec::new();
+    while let Some(row) = rows.next()? {
+        calls.push(ModelCallRow {
+            run,
+            number: row.get(0)?,
+            session: session_key(&row.get::<_, String>(1)?)?,
+            agent: row.get(2)?,
+            provider: row.get(3)?,
+            model: row.get(4)?,
+            estimated_input: count(row.get(5)?),
+            reserved: count(row.get(6)?),
+            first_seq: Seq(count(row.get(7)?)),
+            at: timestamp(row.get(8)?)?,
+            node: row.get::<_, Option<u32>>(9)?.map(NodeId),
+        });
+    }
+    Ok(calls)
 }
 
 pub(super) fn spent(db: &Connection, scopes: &[BudgetScope]) -> Result<Vec<u64>, Fault> {

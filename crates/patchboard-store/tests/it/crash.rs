@@ -117,6 +117,7 @@ fn envelope(writer: u64, number: u64) -> Envelope {
         topic: topic(writer),
         seq: Seq(number),
         at: Timestamp::UNIX_EPOCH,
+        node: None,
         event: Event::Text(Pieces::one(&text)),
     }
 }

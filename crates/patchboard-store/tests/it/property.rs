@@ -152,5 +152,5 @@ fn topic_id(topic: u8) -> Topic {
 
 fn record(topic: u8, seq: Seq, width: u8) -> Envelope {
     let pieces: Pieces = (0..width).map(|_| "é").collect();
-    Envelope { topic: topic_id(topic), seq, at: Timestamp::UNIX_EPOCH, event: Event::Text(pieces) }
+    Envelope { topic: topic_id(topic), seq, at: Timestamp::UNIX_EPOCH, node: None, event: Event::Text(pieces) }
 }

@@ -22,7 +22,7 @@ fn scribe(folder: &Path) -> Scribe {
 fn batch(topic: u128, seq: u64, text: &str, durability: Durability) -> Batch {
     let event = Event::Text(Pieces::one(text));
     let topic = Topic::Run(RunId(Uuid::from_u128(topic)));
-    let record = Envelope { topic, seq: Seq(seq), at: Timestamp::UNIX_EPOCH, event };
+    let record = Envelope { topic, seq: Seq(seq), at: Timestamp::UNIX_EPOCH, node: None, event };
     Batch { durability, writes: vec![Write::Event(Arc::new(record))] }
 }
 

@@ -1,0 +1,94 @@
+//! Small things kept under a key: replaced, deleted, and gone with their session.
+
+use std::sync::Arc;
+
+use patchboard_core::id::SessionKey;
+use patchboard_core::port::{Space, Store, Write};
+
+use super::sample::{at, close_run, commit, commit_refused, event, ok, run, session, text};
+
+pub async fn kept_things_are_replaced_and_deleted(store: Arc<dyn Store>) {
+    let kept = async |space: &Space, key: &str| ok(store.kept(space, key).await);
+    let spaces = [of(&session("a")), of(&session("aa")), Space::Server];
+    let keys = ["todos", "", "todos ", "Todos", "雨\0\"'"];
+    for (index, space) in spaces.iter().enumerate() {
+        for key in keys {
+            assert_eq!(kept(space, key).await, None, "nothing is kept yet");
+            commit(&*store, vec![keep(space, key, Some(value(index, key)))]).await;
+        }
+    }
+    for (index, space) in spaces.iter().enumerate() {
+        for key in keys {
+            assert_eq!(kept(space, key).await, Some(value(index, key)), "{space:?} {key:?}");
+        }
+    }
+    let space = &spaces[0];
+    commit(&*store, vec![keep(space, "todos", Some(b"second".to_vec()))]).await;
+    assert_eq!(kept(space, "todos").await, Some(b"second".to_vec()));
+    // The last of a batch stays; bytes are bytes, and none at all are not the same as nothing.
+    let twice = vec![keep(space, "todos", Some(vec![1])), keep(space, "todos", Some(vec![0, 255, 128]))];
+    commit(&*store, twice).await;
+    assert_eq!(kept(space, "todos").await, Some(vec![0, 255, 128]));
+    commit(&*store, vec![keep(space, "todos", Some(Vec::new()))]).await;
+    assert_eq!(kept(space, "todos").await, Some(Vec::new()));
+    let large: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    commit(&*store, vec![keep(space, "large", Some(large.clone()))]).await;
+    assert_eq!(kept(space, "large").await, Some(large));
+
+    for _ in 0..2 {
+        commit(&*store, vec![keep(space, "todos", None)]).await;
+        assert_eq!(kept(space, "todos").await, None, "deleting what is not there is fine");
+    }
+    assert_eq!(kept(&spaces[1], "todos").await, Some(value(1, "todos")));
+    assert_eq!(kept(&Space::Server, "todos").await, Some(value(2, "todos")));
+
+    let refused = vec![keep(space, "todos", Some(vec![1])), Write::Event(event(1, 9, text(&["does not follow"])))];
+    commit_refused(&*store, refused).await;
+    assert_eq!(kept(space, "todos").await, None, "a refused batch keeps nothing");
+    assert_eq!(ok(store.session(&session("a")).await), None, "keeping something does not begin a session");
+}
+
+pub async fn kept_things_go_with_their_session(store: Arc<dyn Store>) {
+    let kept = async |space: &Space| ok(store.kept(space, "todos").await);
+    let (key, neighbour) = (session("purge"), session("purge 2"));
+    let clear = |key: &SessionKey, purge| Write::ClearSession { session: key.clone(), at: at(50), purge };
+    let write = |key: &SessionKey| keep(&of(key), "todos", Some(b"buy milk".to_vec()));
+    commit(&*store, vec![Write::OpenRun(run(1, &key)), write(&key), write(&neighbour)]).await;
+    commit(&*store, vec![keep(&Space::Server, "todos", Some(b"of the server".to_vec()))]).await;
+
+    commit(&*store, vec![clear(&key, false)]).await;
+    assert!(kept(&of(&key)).await.is_some(), "clearing hides turns and nothing else");
+    commit(&*store, vec![clear(&key, true)]).await;
+    assert_eq!(kept(&of(&key)).await, None);
+    assert!(kept(&of(&neighbour)).await.is_some());
+    assert_eq!(kept(&Space::Server).await, Some(b"of the server".to_vec()));
+
+    // Its run goes on and keeps something: that goes when the run ends.
+    commit(&*store, vec![write(&key)]).await;
+    assert!(kept(&of(&key)).await.is_some());
+    commit(&*store, vec![close_run(1, 60)]).await;
+    assert_eq!(kept(&of(&key)).await, None);
+
+    // Unless the session was begun anew meanwhile.
+    commit(&*store, vec![Write::OpenRun(run(2, &key))]).await;
+    commit(&*store, vec![clear(&key, true)]).await;
+    commit(&*store, vec![Write::OpenRun(run(3, &key)), write(&key)]).await;
+    commit(&*store, vec![close_run(2, 70)]).await;
+    assert!(kept(&of(&key)).await.is_some(), "the new run's");
+
+    // The neighbour never had a run.
+    commit(&*store, vec![clear(&neighbour, true)]).await;
+    assert_eq!(kept(&of(&neighbour)).await, None);
+}
+
+fn of(session: &SessionKey) -> Space {
+    Space::Session(session.clone())
+}
+
+fn value(index: usize, key: &str) -> Vec<u8> {
+    format!("{index} {key}").into_bytes()
+}
+
+fn keep(space: &Space, key: &str, value: Option<Vec<u8>>) -> Write {
+    Write::Keep { space: space.clone(), key: key.into(), value, at: at(1) }
+}

@@ -1,0 +1,114 @@
+//! Databases of older programs open, with everything in them.
+
+use jiff::Timestamp;
+use patchboard_core::event::{Envelope, Event, Pieces, Topic};
+use patchboard_core::id::{MemoryOwner, NodeId, RunId, Seq, SessionKey};
+use patchboard_core::model::Message;
+use patchboard_core::port::{FactQuery, ModelCallRow, RunRow, RunState, Space, Store, TurnQuery, UnfinishedRun, Write};
+use uuid::Uuid;
+
+use super::{batch, in_folder, inspect, open, raw};
+
+/// What a program of schema 1 wrote, in the words of its own schema.
+const DATA_OF_1: &str = r#"
+    INSERT INTO names (number, name) VALUES
+        (1, 'main:web:alice:1'), (2, 'token:main'), (3, 'gateway'), (4, 'main'), (5, 'anthropic'), (6, 'claude'),
+        (7, 'web:alice');
+    INSERT INTO topics (number, id) VALUES (1, x'00000000000000000000000000000001');
+    INSERT INTO runs (number, session, principal, surface, started_at, client_id, input)
+        VALUES (1, 1, 2, 3, 1000000, 'request-1', 'hello');
+    INSERT INTO sessions (number, created_at, used_at, channel, account) VALUES (1, 1000000, 1000000, 'web', 'alice');
+    INSERT INTO events (position, width, at, version, payload) VALUES
+        ((1 << 26) | 1, 1, 1000000, 1,
+            CAST('{"kind":"run_started","session":"main:web:alice:1","agent":"main"}' AS BLOB)),
+        ((1 << 26) | 3, 2, 1000000, 1, CAST('{"kind":"text","text":"Hello","ends":[3,5]}' AS BLOB));
+    INSERT INTO open_calls (run, call, session, agent, provider, model, estimated_input, reserved, first_seq, at)
+        VALUES (1, 1, 1, 4, 5, 6, 12, 512, 2, 2000000);
+    INSERT INTO turns (position, run, at, version, payload) VALUES
+        ((1 << 30) | 1, x'00000000000000000000000000000001', 3000000, 1,
+            CAST('[{"role":"user","parts":[{"kind":"text","text":"hello"}]}]' AS BLOB));
+    INSERT INTO facts (number, owner, session, learned_at, confidence, subject, predicate, object)
+        VALUES (1, 7, 1, 1000000, 0.5, 'user', 'likes', 'tea');
+    PRAGMA application_id = 0x50427264;
+    PRAGMA user_version = 1;
+"#;
+
+#[tokio::test]
+async fn a_database_of_schema_1_is_brought_up_to_date_with_its_data() {
+    let (_folder, path) = in_folder("old.db");
+    let db = raw(&path);
+    db.execute_batch(include_str!("../migrations/0001_initial.sql")).unwrap();
+    db.execute_batch(DATA_OF_1).unwrap();
+    db.close().unwrap();
+    assert_eq!(inspect(&path).unwrap().schema_version, 1);
+
+    let store = open(&path).unwrap();
+    assert_eq!(inspect(&path).unwrap().schema_version, 2);
+    let session = SessionKey::conversation("main", "web", "alice", "1");
+    let run = RunId(Uuid::from_u128(1));
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let old_call = ModelCallRow {
+        run,
+        number: 1,
+        session: session.clone(),
+        agent: "main".into(),
+        provider: "anthropic".into(),
+        model: "claude".into(),
+        estimated_input: 12,
+        reserved: 512,
+        first_seq: Seq(2),
+        node: None,
+        at: at(2),
+    };
+    let row = RunRow {
+        run,
+        session: session.clone(),
+        principal: "token:main".into(),
+        client_id: "request-1".into(),
+        surface: "gateway".into(),
+        started_at: at(1),
+        input: "hello".into(),
+        state: RunState::Running,
+    };
+    let unfinished = UnfinishedRun { run: row.clone(), open_calls: vec![old_call.clone()] };
+    assert_eq!(store.unfinished_runs().await.unwrap(), [unfinished]);
+
+    let topic = Topic::Run(run);
+    let record = |seq, node, event| Envelope { topic: topic.clone(), seq: Seq(seq), at: at(1), node, event }.into();
+    let mut records = vec![
+        record(1, None, Event::RunStarted { session: session.clone(), agent: "main".into() }),
+        record(2, None, Event::Text(["Hel", "lo"].into_iter().collect())),
+    ];
+    assert_eq!(store.events(&topic, Seq::FIRST, 10).await.unwrap(), records);
+    let turns = TurnQuery { session: session.clone(), limit: 10, before: None };
+    let turns = store.turns(turns).await.unwrap().items;
+    assert_eq!(turns.into_iter().flat_map(|turn| turn.messages).collect::<Vec<_>>(), [Message::user("hello")]);
+    let facts = FactQuery {
+        owner: MemoryOwner::account("web", "alice"),
+        text: String::new(),
+        embedding: None,
+        limit: 10,
+        fill_with_recent: true,
+        cursor: None,
+    };
+    let facts = store.facts(facts).await.unwrap().items;
+    assert_eq!(facts.iter().map(|fact| fact.object.as_str()).collect::<Vec<_>>(), ["tea"]);
+
+    // And what is new can be written beside it.
+    let space = Space::Session(session);
+    assert_eq!(store.kept(&space, "todos").await.unwrap(), None);
+    let new_call = ModelCallRow { number: 2, node: Some(NodeId(3)), ..old_call.clone() };
+    records.push(record(4, Some(NodeId(3)), Event::Draft(Pieces::one("a plan"))));
+    let writes = vec![
+        Write::Event(records[2].clone()),
+        Write::OpenModelCall(new_call.clone()),
+        Write::Keep { space: space.clone(), key: "todos".into(), value: Some(b"[]".to_vec()), at: at(4) },
+    ];
+    store.commit(batch(writes)).await.unwrap();
+    store.close().await.unwrap();
+    let store = open(&path).unwrap();
+    assert_eq!(store.events(&topic, Seq::FIRST, 10).await.unwrap(), records);
+    let unfinished = UnfinishedRun { run: row, open_calls: vec![old_call, new_call] };
+    assert_eq!(store.unfinished_runs().await.unwrap(), [unfinished]);
+    assert_eq!(store.kept(&space, "todos").await.unwrap(), Some(b"[]".to_vec()));
+}
