@@ -12,7 +12,7 @@
 //!   time is not counted against the providers still to be asked, but the same one is asked again only while the
 //!   whole call is younger than the limit.
 //!
-//! From the first text, thought or call on (or an answer that ends without any) nothing is tried again, since somebody
+//! From the first text, thought or piece of a call on (or an answer that ends without any) nothing is tried again, since somebody
 //! has seen it.
 
 use std::collections::VecDeque;
@@ -248,6 +248,7 @@ async fn attempt(
                     let seen = match &event {
                         ModelEvent::Text(_)
                         | ModelEvent::Thought(_)
+                        | ModelEvent::CallPiece { .. }
                         | ModelEvent::Call { .. }
                         | ModelEvent::Stop(_) => true,
                         ModelEvent::Answering { .. } => false,

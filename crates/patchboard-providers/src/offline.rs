@@ -108,7 +108,13 @@ impl ModelProvider for Offline {
 
 enum Reply<'a> {
     Say(String),
-    Call(Vec<(&'a str, ToolInput)>),
+    Call(Vec<WrittenCall<'a>>),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct WrittenCall<'a> {
+    name: &'a str,
+    arguments: &'a str,
 }
 
 fn reply(request: &ModelRequest) -> Reply<'_> {
@@ -134,7 +140,7 @@ fn starts_call(line: &str) -> bool {
 }
 
 /// Cuts the text before each line that starts a call; arguments may take several lines.
-fn read_calls(text: &str) -> Vec<(&str, ToolInput)> {
+fn read_calls(text: &str) -> Vec<WrittenCall<'_>> {
     let mut starts: Vec<usize> = vec![0];
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -151,7 +157,7 @@ fn read_calls(text: &str) -> Vec<(&str, ToolInput)> {
         .filter_map(|(start, end)| {
             let call = text.get(*start..end)?.strip_prefix("/call")?.trim();
             let (name, arguments) = call.split_once(char::is_whitespace).unwrap_or((call, ""));
-            Some((name, parse_arguments(arguments.trim())))
+            Some(WrittenCall { name, arguments: arguments.trim() })
         })
         .collect()
 }
@@ -209,11 +215,20 @@ fn say(text: &str, max_tokens: u32, events: &mut VecDeque<ModelEvent>) -> (u64, 
     (tokens(allowed), stop)
 }
 
-fn call(calls: Vec<(&str, ToolInput)>, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
+/// Calls as a model would: the name at once, then the arguments, written in two strokes.
+fn call(calls: Vec<WrittenCall<'_>>, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
     let mut output = 0;
-    for (number, (name, input)) in calls.into_iter().enumerate() {
-        output += tokens(name) + tokens_of_input(&input);
-        events.push_back(ModelEvent::Call { id: format!("offline-{}", number + 1).into(), name: name.into(), input });
+    for (index, call) in (0_u32..).zip(calls) {
+        let name: Arc<str> = call.name.into();
+        let middle = call.arguments.ceil_char_boundary(call.arguments.len() / 2);
+        let (first, second) = call.arguments.split_at_checked(middle).unwrap_or((call.arguments, ""));
+        let strokes = [first, second].into_iter().filter(|stroke| !stroke.is_empty());
+        for text in std::iter::once("").chain(strokes) {
+            events.push_back(ModelEvent::CallPiece { index, name: Arc::clone(&name), text: text.to_owned() });
+        }
+        let input = parse_arguments(call.arguments);
+        output += tokens(call.name) + tokens_of_input(&input);
+        events.push_back(ModelEvent::Call { index, id: format!("offline-{}", index + 1).into(), name, input });
     }
     (output, StopReason::ToolCalls)
 }

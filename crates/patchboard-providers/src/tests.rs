@@ -2,4 +2,5 @@
 
 pub(crate) mod fixture;
 mod http;
+pub(crate) mod spoken;
 mod stub;

@@ -1,6 +1,7 @@
 //! The events of a Messages stream.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use patchboard_core::model::{ModelError, ModelEvent, StopReason, TokenCount};
 use serde::Deserialize;
@@ -20,15 +21,18 @@ pub(super) struct Messages {
     usage: Usage,
     stop: Option<StopReason>,
     calls: Vec<OpenCall>,
+    /// Calls begun so far: the next one's index on the board. Blocks of text do not count.
+    begun: u32,
     limit: CallLimit,
 }
 
 /// A tool call whose arguments are still coming.
 #[derive(Debug)]
 struct OpenCall {
+    block: u32,
     index: u32,
     id: String,
-    name: String,
+    name: Arc<str>,
     /// Given with the start of the block by servers that do not send arguments in pieces.
     whole: String,
     pieces: String,
@@ -89,12 +93,12 @@ struct Usage {
 
 impl Messages {
     pub(super) fn new(names: Names) -> Self {
-        Self { names, usage: Usage::default(), stop: None, calls: Vec::new(), limit: CallLimit::default() }
+        Self { names, usage: Usage::default(), stop: None, calls: Vec::new(), begun: 0, limit: CallLimit::default() }
     }
 
     fn block_started(
         &mut self,
-        index: u32,
+        position: u32,
         block: ContentBlock<'_>,
         out: &mut VecDeque<ModelEvent>,
     ) -> Result<(), ModelError> {
@@ -103,13 +107,17 @@ impl Messages {
                 self.limit.add_call()?;
                 let whole = block.input.map(RawValue::get).unwrap_or_default();
                 self.limit.add_arguments(whole.len())?;
-                self.calls.push(OpenCall {
-                    index,
+                let call = OpenCall {
+                    block: position,
+                    index: self.begun,
                     id: block.id.unwrap_or_default(),
-                    name: block.name.unwrap_or_default(),
+                    name: self.names.board(&block.name.unwrap_or_default()),
                     whole: whole.to_owned(),
                     pieces: String::new(),
-                });
+                };
+                self.begun = self.begun.saturating_add(1);
+                out.push_back(call.piece(""));
+                self.calls.push(call);
             }
             _ => say(block.text, block.thinking, out),
         }
@@ -118,29 +126,30 @@ impl Messages {
 
     fn block_continued(
         &mut self,
-        index: u32,
+        position: u32,
         delta: Delta<'_>,
         out: &mut VecDeque<ModelEvent>,
     ) -> Result<(), ModelError> {
         say(delta.text, delta.thinking, out);
         if let Some(piece) = delta.partial_json
-            && let Some(call) = self.calls.iter_mut().find(|call| call.index == index)
+            && !piece.as_str().is_empty()
+            && let Some(call) = self.calls.iter_mut().find(|call| call.block == position)
         {
             self.limit.add_arguments(piece.as_str().len())?;
             call.pieces.push_str(piece.as_str());
+            out.push_back(call.piece(piece.as_str()));
         }
         Ok(())
     }
 
-    fn block_stopped(&mut self, index: u32, out: &mut VecDeque<ModelEvent>) {
-        if let Some(position) = self.calls.iter().position(|call| call.index == index) {
-            let call = self.calls.remove(position);
-            let arguments = if call.pieces.is_empty() { &call.whole } else { &call.pieces };
-            out.push_back(ModelEvent::Call {
-                id: call.id.into(),
-                name: self.names.board(&call.name),
-                input: parse_arguments(arguments),
-            });
+    fn block_stopped(&mut self, position: u32, out: &mut VecDeque<ModelEvent>) {
+        if let Some(place) = self.calls.iter().position(|call| call.block == position) {
+            let call = self.calls.remove(place);
+            if call.pieces.is_empty() && !call.whole.is_empty() {
+                out.push_back(call.piece(&call.whole));
+            }
+            let input = parse_arguments(if call.pieces.is_empty() { &call.whole } else { &call.pieces });
+            out.push_back(ModelEvent::Call { index: call.index, id: call.id.into(), name: call.name, input });
         }
     }
 
@@ -159,6 +168,12 @@ impl Messages {
         if let (Some(_), Some(output)) = (known.input_tokens, known.output_tokens) {
             out.push_back(ModelEvent::Usage(TokenCount { input, output }));
         }
+    }
+}
+
+impl OpenCall {
+    fn piece(&self, text: &str) -> ModelEvent {
+        ModelEvent::CallPiece { index: self.index, name: Arc::clone(&self.name), text: text.to_owned() }
     }
 }
 

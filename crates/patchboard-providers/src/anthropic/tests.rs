@@ -1,11 +1,14 @@
 use std::sync::Arc;
 
 use patchboard_core::model::{Message, Role};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 use crate::ProviderKind;
 use crate::tests::fixture::{assert_golden, call, everything, message, pretty, replay, request, result, text, tool};
+use crate::tests::spoken::{self, Spoken};
 
 fn body(request: &ModelRequest) -> String {
     pretty(&request::body(request, &request.model, &Names::of(request)).unwrap())
@@ -68,4 +71,35 @@ fn the_key_is_needed_at_the_official_address_only() {
     assert_eq!(check(Some("https://api.anthropic.com"), Some(" \n")), Err(missing));
     assert_eq!(check(None, Some("sk-ant-1")), Ok(()));
     assert_eq!(check(Some("http://127.0.0.1:9"), None), Ok(()));
+}
+
+fn written(answer: &[Spoken]) -> String {
+    let mut frames = vec![json!({"type": "message_start", "message": {}})];
+    for (index, stretch) in answer.iter().enumerate() {
+        let (block, deltas): (_, Vec<_>) = match stretch {
+            Spoken::Text(pieces) => (
+                json!({"type": "text", "text": ""}),
+                pieces.iter().map(|piece| json!({"type": "text_delta", "text": piece})).collect(),
+            ),
+            Spoken::Call { name, pieces } => (
+                json!({"type": "tool_use", "id": "t", "name": name, "input": {}}),
+                pieces.iter().map(|piece| json!({"type": "input_json_delta", "partial_json": piece})).collect(),
+            ),
+        };
+        frames.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
+        for delta in deltas {
+            frames.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        }
+        frames.push(json!({"type": "content_block_stop", "index": index}));
+    }
+    frames.push(json!({"type": "message_stop"}));
+    frames.iter().map(|frame| format!("data: {frame}\n\n")).collect()
+}
+
+proptest! {
+    #[test]
+    fn pieces_are_the_arguments_in_their_place(answer in spoken::answer(), cuts in vec(any::<usize>(), 0..8)) {
+        // The object every block begins with stands for no arguments.
+        spoken::check(|| stream::Messages::new(Names::default()), &answer, &written(&answer), "{}", &cuts)?;
+    }
 }

@@ -273,7 +273,8 @@ async fn a_stream_that_breaks_before_its_first_word_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_later_is_not() {
-    for first in [word("hel"), ModelEvent::Thought("hm".to_owned())] {
+    let piece = ModelEvent::CallPiece { index: 0, name: "weather".into(), text: String::new() };
+    for first in [word("hel"), ModelEvent::Thought("hm".to_owned()), piece] {
         let cut = ModelError::Truncated("cut".to_owned());
         let one =
             Scripted::new("one", [breaks_off(vec![answering("one"), first.clone()], cut.clone()), answers("one")]);

@@ -2,7 +2,7 @@ use futures_util::StreamExt;
 use serde_json::json;
 
 use super::*;
-use crate::tests::fixture::{message, request, result, text, tool};
+use crate::tests::fixture::{assert_pieces, message, request, result, text, tool};
 
 fn asked(words: &str) -> ModelRequest {
     let tools =
@@ -40,12 +40,17 @@ async fn it_says_what_it_is_in_several_pieces() {
 async fn the_whole_sequence() {
     let events = events(asked("/call weather {\"city\": \"Bern\"}")).await;
     let input = 2 + 8 + (2 + 6) + (3 + 2);
+    let piece = |text: &str| ModelEvent::CallPiece { index: 0, name: "weather".into(), text: text.to_owned() };
     assert_eq!(
         events,
         [
             ModelEvent::Answering { provider: "offline".into(), model: "offline".into() },
             ModelEvent::Usage(TokenCount { input, output: 0 }),
+            piece(""),
+            piece("{\"city\":"),
+            piece(" \"Bern\"}"),
             ModelEvent::Call {
+                index: 0,
                 id: "offline-1".into(),
                 name: "weather".into(),
                 input: ToolInput::Json(Arc::new(json!({"city": "Bern"}))),
@@ -70,12 +75,33 @@ async fn it_lists_tools() {
 
 #[test]
 fn calls_as_written() {
-    let calls = |text| read_calls(text).into_iter().map(|(name, input)| (name.to_owned(), input)).collect::<Vec<_>>();
-    let json = |name: &str, value| (name.to_owned(), ToolInput::Json(Arc::new(value)));
-    assert_eq!(calls("/call a"), [json("a", json!({}))]);
-    assert_eq!(calls("/call a {\n\"b\": 1\n}\n/call c\t[2]"), [json("a", json!({"b": 1})), json("c", json!([2]))]);
-    assert_eq!(calls("/call a {nonsense"), [("a".to_owned(), ToolInput::Malformed("{nonsense".into()))]);
-    assert_eq!(calls(&"/call a\n".repeat(MAX_CALLS + 5)).len(), MAX_CALLS);
+    let written = |name, arguments| WrittenCall { name, arguments };
+    assert_eq!(read_calls("/call a"), [written("a", "")]);
+    assert_eq!(
+        read_calls("/call a {\n\"b\": 1\n}\n/call c\t[2]"),
+        [written("a", "{\n\"b\": 1\n}"), written("c", "[2]")]
+    );
+    assert_eq!(read_calls("/call a {nonsense"), [written("a", "{nonsense")]);
+    assert_eq!(read_calls(&"/call a\n".repeat(MAX_CALLS + 5)).len(), MAX_CALLS);
+}
+
+#[tokio::test]
+async fn every_call_is_written_in_pieces() {
+    let events = events(asked("/call a\n/call b {\"é\\n\": [1]}\n/call c {\n/call d ü")).await;
+    assert_pieces(&events);
+    let calls = events.into_iter().filter_map(|event| {
+        let ModelEvent::Call { index, name, input, .. } = event else { return None };
+        Some((index, name, input))
+    });
+    assert_eq!(
+        calls.collect::<Vec<_>>(),
+        [
+            (0, "a".into(), ToolInput::Json(Arc::new(json!({})))),
+            (1, "b".into(), ToolInput::Json(Arc::new(json!({"é\n": [1]})))),
+            (2, "c".into(), ToolInput::Malformed("{".into())),
+            (3, "d".into(), ToolInput::Malformed("ü".into())),
+        ]
+    );
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use patchboard_core::model::{ModelError, ModelEvent, StopReason, TokenCount};
 use serde::Deserialize;
@@ -19,7 +20,8 @@ use crate::wire::Text;
 pub(super) struct Completions {
     names: Names,
     calls: Vec<OpenCall>,
-    called: usize,
+    /// Calls begun so far: the next one's index on the board. Servers repeat their own, or have none.
+    begun: u32,
     finish: Option<StopReason>,
     refused: bool,
     limit: CallLimit,
@@ -28,10 +30,14 @@ pub(super) struct Completions {
 /// A tool call as far as it is known.
 #[derive(Debug, Default)]
 struct OpenCall {
-    index: Option<u32>,
+    wire_index: Option<u32>,
+    index: u32,
     id: String,
     name: String,
     arguments: String,
+    /// The name as the board knows it, once a piece has been told.
+    told_name: Option<Arc<str>>,
+    told_bytes: usize,
 }
 
 #[derive(Deserialize)]
@@ -91,7 +97,7 @@ struct Usage {
 
 impl Completions {
     pub(super) fn new(names: Names) -> Self {
-        Self { names, calls: Vec::new(), called: 0, finish: None, refused: false, limit: CallLimit::default() }
+        Self { names, calls: Vec::new(), begun: 0, finish: None, refused: false, limit: CallLimit::default() }
     }
 
     fn say(&mut self, delta: Delta<'_>, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
@@ -107,12 +113,12 @@ impl Completions {
             out.push_back(ModelEvent::Text(refusal));
         }
         for call in delta.tool_calls.into_iter().flatten() {
-            self.add_call_piece(call)?;
+            self.add_call_piece(call, out)?;
         }
         Ok(())
     }
 
-    fn add_call_piece(&mut self, piece: CallDelta<'_>) -> Result<(), ModelError> {
+    fn add_call_piece(&mut self, piece: CallDelta<'_>, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         let id = piece.id.as_ref().map(Text::as_str).unwrap_or_default();
         let (name, arguments) = match &piece.function {
             Some(function) => (function.name.as_ref().map(Text::as_str).unwrap_or_default(), function.arguments),
@@ -121,7 +127,8 @@ impl Completions {
         let known = self.calls.iter().rposition(|call| call.continues(piece.index, id, name));
         if known.is_none() {
             self.limit.add_call()?;
-            self.calls.push(OpenCall { index: piece.index, ..OpenCall::default() });
+            self.calls.push(OpenCall { wire_index: piece.index, index: self.begun, ..OpenCall::default() });
+            self.begun = self.begun.saturating_add(1);
         }
         let position = known.unwrap_or(self.calls.len() - 1);
         let Some(call) = self.calls.get_mut(position) else { return Ok(()) };
@@ -135,19 +142,20 @@ impl Completions {
         let arguments = argument_text(arguments)?;
         self.limit.add_arguments(arguments.len())?;
         call.arguments.push_str(&arguments);
+        if !call.name.is_empty() {
+            call.tell(&self.names, out);
+        }
         Ok(())
     }
 
     /// Calls are known to be whole only when nothing more is said.
     fn tell_calls(&mut self, out: &mut VecDeque<ModelEvent>) {
-        for call in self.calls.drain(..) {
-            self.called += 1;
-            let id = if call.id.is_empty() { format!("call-{}", self.called) } else { call.id };
-            out.push_back(ModelEvent::Call {
-                id: id.into(),
-                name: self.names.board(&call.name),
-                input: parse_arguments(&call.arguments),
-            });
+        for mut call in self.calls.drain(..) {
+            // Even a call without a name has its pieces before it.
+            let name = call.tell(&self.names, out);
+            let id = if call.id.is_empty() { format!("call-{}", call.index.saturating_add(1)) } else { call.id };
+            let input = parse_arguments(&call.arguments);
+            out.push_back(ModelEvent::Call { index: call.index, id: id.into(), name, input });
         }
     }
 
@@ -156,7 +164,7 @@ impl Completions {
         // Servers say `stop` after calls and `tool_calls` after none; the calls themselves decide.
         let reason = match self.finish.unwrap_or(StopReason::EndOfTurn) {
             _ if self.refused => StopReason::Refused,
-            StopReason::EndOfTurn | StopReason::ToolCalls if self.called > 0 => StopReason::ToolCalls,
+            StopReason::EndOfTurn | StopReason::ToolCalls if self.begun > 0 => StopReason::ToolCalls,
             StopReason::ToolCalls => StopReason::EndOfTurn,
             reason @ (StopReason::EndOfTurn | StopReason::MaxTokens | StopReason::Refused) => reason,
         };
@@ -210,9 +218,21 @@ impl OpenCall {
     fn continues(&self, index: Option<u32>, id: &str, name: &str) -> bool {
         let same_id = id.is_empty() || self.id.is_empty() || self.id == id;
         match index {
-            Some(_) => self.index == index && same_id,
+            Some(_) => self.wire_index == index && same_id,
             None => same_id && (name.is_empty() || self.name.is_empty() || !id.is_empty()),
         }
+    }
+
+    /// Tells what the arguments have grown by; the first time even if that is nothing.
+    fn tell(&mut self, names: &Names, out: &mut VecDeque<ModelEvent>) -> Arc<str> {
+        let is_first = self.told_name.is_none();
+        let name = Arc::clone(self.told_name.get_or_insert_with(|| names.board(&self.name)));
+        let new = self.arguments.get(self.told_bytes..).unwrap_or_default();
+        if is_first || !new.is_empty() {
+            out.push_back(ModelEvent::CallPiece { index: self.index, name: Arc::clone(&name), text: new.to_owned() });
+        }
+        self.told_bytes = self.arguments.len();
+        name
     }
 }
 

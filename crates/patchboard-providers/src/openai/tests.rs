@@ -1,11 +1,14 @@
 use std::sync::Arc;
 
 use patchboard_core::model::{Message, Role};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 use crate::ProviderKind;
 use crate::tests::fixture::{assert_golden, everything, message, pretty, replay, request, text, tool};
+use crate::tests::spoken::{self, Spoken};
 
 fn body(request: &ModelRequest, flavour: Flavour) -> String {
     pretty(&request::body(request, &request.model, flavour, &Names::of(request)).unwrap())
@@ -43,6 +46,7 @@ fn streams() {
         ("vllm", include_bytes!("golden/vllm.sse")),
         ("repeated_ids", include_bytes!("golden/repeated_ids.sse")),
         ("no_indexes", include_bytes!("golden/no_indexes.sse")),
+        ("late_name", include_bytes!("golden/late_name.sse")),
         ("object_arguments", include_bytes!("golden/object_arguments.sse")),
         ("no_done", include_bytes!("golden/no_done.sse")),
         ("no_finish_reason", include_bytes!("golden/no_finish_reason.sse")),
@@ -80,4 +84,32 @@ fn the_key_is_needed_at_the_official_address_only() {
     assert_eq!(check(Some("https://api.openai.com/v1"), None), Err(missing));
     assert_eq!(check(None, Some("sk-1")), Ok(()));
     assert_eq!(check(Some("http://127.0.0.1:11434"), None), Ok(()));
+}
+
+fn written(answer: &[Spoken]) -> String {
+    let mut deltas = vec![json!({"role": "assistant", "content": null})];
+    let mut calls = 0;
+    for stretch in answer {
+        match stretch {
+            Spoken::Text(pieces) => deltas.extend(pieces.iter().map(|piece| json!({"content": piece}))),
+            Spoken::Call { name, pieces } => {
+                let function = json!({"name": name, "arguments": ""});
+                deltas.push(json!({"tool_calls": [{"index": calls, "id": format!("c{calls}"), "function": function}]}));
+                let piece = |text| json!({"tool_calls": [{"index": calls, "function": {"arguments": text}}]});
+                deltas.extend(pieces.iter().map(piece));
+                calls += 1;
+            }
+        }
+    }
+    let chunks = deltas.into_iter().map(|delta| json!({"choices": [{"index": 0, "delta": delta}]}));
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let chunks = chunks.chain([end]).map(|chunk| format!("data: {chunk}\n\n"));
+    chunks.chain(["data: [DONE]\n\n".to_owned()]).collect()
+}
+
+proptest! {
+    #[test]
+    fn pieces_are_the_arguments_in_their_place(answer in spoken::answer(), cuts in vec(any::<usize>(), 0..8)) {
+        spoken::check(|| stream::Completions::new(Names::default()), &answer, &written(&answer), "", &cuts)?;
+    }
 }

@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
 use patchboard_core::id::CallId;
-use patchboard_core::model::{Message, ModelEvent, ModelRequest, Part, Role, ToolCall, ToolInput, ToolResult};
+use patchboard_core::model::{
+    Message, ModelError, ModelEvent, ModelRequest, Part, Role, ToolCall, ToolInput, ToolResult,
+};
 use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
 use serde_json::{Value, json};
 
+use crate::calls::parse_arguments;
 use crate::reader::{Parser, Reader};
 
 pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
@@ -26,6 +29,7 @@ pub(crate) fn tool(name: &str, description: &str, input_schema: Value) -> ToolSp
         effect: Effect::ReadOnly,
         unknown_outcome: UnknownOutcome::Fail,
         kind: "builtin",
+        timeout: None,
     }
 }
 
@@ -101,34 +105,76 @@ pub(crate) fn pretty(body: &[u8]) -> String {
 
 /// Everything the bytes mean, a line each, the same however they are cut.
 pub(crate) fn replay<P: Parser>(parser: impl Fn() -> P, bytes: &[u8]) -> String {
-    let whole = replay_in_pieces(parser(), bytes, bytes.len().max(1));
+    let whole = hear(parser(), [bytes]);
     for size in [1, 3, 7, 64] {
-        assert_eq!(replay_in_pieces(parser(), bytes, size), whole, "in pieces of {size} bytes");
+        assert_eq!(hear(parser(), bytes.chunks(size)), whole, "in pieces of {size} bytes");
     }
-    whole
+    let events: Vec<ModelEvent> = whole.iter().filter_map(|said| said.clone().ok()).collect();
+    assert_pieces(&events);
+    let lines = whole.iter().map(|said| match said {
+        Ok(event) => format!("{event:?}"),
+        Err(error) => format!("error {error:?}"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-fn replay_in_pieces<P: Parser>(parser: P, bytes: &[u8], size: usize) -> String {
+/// Everything a parser makes of the pieces, the end included.
+pub(crate) fn hear<'a, P: Parser>(
+    parser: P,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Vec<Result<ModelEvent, ModelError>> {
     let answering = ModelEvent::Answering { provider: "test".into(), model: "test-model".into() };
     let mut reader = Reader::new(parser, answering);
-    let mut lines = Vec::new();
-    let mut drain = |reader: &mut Reader<P>| {
-        while let Some(said) = reader.next() {
-            lines.push(match said {
-                Ok(event) => format!("{event:?}"),
-                Err(error) => format!("error {error:?}"),
-            });
-        }
-    };
-    for piece in bytes.chunks(size) {
+    let mut said = Vec::new();
+    for piece in pieces {
         reader.push(piece);
-        drain(&mut reader);
+        said.extend(std::iter::from_fn(|| reader.next()));
     }
     if reader.progress() != crate::reader::Progress::Done {
         reader.end();
-        drain(&mut reader);
+        said.extend(std::iter::from_fn(|| reader.next()));
     }
-    lines.join("\n")
+    said
+}
+
+/// Calls are numbered as they begin. Each is told in pieces before it is told whole, under one name, and its pieces
+/// joined are its arguments.
+pub(crate) fn assert_pieces(events: &[ModelEvent]) {
+    struct Open {
+        name: Arc<str>,
+        arguments: String,
+        is_whole: bool,
+    }
+    let mut calls: Vec<Open> = Vec::new();
+    let place = |index: u32| usize::try_from(index).unwrap();
+    for event in events {
+        match event {
+            ModelEvent::CallPiece { index, name, text } => {
+                if place(*index) == calls.len() {
+                    calls.push(Open { name: name.clone(), arguments: String::new(), is_whole: false });
+                } else {
+                    assert!(!text.is_empty(), "an empty piece that is not the first: {events:?}");
+                }
+                let call = &mut calls[place(*index)];
+                assert_eq!((name, call.is_whole), (&call.name, false), "{events:?}");
+                call.arguments.push_str(text);
+            }
+            ModelEvent::Call { index, name, input, .. } => {
+                let call = &mut calls[place(*index)];
+                assert_eq!((name, call.is_whole), (&call.name, false), "{events:?}");
+                assert_eq!(input, &parse_arguments(&call.arguments), "{events:?}");
+                call.is_whole = true;
+            }
+            ModelEvent::Answering { .. }
+            | ModelEvent::Text(_)
+            | ModelEvent::Thought(_)
+            | ModelEvent::Usage(_)
+            | ModelEvent::Stop(_) => {}
+        }
+    }
+    if let Some(ModelEvent::Stop(_)) = events.last() {
+        assert!(calls.iter().all(|call| call.is_whole), "a call never came whole: {events:?}");
+    }
 }
 
 /// Compares with a file in the caller's `golden` folder.
