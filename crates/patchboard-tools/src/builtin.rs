@@ -1,46 +1,114 @@
 //! The built-in tools: a table of them, and what they share.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::id::SessionKey;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{ToolOutput, ToolSpec};
+use patchboard_core::tool::{ToolOutput, ToolScope, ToolSpec};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+mod apply_patch;
+#[cfg(target_os = "linux")]
+mod bash;
 mod bench;
+mod create_dir;
+mod delete_file;
+mod edit;
+mod glob;
+mod grep;
 mod ls;
+mod matching;
+mod move_file;
+mod multiedit;
+mod pattern;
 mod read;
+mod search;
+mod skill;
+mod tour;
+mod web_fetcher;
+mod write_file;
 
-use crate::folder::WorkFolder;
+use crate::workspaces::Workspaces;
 use bench::Workbench;
+
+#[cfg(target_os = "linux")]
+pub use bash::{BashOptions, bash};
+pub use search::{SearchEndpoint, SearchKind, SearchOptions, codesearch, websearch};
+pub use web_fetcher::web_fetcher;
 
 pub(crate) const KIND: &str = "builtin";
 
-/// The built-in tools of one working folder, as one host of the registry.
+/// The built-in tools, as one host of the registry.
 #[derive(Debug)]
 pub struct Builtins {
     tools: Vec<Box<dyn BuiltinTool>>,
     specs: Arc<[ToolSpec]>,
 }
 
-/// One tool. A new one is a file of its own and a line in `Builtins::new`.
+#[derive(Debug, Clone)]
+pub struct BuiltinOptions {
+    pub workspaces: Workspaces,
+    /// Blocking work is spawned here, so that a shutdown can wait for it.
+    pub tasks: TaskTracker,
+}
+
+/// A built-in tool that not every server has, made by its own constructor and added with `Builtins::with`.
+#[derive(Debug)]
+pub struct Builtin(Box<dyn BuiltinTool>);
+
+/// One tool. A new one is a file of its own and a line in `Builtins::new`, or a constructor that makes a `Builtin`.
 pub(crate) trait BuiltinTool: Send + Sync + fmt::Debug {
     fn spec(&self) -> ToolSpec;
 
+    /// The spec with what only this folder adds to it; `None` when nothing does. Cheap: asked for every run.
+    fn spec_in(&self, _folder: Option<&Path>) -> Option<ToolSpec> {
+        None
+    }
+
     /// `arguments` passed the schema of `spec`. Returns promptly when `stop` is cancelled.
-    fn run<'a>(&'a self, arguments: &'a Value, stop: CancellationToken) -> BoxFuture<'a, ToolOutput>;
+    fn run<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput>;
+}
+
+impl Builtin {
+    pub(crate) fn new(tool: impl BuiltinTool + 'static) -> Self {
+        Self(Box::new(tool))
+    }
 }
 
 impl Builtins {
-    /// Blocking work is spawned on `tasks`, so that a shutdown can wait for it.
-    pub fn new(folder: WorkFolder, tasks: TaskTracker) -> Arc<Self> {
-        let bench = Arc::new(Workbench::new(folder, tasks));
-        Arc::new(Self::of(vec![Box::new(ls::Ls::new(bench.clone())), Box::new(read::Read::new(bench))]))
+    /// The file tools.
+    pub fn new(options: BuiltinOptions) -> Self {
+        let bench = Arc::new(Workbench::new(options.workspaces, options.tasks));
+        Self::of(vec![
+            Box::new(apply_patch::ApplyPatch::new(bench.clone())),
+            Box::new(create_dir::CreateDir::new(bench.clone())),
+            Box::new(delete_file::DeleteFile::new(bench.clone())),
+            Box::new(edit::EditTool::new(bench.clone())),
+            Box::new(glob::Glob::new(bench.clone())),
+            Box::new(grep::Grep::new(bench.clone())),
+            Box::new(ls::Ls::new(bench.clone())),
+            Box::new(move_file::MoveFile::new(bench.clone())),
+            Box::new(multiedit::MultiEdit::new(bench.clone())),
+            Box::new(read::Read::new(bench.clone())),
+            Box::new(skill::Skill::new(bench.clone())),
+            Box::new(write_file::WriteFile::new(bench)),
+        ])
+    }
+
+    /// The same with one more tool.
+    pub fn with(mut self, tool: Builtin) -> Self {
+        self.tools.push(tool.0);
+        Self::of(self.tools)
     }
 
     fn of(tools: Vec<Box<dyn BuiltinTool>>) -> Self {
@@ -54,20 +122,25 @@ impl ToolHost for Builtins {
         KIND
     }
 
-    fn tools(&self) -> Arc<[ToolSpec]> {
-        self.specs.clone()
+    fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
+        let special: Vec<_> = self.tools.iter().map(|tool| tool.spec_in(folder)).collect();
+        if special.iter().all(Option::is_none) {
+            return self.specs.clone();
+        }
+        let usual = self.specs.iter().cloned();
+        special.into_iter().zip(usual).map(|(special, usual)| special.unwrap_or(usual)).collect()
     }
 
     fn call<'a>(
         &'a self,
-        _session: &'a SessionKey,
+        scope: &'a ToolScope,
         call: &'a ToolCall,
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         let named = self.specs.iter().zip(&self.tools).find(|(spec, _)| spec.name == call.name);
         match named {
-            Some((_, tool)) => tool.run(arguments, stop),
+            Some((_, tool)) => tool.run(scope, arguments, stop),
             None => Box::pin(std::future::ready(ToolOutput::error(format!("unknown tool: {}", call.name)))),
         }
     }

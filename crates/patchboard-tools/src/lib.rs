@@ -1,16 +1,27 @@
 //! Tools that come with the program, and the check of tool arguments.
 //!
 //! * `builtin` – the built-in tools as one `ToolHost`: a table of tools, one file each.
+//! * `fetch` – the core's `Fetch` port: the guarded way to the web.
 //! * `folder` – the folder those tools work in, and the only way to open anything in it.
+//! * `mcp` – MCP servers as `ToolHost`s, and the relay that serves MCP on standard input and output.
+//! * `sandbox` – child processes in jails; Linux only.
+//! * `workspaces` – the folders that runs may work in, as the core's `Folders` port.
 //! * `schema` – the core's `SchemaCheck` port by `jsonschema`.
 //!
 //! This crate knows no surface, no store and no model provider.
 
 pub mod builtin;
+pub mod fetch;
 pub mod folder;
+pub mod mcp;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
 pub mod schema;
 mod words;
+pub mod workspaces;
 
-pub use builtin::Builtins;
+pub use builtin::{Builtin, BuiltinOptions, Builtins};
+pub use fetch::{GuardedFetch, PrivateHost};
 pub use folder::{Error, WorkFolder};
 pub use schema::JsonSchemaCheck;
+pub use workspaces::{WorkspaceOptions, Workspaces};

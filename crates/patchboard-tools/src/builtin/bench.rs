@@ -1,24 +1,31 @@
-//! What file tools work with: the folder, and threads on which waiting for a disk holds up nobody else.
+//! What file tools work with: the folder of the call, and threads on which waiting for a disk holds up nobody else.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-use patchboard_core::tool::ToolOutput;
+use patchboard_core::tool::{ToolOutput, ToolScope};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::folder::{PathError, WorkFolder};
+pub(super) mod content;
+mod turns;
+
+use crate::folder::{Error, PathError, WorkFolder};
+use crate::workspaces::Workspaces;
+pub(crate) use turns::Turns;
 
 /// So many file calls work at once; more wait their turn, so that a stuck disk cannot take all blocking threads.
 pub(super) const CALLS_AT_ONCE: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Workbench {
-    folder: WorkFolder,
+    workspaces: Workspaces,
     tasks: TaskTracker,
     slots: Arc<Semaphore>,
+    turns: Turns,
 }
 
 /// Why a tool could not do what was asked, in words for the model.
@@ -26,25 +33,46 @@ pub(crate) struct Workbench {
 pub(crate) struct Refusal(pub(crate) String);
 
 impl Workbench {
-    pub(crate) fn new(folder: WorkFolder, tasks: TaskTracker) -> Self {
-        Self { folder, tasks, slots: Arc::new(Semaphore::new(CALLS_AT_ONCE)) }
+    pub(crate) fn new(workspaces: Workspaces, tasks: TaskTracker) -> Self {
+        Self { workspaces, tasks, slots: Arc::new(Semaphore::new(CALLS_AT_ONCE)), turns: Turns::default() }
     }
 
-    /// Does `work` on a blocking thread. When `stop` is cancelled, or the caller goes away, this ends at once and `work`
+    pub(crate) fn workspaces(&self) -> &Workspaces {
+        &self.workspaces
+    }
+
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Does `work` in the folder of `scope`, on a blocking thread. When `stop` is cancelled, or the caller goes away, this ends at once and `work`
     /// at its next look at the token it was given; its slot stays taken until then.
-    pub(crate) async fn blocking<W>(self: &Arc<Self>, stop: CancellationToken, work: W) -> ToolOutput
+    pub(crate) fn blocking<W>(
+        self: &Arc<Self>,
+        scope: &ToolScope,
+        stop: CancellationToken,
+        work: W,
+    ) -> impl Future<Output = ToolOutput> + Send + use<W>
+    where
+        W: FnOnce(&WorkFolder, &CancellationToken) -> Result<String, Refusal> + Send + 'static,
+    {
+        let (bench, given) = (self.clone(), scope.folder.clone());
+        async move { bench.on_a_thread(given, stop, work).await }
+    }
+
+    async fn on_a_thread<W>(self: Arc<Self>, given: Option<Arc<Path>>, stop: CancellationToken, work: W) -> ToolOutput
     where
         W: FnOnce(&WorkFolder, &CancellationToken) -> Result<String, Refusal> + Send + 'static,
     {
         let abandoned = stop.child_token();
         let _abandon_when_dropped = abandoned.clone().drop_guard();
-        let bench = self.clone();
+        let bench = self;
         let working = async move {
             let Ok(slot) = bench.slots.clone().acquire_owned().await else { return cancelled() };
             let tasks = bench.tasks.clone();
             let done = tasks.spawn_blocking(move || {
                 let _slot = slot;
-                work(&bench.folder, &abandoned)
+                work(&bench.workspaces.given(given.as_deref())?, &abandoned)
             });
             match done.await {
                 Ok(Ok(content)) => ToolOutput::ok(content),
@@ -80,6 +108,12 @@ impl From<PathError> for Refusal {
     }
 }
 
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 fn cancelled() -> ToolOutput {
     ToolOutput::error(Refusal::cancelled().0)
 }
@@ -92,6 +126,10 @@ pub(crate) fn integer(arguments: &Value, name: &str) -> Option<u64> {
 
 pub(crate) fn text<'a>(arguments: &'a Value, name: &str) -> Option<&'a str> {
     arguments.get(name).and_then(Value::as_str)
+}
+
+pub(crate) fn flag(arguments: &Value, name: &str) -> Option<bool> {
+    arguments.get(name).and_then(Value::as_bool)
 }
 
 /// Casting a float saturates: a line number of `1e300` is simply past the end.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-mod ignore;
+pub(super) mod ignore;
 mod survey;
 mod tree;
 
@@ -64,14 +64,20 @@ impl BuiltinTool for Ls {
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
             kind: KIND,
+            timeout: None,
         }
     }
 
-    fn run<'a>(&'a self, arguments: &'a Value, stop: CancellationToken) -> BoxFuture<'a, ToolOutput> {
+    fn run<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
         let path = text(arguments, "path").unwrap_or(".").to_owned();
         let patterns = arguments.get("ignore").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let ignore = Ignore::new(patterns.iter().filter_map(Value::as_str).take(MAX_PATTERNS));
-        Box::pin(self.bench.blocking(stop, move |folder, stop| list(folder, &path, &ignore, stop)))
+        Box::pin(self.bench.blocking(scope, stop, move |folder, stop| list(folder, &path, &ignore, stop)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read as _};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -70,16 +70,22 @@ impl BuiltinTool for Read {
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
             kind: KIND,
+            timeout: None,
         }
     }
 
-    fn run<'a>(&'a self, arguments: &'a Value, stop: CancellationToken) -> BoxFuture<'a, ToolOutput> {
+    fn run<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
         let path = text(arguments, "path").unwrap_or_default().to_owned();
         let request = Request {
             offset: integer(arguments, "offset").unwrap_or(0),
             limit: integer(arguments, "limit").unwrap_or(DEFAULT_LINES).max(1),
         };
-        Box::pin(self.bench.blocking(stop, move |folder, stop| read(folder, &path, request, stop)))
+        Box::pin(self.bench.blocking(scope, stop, move |folder, stop| read(folder, &path, request, stop)))
     }
 }
 

@@ -2,17 +2,20 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
-use patchboard_core::id::CallId;
+use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::ToolInput;
 use patchboard_core::port::SchemaCheck;
-use patchboard_core::tool::{Effect, UnknownOutcome};
+use patchboard_core::tool::{Effect, ToolVoice, UnknownOutcome};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
 
+mod escapes;
+pub(super) mod yard;
+
 use super::bench::Refusal;
 use super::*;
-use crate::JsonSchemaCheck;
+use crate::{JsonSchemaCheck, WorkFolder, WorkspaceOptions};
 
 struct Fixture {
     dir: TempDir,
@@ -24,9 +27,9 @@ impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("hello.txt"), "hello\nworld\n").unwrap();
-        let folder = WorkFolder::open(dir.path(), vec![]).unwrap();
         let tasks = TaskTracker::new();
-        let host: Arc<dyn ToolHost> = Builtins::new(folder, tasks.clone());
+        let workspaces = workspaces(dir.path(), &tasks);
+        let host: Arc<dyn ToolHost> = Arc::new(Builtins::new(BuiltinOptions { workspaces, tasks: tasks.clone() }));
         Self { dir, tasks, host }
     }
 
@@ -36,35 +39,150 @@ impl Fixture {
             name: name.into(),
             input: ToolInput::Json(Arc::new(arguments.clone())),
         };
-        self.host.call(&SessionKey::conversation("a", "b", "c", "d"), &call, &arguments, stop).await
+        self.host.call(&scope(None), &call, &arguments, stop).await
     }
 
     fn bench(&self) -> Arc<Workbench> {
-        Arc::new(Workbench::new(WorkFolder::open(self.dir.path(), vec![]).unwrap(), self.tasks.clone()))
+        Arc::new(Workbench::new(workspaces(self.dir.path(), &self.tasks), self.tasks.clone()))
+    }
+}
+
+fn workspaces(folder: &Path, tasks: &TaskTracker) -> Workspaces {
+    let (working_folder, allowed_roots) = (folder.to_owned(), vec![folder.to_owned()]);
+    Workspaces::new(WorkspaceOptions { working_folder, allowed_roots, protected: vec![], tasks: tasks.clone() })
+        .unwrap()
+}
+
+fn scope(folder: Option<&Path>) -> ToolScope {
+    ToolScope {
+        session: SessionKey::conversation("a", "b", "c", "d"),
+        owner: MemoryOwner::account("a", "b"),
+        folder: folder.map(Into::into),
+        voice: ToolVoice::default(),
     }
 }
 
 #[test]
-fn offers_read_only_tools_with_the_agreed_arguments() {
+fn offers_tools_with_the_agreed_arguments() {
+    use Effect::{ReadOnly, Writes};
+    use UnknownOutcome::{Fail, Retry};
     let fixture = Fixture::new();
     assert_eq!(fixture.host.kind(), "builtin");
     let mut offered = Vec::new();
-    for spec in fixture.host.tools().iter() {
-        assert_eq!(
-            (spec.effect, spec.unknown_outcome, spec.kind),
-            (Effect::ReadOnly, UnknownOutcome::Retry, "builtin")
-        );
+    let specs = fixture.host.tools(None);
+    for spec in specs.iter() {
+        assert_eq!(spec.kind, "builtin");
         assert_eq!(spec.input_schema["additionalProperties"], json!(false));
-        let arguments: Vec<_> = spec.input_schema["properties"].as_object().unwrap().keys().cloned().collect();
-        offered.push((spec.name.to_string(), arguments.join(" "), spec.input_schema.get("required").cloned()));
+        let names = |list: Vec<&str>| list.join(" ");
+        let mut arguments: Vec<_> = spec.input_schema["properties"].as_object().unwrap().keys().map(|k| &**k).collect();
+        let required = spec.input_schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let required: Vec<_> = required.iter().filter_map(Value::as_str).collect();
+        arguments.retain(|argument| !required.contains(argument));
+        offered.push((&*spec.name, names(required), names(arguments), spec.effect, spec.unknown_outcome));
     }
-    assert_eq!(
-        offered,
-        [
-            ("ls".to_owned(), "ignore path".to_owned(), None),
-            ("read".to_owned(), "encoding limit offset path".to_owned(), Some(json!(["path"]))),
-        ]
-    );
+    let expected = [
+        ("apply_patch", "patchText", "", Writes, Fail),
+        ("create_dir", "path", "exist_ok", Writes, Retry),
+        ("delete_file", "path", "recursive", Writes, Fail),
+        ("edit", "path oldString newString", "replaceAll", Writes, Fail),
+        ("glob", "pattern", "include path", ReadOnly, Retry),
+        ("grep", "pattern", "include path", ReadOnly, Retry),
+        ("ls", "", "ignore path", ReadOnly, Retry),
+        ("move_file", "source target", "", Writes, Fail),
+        ("multiedit", "path edits", "", Writes, Fail),
+        ("read", "path", "encoding limit offset", ReadOnly, Retry),
+        ("skill", "name", "", ReadOnly, Retry),
+        ("write_file", "path content", "append", Writes, Fail),
+    ];
+    let expected = expected.map(|(name, required, optional, effect, unknown)| {
+        (name, required.to_owned(), optional.to_owned(), effect, unknown)
+    });
+    assert_eq!(offered, expected);
+}
+
+#[tokio::test]
+async fn another_tool_can_be_added() {
+    let fixture = Fixture::new();
+    let options =
+        BuiltinOptions { workspaces: workspaces(fixture.dir.path(), &fixture.tasks), tasks: fixture.tasks.clone() };
+    let host = Builtins::new(options).with(Builtin::new(Says("hello"))).with(Builtin::new(Says("bye")));
+    let specs = host.tools(None);
+    let names: Vec<&str> = specs.iter().map(|spec| &*spec.name).collect();
+    assert!(names.ends_with(&["write_file", "hello", "bye"]), "{names:?}");
+    let fixture = Fixture { host: Arc::new(host), ..fixture };
+    assert_eq!(fixture.call("hello", json!({}), CancellationToken::new()).await, ToolOutput::ok("hello"));
+    assert_eq!(fixture.call("bye", json!({}), CancellationToken::new()).await, ToolOutput::ok("bye"));
+}
+
+/// Answers with its name.
+#[derive(Debug)]
+struct Says(&'static str);
+
+impl BuiltinTool for Says {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.0.into(),
+            description: "says its name".into(),
+            input_schema: Arc::new(json!({"type": "object"})),
+            effect: Effect::ReadOnly,
+            unknown_outcome: UnknownOutcome::Retry,
+            timeout: None,
+            kind: KIND,
+        }
+    }
+
+    fn run<'a>(&'a self, _: &'a ToolScope, _: &'a Value, _: CancellationToken) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(std::future::ready(ToolOutput::ok(self.0)))
+    }
+}
+
+/// Each call works in the folder of its own scope.
+#[tokio::test]
+async fn calls_work_in_the_folder_of_their_scope() {
+    let fixture = Fixture::new();
+    let inner = fixture.dir.path().canonicalize().unwrap().join("inner");
+    fs::create_dir(&inner).unwrap();
+    fs::write(inner.join("here.txt"), "x").unwrap();
+    let list = |folder: Option<&Path>| {
+        let (host, scope) = (fixture.host.clone(), scope(folder));
+        async move {
+            let arguments = json!({});
+            let input = ToolInput::Json(Arc::new(arguments.clone()));
+            let call = ToolCall { id: CallId("call".into()), name: "ls".into(), input };
+            host.call(&scope, &call, &arguments, CancellationToken::new()).await
+        }
+    };
+    assert_eq!(list(Some(&inner)).await, ToolOutput::ok("./\n  here.txt"));
+    assert_eq!(list(None).await, ToolOutput::ok("./\n  inner/\n    here.txt\n  hello.txt"));
+    // Deleted and made again: the new one is meant.
+    fs::remove_dir_all(&inner).unwrap();
+    let gone = list(Some(&inner)).await;
+    assert_eq!(gone, ToolOutput::error(format!("cannot open working folder: {}", inner.display())));
+    fs::create_dir(&inner).unwrap();
+    assert_eq!(list(Some(&inner)).await, ToolOutput::ok("./\n  (nothing)"));
+    let outside = list(Some(Path::new("/etc"))).await;
+    assert_eq!(outside, ToolOutput::error("working folder lies outside the allowed roots: /etc"));
+}
+
+/// Parallel calls of one answer edit one file: none may undo another's work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn parallel_changes_of_one_file_all_take_effect() {
+    let fixture = Fixture::new();
+    let numbers: Vec<String> = (0..24).map(|number| format!("<{number}>")).collect();
+    fs::write(fixture.dir.path().join("list.txt"), numbers.concat()).unwrap();
+    let edits = numbers.iter().map(|number| {
+        let arguments = json!({"path": "list.txt", "oldString": number, "newString": ""});
+        fixture.call("edit", arguments, CancellationToken::new())
+    });
+    let appends = (0..24).map(|_| {
+        let arguments = json!({"path": "new/log.txt", "content": "x", "append": true});
+        fixture.call("write_file", arguments, CancellationToken::new())
+    });
+    for output in join_all(edits).await.into_iter().chain(join_all(appends).await) {
+        assert!(!output.is_error, "{output:?}");
+    }
+    assert_eq!(fs::read_to_string(fixture.dir.path().join("list.txt")).unwrap(), "");
+    assert_eq!(fs::read_to_string(fixture.dir.path().join("new/log.txt")).unwrap(), "x".repeat(24));
 }
 
 #[test]
@@ -85,9 +203,29 @@ fn schemas_accept_what_the_tools_take() {
         ("ls", json!({"ignore": "*.log"}), false),
         ("ls", json!({"ignore": vec!["x"; 51]}), false),
         ("ls", json!({"ignore": ["x".repeat(201)]}), false),
+        ("write_file", json!({"path": "a", "content": "", "append": false}), true),
+        ("write_file", json!({"path": "a"}), false),
+        ("edit", json!({"path": "a", "oldString": "", "newString": "", "replaceAll": true}), true),
+        ("edit", json!({"path": "a", "oldString": "x"}), false),
+        ("multiedit", json!({"path": "a", "edits": [{"oldString": "a", "newString": "b"}]}), true),
+        ("multiedit", json!({"path": "a", "edits": []}), false),
+        ("multiedit", json!({"path": "a", "edits": [{"oldString": "a"}]}), false),
+        ("apply_patch", json!({"patchText": "x"}), true),
+        ("apply_patch", json!({}), false),
+        ("move_file", json!({"source": "a", "target": "b"}), true),
+        ("move_file", json!({"source": "a"}), false),
+        ("delete_file", json!({"path": "a", "recursive": true}), true),
+        ("delete_file", json!({"path": "a", "recursive": "yes"}), false),
+        ("create_dir", json!({"path": "a", "exist_ok": false}), true),
+        ("glob", json!({"pattern": "*", "path": "a", "include": ["*.rs"]}), true),
+        ("glob", json!({"pattern": "x".repeat(501)}), false),
+        ("grep", json!({"pattern": "a", "path": ".", "include": "*.rs"}), true),
+        ("grep", json!({"pattern": "a", "include": ["*.rs"]}), false),
+        ("skill", json!({"name": "a"}), true),
+        ("skill", json!({"name": ""}), false),
     ];
     for (name, arguments, fits) in cases {
-        let specs = fixture.host.tools();
+        let specs = fixture.host.tools(None);
         let spec = specs.iter().find(|spec| &*spec.name == name).unwrap();
         let checked = checker.check(&spec.input_schema, &arguments);
         assert_eq!(checked.is_ok(), fits, "{name} {arguments}: {checked:?}");
@@ -107,6 +245,28 @@ async fn calls_answer_in_text() {
         ("read", json!({"path": "nope"}), ToolOutput::error("`nope` does not exist")),
         ("ls", json!({}), ToolOutput::ok("./\n  hello.txt")),
         ("ls", json!({"ignore": ["*.txt"]}), ToolOutput::ok("./\n  (nothing)")),
+        ("write_file", json!({"path": "new.txt", "content": "one two"}), ToolOutput::ok("ok")),
+        (
+            "edit",
+            json!({"path": "new.txt", "oldString": "one", "newString": "1"}),
+            ToolOutput::ok("Edit applied successfully."),
+        ),
+        (
+            "multiedit",
+            json!({"path": "new.txt", "edits": [{"oldString": "1", "newString": "I"}, {"oldString": "two", "newString": "II"}]}),
+            ToolOutput::ok("Applied 2 edit(s) successfully."),
+        ),
+        ("grep", json!({"pattern": "I+ I"}), ToolOutput::ok("Found 1 matches\nnew.txt:\n  Line 1: I II")),
+        ("move_file", json!({"source": "new.txt", "target": "d/moved.txt"}), ToolOutput::ok("ok")),
+        ("glob", json!({"pattern": "**/*.txt"}), ToolOutput::ok("d/moved.txt\nhello.txt")),
+        (
+            "apply_patch",
+            json!({"patchText": "*** Begin Patch\n*** Delete File: d/moved.txt\n*** End Patch"}),
+            ToolOutput::ok("Applied 1 hunk(s) successfully."),
+        ),
+        ("delete_file", json!({"path": "d"}), ToolOutput::ok("ok")),
+        ("create_dir", json!({"path": "d"}), ToolOutput::ok("ok")),
+        ("skill", json!({"name": "x"}), ToolOutput::error("no skill is named `x`: this working folder has none")),
         ("rm", json!({}), ToolOutput::error("unknown tool: rm")),
     ];
     for (name, arguments, expected) in cases {
@@ -128,7 +288,7 @@ async fn a_cancelled_call_ends_at_once_and_so_does_its_work() {
     let (ended, is_ended) = oneshot::channel();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let bench = fixture.bench();
-    let call = bench.blocking(stop.clone(), move |_, stop| {
+    let call = bench.blocking(&scope(None), stop.clone(), move |_, stop| {
         started.send(()).unwrap();
         // Stuck, as on a disk that does not answer, until the test lets go.
         released.recv().unwrap();
@@ -152,7 +312,7 @@ async fn a_caller_that_goes_away_stops_the_work() {
     let (ended, is_ended) = oneshot::channel();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let bench = fixture.bench();
-    let call = bench.blocking(CancellationToken::new(), move |_, stop| {
+    let call = bench.blocking(&scope(None), CancellationToken::new(), move |_, stop| {
         started.send(()).unwrap();
         released.recv().unwrap();
         ended.send(stop.is_cancelled()).unwrap();
@@ -177,7 +337,7 @@ async fn only_so_many_calls_work_at_once() {
     let released = Arc::new(std::sync::Mutex::new(released));
     let calls = (0..40).map(|_| {
         let (at_once, most, full, released) = (at_once.clone(), most.clone(), full.clone(), released.clone());
-        bench.blocking(CancellationToken::new(), move |_, _| {
+        bench.blocking(&scope(None), CancellationToken::new(), move |_, _| {
             let now = at_once.fetch_add(1, Ordering::SeqCst) + 1;
             most.fetch_max(now, Ordering::SeqCst);
             full.send(()).unwrap();
@@ -203,6 +363,6 @@ async fn only_so_many_calls_work_at_once() {
 async fn a_panic_is_a_tool_error() {
     let fixture = Fixture::new();
     let work = |_: &WorkFolder, _: &CancellationToken| -> Result<String, Refusal> { panic!("on purpose") };
-    let output = fixture.bench().blocking(CancellationToken::new(), work).await;
+    let output = fixture.bench().blocking(&scope(None), CancellationToken::new(), work).await;
     assert_eq!(output, ToolOutput::error("the tool failed inside"));
 }

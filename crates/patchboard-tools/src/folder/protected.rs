@@ -15,8 +15,12 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    pub(crate) fn new(device: u64, inode: u64) -> Self {
+        Self { device, inode }
+    }
+
     pub(crate) fn of(metadata: &Metadata) -> Self {
-        Self { device: metadata.dev(), inode: metadata.ino() }
+        Self::new(metadata.dev(), metadata.ino())
     }
 }
 
@@ -37,7 +41,14 @@ pub(crate) struct Snapshot {
 
 impl Protected {
     pub(crate) fn new(paths: Vec<PathBuf>) -> io::Result<Self> {
-        let paths = paths.into_iter().map(std::path::absolute).collect::<io::Result<_>>()?;
+        let mut paths = paths.into_iter().map(std::path::absolute).collect::<io::Result<Vec<_>>>()?;
+        // Where a path leads now stays closed even should a symlink on the way to it be taken away.
+        let real: Vec<_> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        for path in real {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
         Ok(Self { paths })
     }
 
@@ -48,6 +59,30 @@ impl Protected {
             snapshot.add(path).map_err(|error| (path.clone(), error))?;
         }
         Ok(snapshot)
+    }
+
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// The directories that hold a protected path, however deep, and the symlinks on the way to it. Moving or deleting
+    /// one would take the path with it, out of its protection.
+    pub(crate) fn holders(&self) -> Result<HashSet<Identity>, (PathBuf, io::Error)> {
+        let mut holders = HashSet::new();
+        for path in &self.paths {
+            let told = |error| (path.clone(), error);
+            let real = unless_absent(path.canonicalize()).map_err(told)?;
+            for named in [Some(path), real.as_ref()].into_iter().flatten() {
+                for above in named.ancestors() {
+                    for found in [above.metadata(), above.symlink_metadata()] {
+                        if let Some(found) = unless_absent(found).map_err(told)? {
+                            holders.insert(Identity::of(&found));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(holders)
     }
 }
 
@@ -73,10 +108,15 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Where not even the path's directory exists, the first missing one is closed, so that nobody can put their own
+    /// directory, and in it their own key, where the server will look for its.
     fn add_name(&mut self, path: &Path) -> io::Result<()> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
-        if let Some(metadata) = unless_absent(parent.metadata())? {
-            self.names.insert((Identity::of(&metadata), name.to_owned()));
+        for path in path.ancestors() {
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+            if let Some(metadata) = unless_absent(parent.metadata())? {
+                self.names.insert((Identity::of(&metadata), name.to_owned()));
+                return Ok(());
+            }
         }
         Ok(())
     }

@@ -18,12 +18,26 @@ pub(crate) enum PathError {
     NotAFolder { path: String },
     #[error("{path} is {kind}: only regular files and folders can be opened")]
     Special { path: String, kind: &'static str },
-    #[error("{path} may not be opened: permission denied")]
-    Denied { path: String },
+    #[error("{path} may not be {deed}: permission denied")]
+    Denied { path: String, deed: &'static str },
     #[error("{path} has too many steps or symlinks, perhaps a loop")]
     TooManySteps { path: String },
-    #[error("{path} cannot be opened: {reason}")]
-    Failed { path: String, reason: String },
+    #[error("{path} already exists")]
+    Exists { path: String },
+    #[error("{path} is a folder")]
+    IsAFolder { path: String },
+    #[error("{path} is not empty: set `recursive` to delete a folder with all that lies in it")]
+    NotEmpty { path: String },
+    #[error("{path} holds the server's own data or keys, so it stays where it is")]
+    HoldsProtected { path: String },
+    #[error("{path} holds more than {limit} entries or is nested too deeply: delete its parts one by one")]
+    TooMuch { path: String, limit: usize },
+    #[error("{path} is, or would be, larger than {limit} bytes")]
+    TooLarge { path: String, limit: usize },
+    #[error("{path} cannot be {deed}: {reason}")]
+    Failed { path: String, deed: &'static str, reason: String },
+    #[error("cancelled")]
+    Cancelled,
     #[error("file tools are closed: the server cannot tell which of its own files to protect")]
     Unsure,
 }

@@ -3,13 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use cap_std::fs::{Dir, MetadataExt};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::protected::{Identity, Snapshot};
@@ -35,6 +35,13 @@ pub(crate) enum EntryKind {
     Symlink,
     /// A FIFO, socket or device, in words.
     Special(&'static str),
+}
+
+/// What a rename may replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    Anything,
+    Nothing,
 }
 
 /// Why one step failed.
@@ -64,13 +71,11 @@ impl Spot {
         self.identity
     }
 
-    /// The directory this one lies in; the root of all is its own parent. Only for judging a working folder.
-    pub(crate) fn parent(&self) -> io::Result<Self> {
-        Self::new(self.dir.open_parent_dir(ambient_authority())?)
-    }
-
-    pub(crate) fn is_kernel_state(&self) -> bool {
-        is_kernel_state(&self.dir)
+    /// The root of the file system.
+    pub(crate) fn top() -> Result<Self, StepError> {
+        let flags = PASS_THROUGH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(CWD, "/", flags, Mode::empty()).map_err(StepError::Os)?;
+        Ok(Self::new(Dir::from_std_file(File::from(opened)))?)
     }
 
     /// What `name` is now. Only a hint which step to take: the step itself judges what it opened.
@@ -89,14 +94,57 @@ impl Spot {
 
     pub(crate) fn enter(&self, name: &OsStr, snapshot: &Snapshot) -> Result<Self, StepError> {
         let file = self.open(name, PASS_THROUGH | OFlags::DIRECTORY, snapshot)?;
-        Self::new(Dir::from_std_file(file)).map_err(step_error)
+        Ok(Self::new(Dir::from_std_file(file))?)
     }
 
     pub(crate) fn open_file(&self, name: &OsStr, snapshot: &Snapshot) -> Result<File, StepError> {
         // Should a FIFO or a terminal have taken the file's place, opening it neither waits nor adopts it.
         let file = self.open(name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, snapshot)?;
-        let metadata = file.metadata().map_err(step_error)?;
+        let metadata = file.metadata()?;
         if metadata.is_file() { Ok(file) } else { Err(StepError::Changed) }
+    }
+
+    /// Opens a file only to see that it may be written; what is in it stays.
+    pub(super) fn open_to_replace(&self, name: &OsStr, snapshot: &Snapshot) -> Result<File, StepError> {
+        let file = self.open(name, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY, snapshot)?;
+        let metadata = file.metadata()?;
+        if metadata.is_file() { Ok(file) } else { Err(StepError::Changed) }
+    }
+
+    /// Makes a file that was not there, whatever stands under that name.
+    pub(super) fn create_file(&self, name: &OsStr) -> Result<File, StepError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.dir, single(name)?, flags, Mode::from_raw_mode(0o666));
+        opened.map(File::from).map_err(StepError::Os)
+    }
+
+    pub(super) fn make_folder(&self, name: &OsStr) -> Result<(), StepError> {
+        rustix::fs::mkdirat(&self.dir, single(name)?, Mode::from_raw_mode(0o777)).map_err(StepError::Os)
+    }
+
+    /// Puts `name` where `new_name` of `other` is. A symlink standing there is replaced, not followed.
+    pub(super) fn rename(&self, name: &OsStr, other: &Spot, new_name: &OsStr, over: Over) -> Result<(), StepError> {
+        let (name, new_name) = (single(name)?, single(new_name)?);
+        match over {
+            Over::Anything => rustix::fs::renameat(&self.dir, name, &other.dir, new_name).map_err(StepError::Os),
+            Over::Nothing => rename_to_nothing(&self.dir, name, &other.dir, new_name).map_err(StepError::Os),
+        }
+    }
+
+    pub(super) fn unlink(&self, name: &OsStr, kind: EntryKind) -> Result<(), StepError> {
+        let flags = if kind == EntryKind::Folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        rustix::fs::unlinkat(&self.dir, single(name)?, flags).map_err(StepError::Os)
+    }
+
+    /// What stands under a name itself: of a symlink, not what it leads to.
+    pub(super) fn identity_of(&self, name: &OsStr) -> Result<Identity, StepError> {
+        let metadata = self.dir.symlink_metadata(single(name)?)?;
+        Ok(Identity::new(metadata.dev(), metadata.ino()))
+    }
+
+    pub(super) fn modified(&self, name: &OsStr) -> Result<SystemTime, StepError> {
+        let metadata = self.dir.symlink_metadata(single(name)?)?;
+        Ok(metadata.modified()?.into_std())
     }
 
     pub(crate) fn read_link(&self, name: &OsStr) -> Result<PathBuf, StepError> {
@@ -139,7 +187,7 @@ impl Spot {
                 other => StepError::Os(other),
             })?;
         let file = File::from(opened);
-        let identity = Identity::of(&file.metadata().map_err(step_error)?);
+        let identity = Identity::of(&file.metadata()?);
         let elsewhere = identity.device != self.identity.device;
         if snapshot.holds(identity) || (elsewhere && is_kernel_state(&file)) {
             return Err(StepError::Protected);
@@ -148,18 +196,32 @@ impl Spot {
     }
 }
 
+impl AsFd for Spot {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
 impl StepError {
     /// The same in words. `path` is what to call the entry.
     pub(crate) fn told(self, path: impl AsRef<OsStr>) -> PathError {
-        let path = quoted(path);
+        self.told_as(quoted(path), "opened")
+    }
+
+    /// The same of something else than opening; `path` is quoted already.
+    pub(crate) fn told_as(self, path: String, deed: &'static str) -> PathError {
+        let failed = |path, reason: &str| PathError::Failed { path, deed, reason: reason.to_owned() };
         match self {
-            Self::Changed => PathError::Failed { path, reason: "it keeps changing".to_owned() },
+            Self::Changed => failed(path, "it keeps changing"),
             Self::Protected => PathError::Protected { path },
             Self::Special(kind) => PathError::Special { path, kind },
             Self::Os(Errno::NOENT) => PathError::Missing { path },
-            Self::Os(Errno::ACCESS | Errno::PERM) => PathError::Denied { path },
-            Self::Os(Errno::NAMETOOLONG) => PathError::Failed { path, reason: "a name in it is too long".to_owned() },
-            Self::Os(error) => PathError::Failed { path, reason: io::Error::from(error).to_string() },
+            Self::Os(Errno::ACCESS | Errno::PERM) => PathError::Denied { path, deed },
+            Self::Os(Errno::EXIST) => PathError::Exists { path },
+            Self::Os(Errno::ISDIR) => PathError::IsAFolder { path },
+            Self::Os(Errno::NOTEMPTY) => PathError::NotEmpty { path },
+            Self::Os(Errno::NAMETOOLONG) => failed(path, "a name in it is too long"),
+            Self::Os(error) => failed(path, &io::Error::from(error).to_string()),
         }
     }
 }
@@ -173,8 +235,34 @@ fn single(name: &OsStr) -> Result<&OsStr, StepError> {
     }
 }
 
-fn step_error(error: io::Error) -> StepError {
-    StepError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn rename_to_nothing(from: &Dir, name: &OsStr, to: &Dir, new_name: &OsStr) -> Result<(), Errno> {
+    use rustix::fs::RenameFlags;
+    match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
+        // Some file systems have no such rename.
+        Err(error @ (Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
+            // Of a folder no link can be made; then the first error stands.
+            link_and_unlink(from, name, to, new_name).map_err(|other| if other == Errno::PERM { error } else { other })
+        }
+        done => done,
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn rename_to_nothing(from: &Dir, name: &OsStr, to: &Dir, new_name: &OsStr) -> Result<(), Errno> {
+    link_and_unlink(from, name, to, new_name)
+}
+
+/// Only for files: a link never replaces anything.
+fn link_and_unlink(from: &Dir, name: &OsStr, to: &Dir, new_name: &OsStr) -> Result<(), Errno> {
+    rustix::fs::linkat(from, name, to, new_name, AtFlags::empty())?;
+    rustix::fs::unlinkat(from, name, AtFlags::empty())
+}
+
+impl From<io::Error> for StepError {
+    fn from(error: io::Error) -> Self {
+        Self::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
 }
 
 /// The process file system shows this server's own environment, memory and open files as if they were files.

@@ -8,6 +8,9 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
+use super::place::Place;
 use super::protected::Snapshot;
 use super::refusal::PathError;
 use super::spot::{EntryKind, Spot, StepError};
@@ -60,7 +63,9 @@ impl<'a> Walk<'a> {
         }
         for _ in 0..MAX_STEPS {
             let found = match self.ahead.pop_front() {
-                None => return Ok(Found::Folder(Folder { spot: self.here, snapshot: self.snapshot })),
+                None => {
+                    return Ok(Found::Folder(Folder { spot: self.here, trail: self.trail, snapshot: self.snapshot }));
+                }
                 Some(Step::Up) => self.up().map(|()| None),
                 Some(Step::To(name)) => self.to(name),
             };
@@ -69,6 +74,54 @@ impl<'a> Walk<'a> {
             }
         }
         Err(PathError::TooManySteps { path: quoted(self.asked) })
+    }
+
+    /// Where the path leads, for whoever is going to change what is there: nothing need be there yet.
+    pub(super) fn aim(mut self, last: LastSymlink) -> Result<Aim, PathError> {
+        if self.snapshot.holds(self.here.identity()) {
+            return Err(PathError::Protected { path: quoted(self.asked) });
+        }
+        for _ in 0..MAX_STEPS {
+            let aimed = match self.ahead.pop_front() {
+                None => return Ok(Aim::Nameless),
+                Some(Step::Up) => self.up().map(|()| None),
+                Some(Step::To(name)) => self.aim_at(name, last),
+            };
+            if let Some(place) = aimed? {
+                return Ok(Aim::Place(place));
+            }
+        }
+        Err(PathError::TooManySteps { path: quoted(self.asked) })
+    }
+
+    fn aim_at(&mut self, name: OsString, last: LastSymlink) -> Result<Option<Place>, PathError> {
+        let path = self.trail_to(&name);
+        let is_last = self.ahead.is_empty();
+        let kind = match self.here.kind(&name) {
+            _ if self.snapshot.names(self.here.identity(), &name) => Err(StepError::Protected),
+            Ok(kind) if is_last && (kind != EntryKind::Symlink || last == LastSymlink::Meant) => Ok(Some(kind)),
+            Ok(_) => {
+                if self.to(name.clone())?.is_some() {
+                    // No longer a symlink but a file: look again.
+                    self.ahead.push_front(Step::To(name));
+                }
+                return Ok(None);
+            }
+            Err(StepError::Os(Errno::NOENT)) => Ok(None),
+            Err(other) => Err(other),
+        };
+        let kind = kind.map_err(|error| error.told(&path))?;
+        // Making directories only to leave them by `..` again is nobody's wish.
+        let mut names = vec![name];
+        for step in self.ahead.drain(..) {
+            match step {
+                Step::To(name) => names.push(name),
+                Step::Up => return Err(PathError::Missing { path: quoted(&path) }),
+            }
+        }
+        let path = self.trail.iter().chain(&names).collect();
+        let place = Place::new(self.here.clone(), names, path, kind, self.snapshot.clone());
+        place.judged().map(Some)
     }
 
     fn up(&mut self) -> Result<(), PathError> {
@@ -147,6 +200,22 @@ impl<'a> Walk<'a> {
     fn trail_to(&self, name: &OsString) -> PathBuf {
         self.trail.iter().chain([name]).collect()
     }
+}
+
+/// What a walk does at a symlink at the end of the path. On the way symlinks are always followed, inside the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastSymlink {
+    Followed,
+    /// It is what the path names.
+    Meant,
+}
+
+/// Where a path leads.
+#[derive(Debug)]
+pub(crate) enum Aim {
+    Place(Place),
+    /// A folder that exists, reached by `.` or `..` and not by its own name.
+    Nameless,
 }
 
 enum Stepped {

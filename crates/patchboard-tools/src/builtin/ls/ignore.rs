@@ -29,7 +29,7 @@ const NOT_OPENED: [&str; 22] = [
 ];
 
 #[derive(Debug)]
-pub(super) struct Ignore {
+pub(in crate::builtin) struct Ignore {
     patterns: Vec<Pattern>,
 }
 
@@ -65,7 +65,8 @@ impl Ignore {
         })
     }
 
-    pub(super) fn leaves_closed(name: &str) -> bool {
+    /// Is it a folder that is opened only when somebody asks for it by name?
+    pub(in crate::builtin) fn leaves_closed(name: &str) -> bool {
         NOT_OPENED.binary_search(&name).is_ok()
     }
 }

@@ -1,0 +1,58 @@
+//! The program that tests start as a supervisor, and inside jails to try the walls.
+//!
+//! * `jailer __exec` – what `patchboard __exec` does.
+//! * `jailer hold FOLDER COMMAND` – a server that starts a command, passes on its output, and waits to be killed.
+//! * `jailer listen` – tries to bind a TCP port of the kernel's choice.
+//! * `jailer abstract NAME` – tries to connect to an abstract socket.
+
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["__exec"] => return patchboard_tools::sandbox::exec_main().unwrap_or(ExitCode::FAILURE),
+        ["hold", folder, command] => linux::hold(folder, command),
+        ["listen"] => std::net::TcpListener::bind(("127.0.0.1", 0)).map(drop),
+        ["abstract", name] => linux::connect_abstract(name),
+        _ => Err(std::io::ErrorKind::InvalidInput.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => ExitCode::from(error.raw_os_error().and_then(|code| code.try_into().ok()).unwrap_or(255)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    ExitCode::FAILURE
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixStream};
+
+    use patchboard_tools::sandbox::{Input, Jail, Program, Spawner};
+
+    pub(crate) fn hold(folder: &str, command: &str) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
+            let jail = Jail::around(std::fs::File::open(folder)?.into())?;
+            let arguments = vec!["-c".to_owned(), command.to_owned()];
+            let program = Program { program: "/bin/sh".into(), arguments, input: Input::Nothing };
+            let mut jailed = spawner.spawn(jail, program).await.map_err(io::Error::other)?;
+            if let Some(mut output) = jailed.take_stdout() {
+                tokio::io::copy(&mut output, &mut tokio::io::stdout()).await?;
+            }
+            jailed.wait().await.map(drop).map_err(io::Error::other)
+        })
+    }
+
+    pub(crate) fn connect_abstract(name: &str) -> io::Result<()> {
+        UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
+    }
+}

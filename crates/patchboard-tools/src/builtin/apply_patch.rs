@@ -1,0 +1,85 @@
+//! `apply_patch`: changes of several files in one text, all checked before the first is made.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+mod chunk;
+mod parse;
+mod plan;
+
+use super::bench::{Refusal, Turns, Workbench, text};
+use super::{BuiltinTool, KIND};
+use crate::folder::WorkFolder;
+use parse::Patch;
+
+#[derive(Debug)]
+pub(crate) struct ApplyPatch {
+    bench: Arc<Workbench>,
+}
+
+impl ApplyPatch {
+    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
+        Self { bench }
+    }
+}
+
+impl BuiltinTool for ApplyPatch {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "apply_patch".into(),
+            description: "Change files of the working folder by a patch:\n\
+                          *** Begin Patch\n\
+                          *** Add File: new.txt\n\
+                          +every line of it\n\
+                          *** Delete File: old.txt\n\
+                          *** Update File: src/lib.rs\n\
+                          *** Move to: src/other.rs\n\
+                          @@ fn where_to_look() {\n \
+                          a line that stays\n\
+                          -a line to take away\n\
+                          +a line to put in\n\
+                          *** End Patch\n\
+                          `Move to` and `@@` lines are optional. Lines that stay and go must together be found only \
+                          once, or first after the `@@` line; `*** End of File` after them says they are the last. Each \
+                          file may be named once. Everything is checked before anything is changed."
+                .into(),
+            input_schema: Arc::new(json!({
+                "type": "object",
+                "properties": {
+                    "patchText": {"type": "string", "minLength": 1, "description": "The whole patch."}
+                },
+                "required": ["patchText"],
+                "additionalProperties": false
+            })),
+            effect: Effect::Writes,
+            // Files of a patch change one after the other: some may have.
+            unknown_outcome: UnknownOutcome::Fail,
+            kind: KIND,
+            timeout: None,
+        }
+    }
+
+    fn run<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let patch = text(arguments, "patchText").unwrap_or_default().to_owned();
+        let bench = self.bench.clone();
+        Box::pin(self.bench.blocking(scope, stop, move |folder, stop| apply(bench.turns(), folder, &patch, stop)))
+    }
+}
+
+fn apply(turns: &Turns, folder: &WorkFolder, patch: &str, stop: &CancellationToken) -> Result<String, Refusal> {
+    let patch = Patch::parse(patch).map_err(|error| Refusal(format!("{error}; nothing was changed")))?;
+    plan::carry_out(turns, folder, &patch, stop)?;
+    Ok(format!("Applied {} hunk(s) successfully.", patch.changes.len()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! What the model reads of a command: its output, and last how it ended.
+
+use std::time::Duration;
+
+use patchboard_core::tool::ToolOutput;
+
+use super::transcript::{Kept, Transcript};
+use crate::sandbox::{Confinement, Ending, Error};
+
+/// The answer as a whole stays under the 64 KiB that the core allows, so that its last line is never cut off.
+const OUTPUT_BYTES: usize = 63 * 1024;
+/// For headings, marks and the last line.
+const ROOM_FOR_MARKS: usize = 1024;
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Ended(Ending),
+    TimedOut(Duration),
+    Cancelled,
+    /// Nobody knows how the command ended.
+    Lost(Error),
+}
+
+impl From<Result<Ending, Error>> for Outcome {
+    fn from(ending: Result<Ending, Error>) -> Self {
+        match ending {
+            Ok(ending) => Self::Ended(ending),
+            Err(error) => Self::Lost(error),
+        }
+    }
+}
+
+impl Outcome {
+    fn last_line(&self) -> String {
+        match self {
+            Self::Ended(Ending::Exited(code)) => format!("exit code: {code}"),
+            Self::Ended(Ending::Signalled(signal)) => format!("killed by signal {signal}"),
+            Self::TimedOut(limit) => format!("timed out after {} ms", limit.as_millis()),
+            Self::Cancelled => "cancelled".to_owned(),
+            Self::Lost(error) => error.to_string(),
+        }
+    }
+
+    fn is_success(&self) -> bool {
+        matches!(self, Self::Ended(Ending::Exited(0)))
+    }
+}
+
+pub(super) fn answer(outcome: &Outcome, transcript: &Transcript, confinement: Confinement) -> ToolOutput {
+    let mut content = streams(&transcript.from_stdout, &transcript.from_stderr);
+    if !outcome.is_success()
+        && let Some(note) = closed_parts(confinement)
+    {
+        append_line(&mut content, &note);
+    }
+    append_line(&mut content, &outcome.last_line());
+    if outcome.is_success() { ToolOutput::ok(content) } else { ToolOutput::error(content) }
+}
+
+fn streams(stdout: &Kept, stderr: &Kept) -> String {
+    let limit = OUTPUT_BYTES - ROOM_FOR_MARKS;
+    match (stdout.is_empty(), stderr.is_empty()) {
+        (true, true) => String::new(),
+        (false, true) => stdout.text(limit),
+        (true, false) => format!("stderr:\n{}", stderr.text(limit)),
+        (false, false) => {
+            // Each gets half, and what the other does not need of its half.
+            let half = limit / 2;
+            let for_stderr = stderr.size().min(half.max(limit.saturating_sub(stdout.size())));
+            let mut content = format!("stdout:\n{}", stdout.text(limit - for_stderr));
+            append_line(&mut content, "stderr:");
+            content.push('\n');
+            content.push_str(&stderr.text(for_stderr));
+            content
+        }
+    }
+}
+
+/// Why something in the working folder may be refused that looks as if it were allowed.
+fn closed_parts(confinement: Confinement) -> Option<String> {
+    if !confinement.has_closed_parts || confinement.landlock_abi == 0 {
+        return None;
+    }
+    let mut note = "[files of the server lie beneath the working folder: commands can neither list nor add to the \
+                    folders that lead to them, only use what else is in there"
+        .to_owned();
+    if confinement.left_out > 0 {
+        note.push_str(&format!(", {} entries excepted", confinement.left_out));
+    }
+    note.push(']');
+    Some(note)
+}
+
+fn append_line(content: &mut String, line: &str) {
+    if !content.is_empty() && !content.ends_with('\n') {
+        content.push('\n');
+    }
+    content.push_str(line);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+use super::*;
+
+const CONFINED: Confinement = Confinement { landlock_abi: 7, has_closed_parts: false, left_out: 0 };
+
+fn kept(text: &str) -> Kept {
+    let mut kept = Kept::default();
+    kept.push(text.as_bytes());
+    kept
+}
+
+#[test]
+fn streams_are_named_when_there_is_a_second_one() {
+    for (stdout, stderr, expected) in [
+        ("", "", ""),
+        ("out\n", "", "out\n"),
+        ("", "err\n", "stderr:\nerr\n"),
+        ("out", "err", "stdout:\nout\nstderr:\nerr"),
+        ("out\n", "err\n", "stdout:\nout\nstderr:\nerr\n"),
+    ] {
+        assert_eq!(streams(&kept(stdout), &kept(stderr)), expected);
+    }
+}
+
+#[test]
+fn two_long_streams_share_the_room() {
+    let long = "x".repeat(1_000_000);
+    for (stdout, stderr) in [(&*long, &*long), (&*long, "short"), ("short", &*long), (&*long, "\u{ff}")] {
+        let content = streams(&kept(stdout), &kept(stderr));
+        assert!(content.len() < OUTPUT_BYTES, "{}", content.len());
+        for short in [stdout, stderr].into_iter().filter(|text| text.len() < 10) {
+            assert!(content.contains(short), "{short}");
+        }
+    }
+}
+
+#[test]
+fn the_last_line_says_how_it_ended() {
+    let lost = Outcome::from(Err(Error::Lost));
+    for (outcome, line, is_error) in [
+        (Outcome::Ended(Ending::Exited(0)), "exit code: 0", false),
+        (Outcome::Ended(Ending::Exited(2)), "exit code: 2", true),
+        (Outcome::Ended(Ending::Signalled(9)), "killed by signal 9", true),
+        (Outcome::TimedOut(Duration::from_millis(1500)), "timed out after 1500 ms", true),
+        (Outcome::Cancelled, "cancelled", true),
+        (lost, "the supervisor of a command died", true),
+    ] {
+        let mut content = "text".to_owned();
+        append_line(&mut content, &outcome.last_line());
+        assert_eq!((content, !outcome.is_success()), (format!("text\n{line}"), is_error));
+    }
+}
+
+#[test]
+fn a_note_explains_refusals_beside_protected_files() {
+    assert_eq!(closed_parts(CONFINED), None);
+    assert_eq!(closed_parts(Confinement { has_closed_parts: true, landlock_abi: 0, ..CONFINED }), None);
+    assert!(closed_parts(Confinement { has_closed_parts: true, ..CONFINED }).unwrap().ends_with("in there]"));
+    let left_out = Confinement { has_closed_parts: true, left_out: 3, ..CONFINED };
+    assert!(closed_parts(left_out).unwrap().ends_with("in there, 3 entries excepted]"));
+}

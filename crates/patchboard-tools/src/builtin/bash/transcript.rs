@@ -1,0 +1,160 @@
+//! What a command prints, as it prints it.
+
+use std::time::Duration;
+
+use patchboard_core::tool::ToolVoice;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{ChildStderr, ChildStdout};
+use tokio::time::Instant;
+
+use super::live::Live;
+use crate::sandbox::Jailed;
+
+/// Of each stream so much of the beginning, and as much of the end, is kept; the rest is only counted.
+pub(super) const KEPT_BYTES: usize = 32 * 1024;
+const READ_BYTES: usize = 8 * 1024;
+/// Small pieces are told together, at most this much later.
+const TELL_AFTER: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(super) struct Transcript {
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    pub(super) from_stdout: Kept,
+    pub(super) from_stderr: Kept,
+    live: Live,
+}
+
+/// The beginning and the end of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    total: u64,
+}
+
+impl Transcript {
+    pub(super) fn of(jailed: &mut Jailed) -> Self {
+        Self {
+            stdout: jailed.take_stdout(),
+            stderr: jailed.take_stderr(),
+            from_stdout: Kept::default(),
+            from_stderr: Kept::default(),
+            live: Live::default(),
+        }
+    }
+
+    /// Reads both streams to their end and tells `voice` as they come. A listener that is behind slows the command
+    /// down. Dropped half-way, it loses at most a piece that was being told.
+    pub(super) async fn read(&mut self, voice: &ToolVoice) {
+        let mut tell_at = None;
+        while self.stdout.is_some() || self.stderr.is_some() {
+            let (mut out, mut err) = ([0; READ_BYTES], [0; READ_BYTES]);
+            tokio::select! {
+                count = read_some(&mut self.stdout, &mut out), if self.stdout.is_some() => {
+                    let read = out.get(..count).unwrap_or_default();
+                    self.from_stdout.push(read);
+                    self.live.hear_stdout(read);
+                }
+                count = read_some(&mut self.stderr, &mut err), if self.stderr.is_some() => {
+                    let read = err.get(..count).unwrap_or_default();
+                    self.from_stderr.push(read);
+                    self.live.hear_stderr(read);
+                }
+                () = sleep_until(tell_at), if tell_at.is_some() => {}
+            }
+            let is_time = tell_at.is_some_and(|at| at <= Instant::now());
+            if self.live.is_full() || is_time {
+                tell_at = None;
+                self.tell(voice).await;
+            } else if tell_at.is_none() && self.live.has_something() {
+                tell_at = Some(Instant::now() + TELL_AFTER);
+            }
+        }
+        self.live.end();
+        self.tell(voice).await;
+    }
+
+    /// The same when nobody listens any more.
+    pub(super) async fn read_quietly(&mut self) {
+        self.read(&ToolVoice::default()).await;
+    }
+
+    async fn tell(&mut self, voice: &ToolVoice) {
+        if let Some(piece) = self.live.take() {
+            voice.say(piece).await;
+        }
+    }
+}
+
+impl Kept {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let (to_head, to_tail) = bytes.split_at(bytes.len().min(KEPT_BYTES - self.head.len()));
+        self.head.extend_from_slice(to_head);
+        self.tail.extend_from_slice(to_tail);
+        // Twice as much before the front is let go, so that bytes are moved once and not at every piece.
+        if self.tail.len() > 2 * KEPT_BYTES {
+            self.tail.drain(..self.tail.len() - KEPT_BYTES);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// The text, or its two ends with a mark between them, in at most about `limit` bytes.
+    pub(super) fn text(&self, limit: usize) -> String {
+        let half = limit / 2;
+        match self.whole() {
+            Some(text) if text.len() <= limit => text,
+            Some(text) => {
+                let (head, tail) = (text.floor_char_boundary(half), text.ceil_char_boundary(text.len() - half));
+                joined(&text, head, &text, tail, (tail - head) as u64)
+            }
+            None => {
+                let (start, end) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&self.tail));
+                let (head, tail) =
+                    (start.floor_char_boundary(half), end.ceil_char_boundary(end.len().saturating_sub(half)));
+                let shown = (head + end.len() - tail) as u64;
+                joined(&start, head, &end, tail, self.total.saturating_sub(shown))
+            }
+        }
+    }
+
+    /// How long the text is if it need not be cut for lack of what is between its ends.
+    pub(super) fn size(&self) -> usize {
+        self.whole().map_or(usize::MAX, |text| text.len())
+    }
+
+    fn whole(&self) -> Option<String> {
+        let is_whole = self.total == (self.head.len() + self.tail.len()) as u64;
+        is_whole.then(|| String::from_utf8_lossy(&[self.head.as_slice(), &self.tail].concat()).into_owned())
+    }
+}
+
+fn joined(start: &str, head: usize, end: &str, tail: usize, left_out: u64) -> String {
+    let (head, tail) = (start.get(..head).unwrap_or_default(), end.get(tail..).unwrap_or_default());
+    format!("{head}\n[… {left_out} bytes left out …]\n{tail}")
+}
+
+/// How much was read; at the end of the stream nothing, and the stream is gone.
+async fn read_some<R: AsyncRead + Unpin>(stream: &mut Option<R>, buffer: &mut [u8]) -> usize {
+    let Some(reader) = stream else { return 0 };
+    match reader.read(buffer).await {
+        Ok(0) | Err(_) => {
+            *stream = None;
+            0
+        }
+        Ok(count) => count,
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    if let Some(at) = at {
+        tokio::time::sleep_until(at).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! Which piece of a text an edit means, and the text with it replaced.
+
+use std::ops::Range;
+
+use super::super::bench::Refusal;
+use super::super::bench::content::MAX_FILE_BYTES;
+use super::super::matching::{Closeness, Indent, runs};
+
+/// Occurrences are counted up to here; it is too many anyway.
+const MAX_COUNTED: usize = 1000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::builtin) struct Edit {
+    pub(in crate::builtin) old: String,
+    pub(in crate::builtin) new: String,
+    pub(in crate::builtin) occurrences: Occurrences,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::builtin) enum Occurrences {
+    TheOnly,
+    All,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::builtin) struct Replaced {
+    pub(in crate::builtin) text: String,
+    count: usize,
+    /// Of the first piece, from 1.
+    line: usize,
+    how: How,
+}
+
+/// How the old text was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::builtin) enum How {
+    /// Letter by letter, apart from which characters end a line.
+    AsTold,
+    Close(Closeness),
+    /// After `\n`, `\"` and the like were read as what they stand for.
+    Unescaped,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::builtin) enum EditError {
+    Empty,
+    SameText,
+    NotFound,
+    /// The only place that fits is indented in a way that tells nothing about new lines.
+    Indentation {
+        line: usize,
+    },
+    Ambiguous {
+        count: usize,
+        how: How,
+    },
+    TooLarge,
+}
+
+/// A piece of the text and what to put there.
+struct Piece {
+    range: Range<usize>,
+    new: String,
+}
+
+impl Edit {
+    pub(in crate::builtin) fn apply(&self, text: &str) -> Result<Replaced, EditError> {
+        if self.old.is_empty() {
+            return Err(EditError::Empty);
+        }
+        if self.old == self.new {
+            return Err(EditError::SameText);
+        }
+        let found = self.find(text)?;
+        let Some(first) = found.pieces.first() else { return Err(EditError::NotFound) };
+        let line = line_of(text, first.range.start);
+        let removed: usize = found.pieces.iter().map(|piece| piece.range.len()).sum();
+        let added: usize = found.pieces.iter().map(|piece| piece.new.len()).sum();
+        let length = text.len() - removed + added;
+        if length > MAX_FILE_BYTES {
+            return Err(EditError::TooLarge);
+        }
+        let (mut whole, mut from) = (String::with_capacity(length), 0);
+        for piece in &found.pieces {
+            whole.push_str(text.get(from..piece.range.start).unwrap_or_default());
+            whole.push_str(&piece.new);
+            from = piece.range.end;
+        }
+        whole.push_str(text.get(from..).unwrap_or_default());
+        if whole == text {
+            return Err(EditError::SameText);
+        }
+        Ok(Replaced { text: whole, count: found.pieces.len(), line, how: found.how })
+    }
+
+    /// The first way of looking that finds anything decides: a more forgiving one would find the same and more.
+    fn find(&self, text: &str) -> Result<Found, EditError> {
+        let (old, new, ends) = self.with_line_ends_of(text);
+        let (told, adapted) = ((self.old.as_str(), self.new.as_str()), (old.as_str(), new.as_str()));
+        // In a file of one kind of line end the new text must not bring another.
+        let ways = if ends == LineEnds::Windows { [adapted, told] } else { [told, adapted] };
+        for (old, new) in ways {
+            if let Some(found) = self.exactly(text, old, new, How::AsTold)? {
+                return Ok(found);
+            }
+        }
+        let trimmed = (without_blank_lines(&self.old), without_blank_lines(&self.new));
+        let mut indented_oddly = None;
+        for (old, new) in [(self.old.as_str(), self.new.as_str()), trimmed] {
+            for closeness in Closeness::ALL {
+                match self.by_lines(text, old, new, closeness) {
+                    Ok(Some(found)) => return Ok(found),
+                    Ok(None) => {}
+                    Err(EditError::Indentation { line }) => indented_oddly = Some(line),
+                    Err(other) => return Err(other),
+                }
+            }
+        }
+        let (old, new) = (unescaped(&self.old), unescaped(&self.new));
+        if old != self.old
+            && !old.is_empty()
+            && let Some(found) = self.exactly(text, &old, &new, How::Unescaped)?
+        {
+            return Ok(found);
+        }
+        Err(indented_oddly.map_or(EditError::NotFound, |line| EditError::Indentation { line }))
+    }
+
+    fn exactly(&self, text: &str, old: &str, new: &str, how: How) -> Result<Option<Found>, EditError> {
+        let starts: Vec<usize> = match self.occurrences {
+            Occurrences::All => text.match_indices(old).map(|(start, _)| start).collect(),
+            // Overlapping ones count too: which of them is meant cannot be known.
+            Occurrences::TheOnly => overlapping(text, old),
+        };
+        let pieces = starts.into_iter().map(|start| Piece { range: start..start + old.len(), new: new.to_owned() });
+        self.judge(pieces.collect(), how)
+    }
+
+    fn by_lines(&self, text: &str, old: &str, new: &str, closeness: Closeness) -> Result<Option<Found>, EditError> {
+        if old.trim().is_empty() {
+            return Ok(None);
+        }
+        let (wanted, takes_line_end) = (lines_of(old), old.ends_with('\n'));
+        let spans = spans_of(text);
+        let lines: Vec<&str> = spans.iter().filter_map(|span| text.get(span.clone())).collect();
+        let starts = runs(&lines, &wanted, closeness);
+        if self.occurrences == Occurrences::TheOnly && starts.len() > 1 {
+            return Err(EditError::Ambiguous { count: starts.len(), how: How::Close(closeness) });
+        }
+        let mut pieces: Vec<Piece> = Vec::new();
+        for start in starts {
+            let Some(there) = spans.get(start..start + wanted.len()) else { continue };
+            let (Some(first), Some(last)) = (there.first(), there.last()) else { continue };
+            if pieces.last().is_some_and(|before| before.range.end > first.start) {
+                continue;
+            }
+            let told = wanted.iter().copied();
+            let pairs = told.zip(there.iter().filter_map(|span| text.get(span.clone())));
+            let Some(indent) = Indent::learn(pairs) else { return Err(EditError::Indentation { line: start + 1 }) };
+            let line_end =
+                if text.get(last.end..).is_some_and(|rest| rest.starts_with("\r\n")) { "\r\n" } else { "\n" };
+            let new_lines: Vec<_> = lines_of(new).into_iter().map(|line| indent.apply(line)).collect();
+            let mut piece = new_lines.join(line_end);
+            let end = match takes_line_end {
+                true => spans.get(start + wanted.len()).map_or(text.len(), |next| next.start),
+                false => last.end,
+            };
+            // A last line without an end stays without one.
+            if new.ends_with('\n') && (end > last.end || !takes_line_end) {
+                piece.push_str(line_end);
+            }
+            pieces.push(Piece { range: first.start..end, new: piece });
+        }
+        self.judge(pieces, How::Close(closeness))
+    }
+
+    fn judge(&self, pieces: Vec<Piece>, how: How) -> Result<Option<Found>, EditError> {
+        match (pieces.len(), self.occurrences) {
+            (0, _) => Ok(None),
+            (1, _) | (_, Occurrences::All) => Ok(Some(Found { pieces, how })),
+            (count, Occurrences::TheOnly) => Err(EditError::Ambiguous { count, how }),
+        }
+    }
+
+    /// Models write `\n`; in a file whose lines all end otherwise the edit's do as well.
+    fn with_line_ends_of(&self, text: &str) -> (String, String, LineEnds) {
+        let (ends, windows_ends) = (text.matches('\n').count(), text.matches("\r\n").count());
+        let unix = |text: &str| text.replace("\r\n", "\n");
+        if windows_ends > 0 && windows_ends == ends {
+            let windows = |text: &str| unix(text).replace('\n', "\r\n");
+            (windows(&self.old), windows(&self.new), LineEnds::Windows)
+        } else {
+            (unix(&self.old), unix(&self.new), LineEnds::UnixOrMixed)
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineEnds {
+    Windows,
+    UnixOrMixed,
+}
+
+struct Found {
+    pieces: Vec<Piece>,
+    how: How,
+}
+
+impl Replaced {
+    /// What the model should know: that not quite its text was replaced, or how often.
+    pub(in crate::builtin) fn remark(&self) -> Option<String> {
+        let line = self.line;
+        match (self.how, self.count) {
+            (How::AsTold, 1) => None,
+            (How::AsTold, count) => Some(format!("{count} occurrences replaced")),
+            (How::Close(closeness), 1) => Some(format!("found at line {line} {}", closeness.as_str())),
+            (How::Close(closeness), count) => Some(format!("{count} occurrences found {}", closeness.as_str())),
+            (How::Unescaped, 1) => Some(format!("found at line {line} after reading escapes such as `\\n`")),
+            (How::Unescaped, count) => Some(format!("{count} occurrences found after reading escapes such as `\\n`")),
+        }
+    }
+}
+
+impl EditError {
+    pub(in crate::builtin) fn told(self, path: &str) -> Refusal {
+        Refusal(match self {
+            Self::Empty => "`oldString` is empty".to_owned(),
+            Self::SameText => "nothing would change: `oldString` and `newString` come to the same".to_owned(),
+            Self::NotFound => format!("`oldString` is not in {path}: `read` the file and copy the text from it"),
+            Self::Indentation { line } => format!(
+                "`oldString` fits {path} at line {line} only when indentation is ignored, and how to indent `newString` \
+                 cannot be told from it: copy the text exactly"
+            ),
+            Self::Ambiguous { count, how } => {
+                let count = if count >= MAX_COUNTED { format!("at least {count}") } else { count.to_string() };
+                let how = match how {
+                    How::AsTold => String::new(),
+                    How::Close(closeness) => format!(" {}", closeness.as_str()),
+                    How::Unescaped => " after reading escapes".to_owned(),
+                };
+                format!(
+                    "`oldString` is found {count} times in {path}{how}: take more lines around it, or set `replaceAll`"
+                )
+            }
+            Self::TooLarge => format!("{path} would become larger than {MAX_FILE_BYTES} bytes"),
+        })
+    }
+}
+
+fn overlapping(text: &str, old: &str) -> Vec<usize> {
+    let step = old.chars().next().map_or(1, char::len_utf8);
+    let (mut starts, mut from) = (Vec::new(), 0);
+    while let Some(found) = text.get(from..).and_then(|rest| rest.find(old)) {
+        starts.push(from + found);
+        if starts.len() == MAX_COUNTED {
+            break;
+        }
+        from += found + step;
+    }
+    starts
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.get(..offset).map_or(0, |before| before.matches('\n').count()) + 1
+}
+
+/// Lines without what ends them.
+fn lines_of(text: &str) -> Vec<&str> {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect()
+}
+
+/// Where the lines are, without what ends them.
+fn spans_of(text: &str) -> Vec<Range<usize>> {
+    let mut start = 0;
+    let spans = text.split_inclusive('\n').map(|line| {
+        let bare = line.strip_suffix('\n').unwrap_or(line);
+        let bare = bare.strip_suffix('\r').unwrap_or(bare);
+        let span = start..start + bare.len();
+        start += line.len();
+        span
+    });
+    spans.collect()
+}
+
+fn without_blank_lines(text: &str) -> &str {
+    let mut kept = text;
+    while let Some((first, rest)) = kept.split_once('\n')
+        && first.trim().is_empty()
+    {
+        kept = rest;
+    }
+    while let Some((rest, last)) = kept.rsplit_once('\n')
+        && last.trim().is_empty()
+    {
+        kept = rest;
+    }
+    kept
+}
+
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character != '\\' {
+            plain.push(character);
+            continue;
+        }
+        match characters.next() {
+            Some('n') => plain.push('\n'),
+            Some('t') => plain.push('\t'),
+            Some('r') => plain.push('\r'),
+            Some(mark @ ('\\' | '"' | '\'' | '`' | '$')) => plain.push(mark),
+            Some(other) => plain.extend(['\\', other]),
+            None => plain.push('\\'),
+        }
+    }
+    plain
+}

@@ -1,0 +1,146 @@
+//! `glob`: files by the pattern of their path.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::bench::{Refusal, Workbench, text};
+use super::pattern::{MAX_PATTERN_CHARACTERS, PathPattern};
+use super::tour::{Interest, tour};
+use super::{BuiltinTool, KIND};
+use crate::folder::{Folder, Found, WorkFolder};
+use crate::words::{plain, quoted};
+
+/// More are counted, not shown.
+const MAX_PATHS: usize = 1000;
+const MAX_SHOWN_BYTES: usize = 60 * 1024;
+const MAX_FILTERS: usize = 50;
+
+#[derive(Debug)]
+pub(crate) struct Glob {
+    bench: Arc<Workbench>,
+}
+
+impl Glob {
+    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
+        Self { bench }
+    }
+}
+
+impl BuiltinTool for Glob {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "glob".into(),
+            description: "Find files of the working folder by a pattern of their path, such as `*.md`, `src/**/*.rs` or \
+                          `**/{a,b}.ts`: `*` and `?` stay within a name, `**` stands for any number of folders. You get \
+                          sorted paths relative to the working folder, at most 1000. Folders that tools generate, such \
+                          as `node_modules`, `target` or `.git`, are searched only when `pattern` or `path` names them."
+                .into(),
+            input_schema: Arc::new(json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": MAX_PATTERN_CHARACTERS,
+                        "description": "The pattern, relative to the folder searched and without `..`."
+                    },
+                    "path": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "The folder to search, relative to the working folder; all of it by default."
+                    },
+                    "include": {
+                        "type": "array",
+                        "maxItems": MAX_FILTERS,
+                        "items": {"type": "string", "minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS},
+                        "description": "Only files that also fit one of these patterns; one without `/` is about names."
+                    }
+                },
+                "required": ["pattern"],
+                "additionalProperties": false
+            })),
+            effect: Effect::ReadOnly,
+            unknown_outcome: UnknownOutcome::Retry,
+            kind: KIND,
+            timeout: None,
+        }
+    }
+
+    fn run<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let pattern = text(arguments, "pattern").unwrap_or_default().to_owned();
+        let path = text(arguments, "path").unwrap_or(".").to_owned();
+        let include = arguments.get("include").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let include: Vec<_> = include.iter().filter_map(Value::as_str).take(MAX_FILTERS).map(str::to_owned).collect();
+        Box::pin(self.bench.blocking(scope, stop, move |folder, stop| glob(folder, &pattern, &path, &include, stop)))
+    }
+}
+
+fn glob(
+    folder: &WorkFolder,
+    pattern: &str,
+    path: &str,
+    include: &[String],
+    stop: &CancellationToken,
+) -> Result<String, Refusal> {
+    let pattern = PathPattern::new(pattern).map_err(Refusal)?;
+    let filters = include.iter().map(|filter| PathPattern::new(filter));
+    let filters = filters.collect::<Result<Vec<_>, _>>().map_err(Refusal)?;
+    let base = match folder.find(path)? {
+        Found::Folder(base) => base,
+        Found::File(_) => return Err(Refusal(format!("{} is a file: `path` names a folder", quoted(path)))),
+    };
+    let enter = |depth: usize, name: &str| match pattern.demands(depth) {
+        Some(demanded) if demanded == name => Interest::AskedFor,
+        Some(_) => Interest::None,
+        None => Interest::Usual,
+    };
+    let mut paths = Vec::new();
+    let omitted = tour(&base, stop, enter, |met| {
+        let fits =
+            pattern.fits(met.path) && (filters.is_empty() || filters.iter().any(|one| one.fits_as_filter(met.path)));
+        if fits {
+            paths.push(from_the_working_folder(&base, met.path));
+        }
+    })?;
+    paths.sort_unstable();
+    let mut room = MAX_SHOWN_BYTES;
+    let shown: Vec<&str> = paths
+        .iter()
+        .take(MAX_PATHS)
+        .take_while(|path| {
+            let fits = room > path.len();
+            room = room.saturating_sub(path.len() + 1);
+            fits
+        })
+        .map(String::as_str)
+        .collect();
+    let mut lines: Vec<String> = shown.iter().map(|path| (*path).to_owned()).collect();
+    if paths.is_empty() {
+        lines.push("No files found".to_owned());
+    }
+    if shown.len() < paths.len() {
+        lines.push(format!("[{} of {} files shown; use a narrower pattern]", shown.len(), paths.len()));
+    }
+    lines.extend(omitted.remarks());
+    Ok(lines.join("\n"))
+}
+
+/// As other tools take it, on one line.
+pub(super) fn from_the_working_folder(base: &Folder, path: &str) -> String {
+    let mut whole: String = base.trail().iter().map(|name| name.to_string_lossy() + "/").collect();
+    whole.push_str(path);
+    plain(Path::new(&whole).as_os_str())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! `grep`: lines of files by a regular expression.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use regex::bytes::{Regex, RegexBuilder};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::bench::{Refusal, Workbench, text};
+use super::glob::from_the_working_folder;
+use super::pattern::{MAX_PATTERN_CHARACTERS, PathPattern};
+use super::tour::{Interest, Omitted, tour};
+use super::{BuiltinTool, KIND};
+use crate::folder::{EntryKind, Folder, Found, WorkFolder};
+use crate::words::{clipped, plain};
+
+/// After so many the search ends.
+const MAX_MATCHES: usize = 100;
+const MAX_REGEX_CHARACTERS: usize = 2000;
+/// A compiled expression that takes more memory is refused.
+const MAX_COMPILED_BYTES: usize = 4 * 1024 * 1024;
+/// Larger files are not searched, only counted.
+const MAX_FILE_BYTES: usize = 10 * 1024 * 1024;
+/// After so many bytes the search ends.
+const MAX_TOTAL_BYTES: usize = 256 * 1024 * 1024;
+/// Longer lines are cut in the answer.
+const MAX_LINE_BYTES: usize = 500;
+/// Lines between two looks at whether the call is still wanted.
+const LINES_AT_ONCE: usize = 4096;
+
+#[derive(Debug)]
+pub(crate) struct Grep {
+    bench: Arc<Workbench>,
+}
+
+impl Grep {
+    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
+        Self { bench }
+    }
+}
+
+impl BuiltinTool for Grep {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "grep".into(),
+            description: "Search text files of the working folder for lines that match a regular expression (RE2-like \
+                          syntax: no look-around, no back-references; `(?i)` ignores case). You get at most 100 lines, \
+                          those of recently changed files first. Binary files, symlinks and folders that tools generate, \
+                          such as `node_modules`, `target` or `.git`, are not searched unless `path` names such a folder."
+                .into(),
+            input_schema: Arc::new(json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": MAX_REGEX_CHARACTERS,
+                        "description": "The regular expression, matched against one line at a time."
+                    },
+                    "path": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "The folder or file to search, relative to the working folder; all of it by default."
+                    },
+                    "include": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": MAX_PATTERN_CHARACTERS,
+                        "description": "Only files that fit this pattern, such as `*.rs` or `src/**/*.{ts,tsx}`; one \
+                                        without `/` is about names."
+                    }
+                },
+                "required": ["pattern"],
+                "additionalProperties": false
+            })),
+            effect: Effect::ReadOnly,
+            unknown_outcome: UnknownOutcome::Retry,
+            kind: KIND,
+            timeout: None,
+        }
+    }
+
+    fn run<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let pattern = text(arguments, "pattern").unwrap_or_default().to_owned();
+        let path = text(arguments, "path").unwrap_or(".").to_owned();
+        let include = text(arguments, "include").map(str::to_owned);
+        Box::pin(
+            self.bench
+                .blocking(scope, stop, move |folder, stop| grep(folder, &pattern, &path, include.as_deref(), stop)),
+        )
+    }
+}
+
+fn grep(
+    folder: &WorkFolder,
+    pattern: &str,
+    path: &str,
+    include: Option<&str>,
+    stop: &CancellationToken,
+) -> Result<String, Refusal> {
+    let regex = RegexBuilder::new(pattern).size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES).build();
+    let regex = regex.map_err(|error| Refusal(format!("`pattern` is not a regular expression: {error}")))?;
+    let include = include.map(PathPattern::new).transpose().map_err(Refusal)?;
+    let mut search =
+        Search { regex, stop, bytes: 0, matches: 0, files: Vec::new(), too_large: 0, ended: Ended::AtTheEnd };
+    let omitted = match folder.find(path)? {
+        Found::File(file) => {
+            search.file(plain(path.as_ref()), file)?;
+            Omitted::default()
+        }
+        Found::Folder(base) => {
+            let (candidates, omitted) = candidates(&base, include.as_ref(), stop)?;
+            search.all(&base, candidates)?;
+            omitted
+        }
+    };
+    Ok(search.told(&omitted))
+}
+
+/// A file that may be searched.
+struct Candidate {
+    /// Names from the folder searched, the file's own last.
+    names: Vec<OsString>,
+    path: String,
+    modified: SystemTime,
+}
+
+/// The files in question, the newest first.
+fn candidates(
+    base: &Folder,
+    include: Option<&PathPattern>,
+    stop: &CancellationToken,
+) -> Result<(Vec<Candidate>, Omitted), Refusal> {
+    let mut candidates = Vec::new();
+    let omitted = tour(
+        base,
+        stop,
+        |_, _| Interest::Usual,
+        |met| {
+            if met.kind == EntryKind::File && include.is_none_or(|include| include.fits_as_filter(met.path)) {
+                let modified = met.folder.modified(met.name).unwrap_or(SystemTime::UNIX_EPOCH);
+                let way = met.folder.trail().iter().skip(base.trail().len());
+                let names = way.cloned().chain([met.name.to_owned()]).collect();
+                candidates.push(Candidate { names, path: met.path.to_owned(), modified });
+            }
+        },
+    )?;
+    candidates.sort_by(|left, right| right.modified.cmp(&left.modified).then_with(|| left.path.cmp(&right.path)));
+    Ok((candidates, omitted))
+}
+
+struct Search<'a> {
+    regex: Regex,
+    stop: &'a CancellationToken,
+    bytes: usize,
+    matches: usize,
+    files: Vec<Hits>,
+    too_large: usize,
+    ended: Ended,
+}
+
+/// The matching lines of one file.
+struct Hits {
+    path: String,
+    lines: Vec<(usize, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    AtTheEnd,
+    AtEnoughMatches,
+    AtEnoughBytes,
+}
+
+impl Search<'_> {
+    fn all(&mut self, base: &Folder, candidates: Vec<Candidate>) -> Result<(), Refusal> {
+        for Candidate { names, path, .. } in candidates {
+            if self.ended != Ended::AtTheEnd {
+                break;
+            }
+            let Some((name, folders)) = names.split_last() else { continue };
+            // Gone, closed, or replaced by something else since: not a file to search.
+            let Ok(file) = base.descend(folders).and_then(|folder| folder.open_file(name)) else { continue };
+            self.file(from_the_working_folder(base, &path), file)?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: String, file: std::fs::File) -> Result<(), Refusal> {
+        if self.stop.is_cancelled() {
+            return Err(Refusal::cancelled());
+        }
+        let mut content = Vec::new();
+        if file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut content).is_err() {
+            return Ok(());
+        }
+        if content.len() > MAX_FILE_BYTES {
+            self.too_large += 1;
+            return Ok(());
+        }
+        self.bytes += content.len();
+        if content.is_empty() || content.contains(&0) {
+            return Ok(());
+        }
+        let mut hits = Hits { path, lines: Vec::new() };
+        // What follows the last line end is a line only if there is anything.
+        let content = content.strip_suffix(b"\n").unwrap_or(&content);
+        for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
+            if index % LINES_AT_ONCE == 0 && self.stop.is_cancelled() {
+                return Err(Refusal::cancelled());
+            }
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if !self.regex.is_match(line) {
+                continue;
+            }
+            hits.lines.push((index + 1, clipped(&String::from_utf8_lossy(line), MAX_LINE_BYTES)));
+            self.matches += 1;
+            if self.matches == MAX_MATCHES {
+                self.ended = Ended::AtEnoughMatches;
+                break;
+            }
+        }
+        if !hits.lines.is_empty() {
+            self.files.push(hits);
+        }
+        if self.bytes >= MAX_TOTAL_BYTES && self.ended == Ended::AtTheEnd {
+            self.ended = Ended::AtEnoughBytes;
+        }
+        Ok(())
+    }
+
+    fn told(&self, omitted: &Omitted) -> String {
+        let mut text = match self.matches {
+            0 => "No files found".to_owned(),
+            count => format!("Found {count} matches"),
+        };
+        for Hits { path, lines } in &self.files {
+            text.push_str(&format!("\n{path}:"));
+            for (number, line) in lines {
+                text.push_str(&format!("\n  Line {number}: {line}"));
+            }
+        }
+        match self.ended {
+            Ended::AtTheEnd => {}
+            Ended::AtEnoughMatches => {
+                text.push_str(&format!(
+                    "\n[the search ended at {MAX_MATCHES} matches; use a narrower `pattern`, `path` or `include`]"
+                ));
+            }
+            Ended::AtEnoughBytes => {
+                text.push_str(&format!("\n[the search ended after {MAX_TOTAL_BYTES} bytes; name a folder in `path`]"));
+            }
+        }
+        if self.too_large > 0 {
+            text.push_str(&format!("\n[files over {MAX_FILE_BYTES} bytes, not searched: {}]", self.too_large));
+        }
+        for remark in omitted.remarks() {
+            text.push('\n');
+            text.push_str(&remark);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Finding lines in a text the way a reader would: exactly if they are there, else forgiving what a model easily gets
+//! wrong. Forgiving means only how lines are compared; which lines are meant stays a matter of being the only ones.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+mod indent;
+
+pub(super) use indent::Indent;
+
+/// How closely lines have to agree, the strictest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Closeness {
+    Exact,
+    /// But for blanks at the end.
+    LineEnds,
+    /// But for blanks at both ends.
+    Indentation,
+    /// But for how many blanks there are, wherever there are any, and for the shape of quotes and dashes.
+    Blanks,
+}
+
+impl Closeness {
+    pub(super) const ALL: [Self; 4] = [Self::Exact, Self::LineEnds, Self::Indentation, Self::Blanks];
+
+    /// For a remark to the model.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exactly",
+            Self::LineEnds => "ignoring blanks at line ends",
+            Self::Indentation => "ignoring indentation",
+            Self::Blanks => "ignoring differences in blanks and punctuation marks",
+        }
+    }
+
+    fn form(self, line: &str) -> Cow<'_, str> {
+        match self {
+            Self::Exact => line.into(),
+            Self::LineEnds => line.trim_end().into(),
+            Self::Indentation => line.trim().into(),
+            Self::Blanks => {
+                let words: Vec<_> = line.split_whitespace().collect();
+                words.join(" ").chars().map(plain_mark).collect::<String>().into()
+            }
+        }
+    }
+}
+
+/// Where in `lines` all of `wanted` stand in a row, overlapping or not. Takes time in proportion to both.
+pub(super) fn runs(lines: &[&str], wanted: &[&str], closeness: Closeness) -> Vec<usize> {
+    if wanted.is_empty() || wanted.len() > lines.len() {
+        return Vec::new();
+    }
+    // Lines become numbers, so that comparing two costs the same however long they are.
+    let mut numbers = HashMap::new();
+    let mut number = |line| {
+        let next = numbers.len();
+        *numbers.entry(closeness.form(line)).or_insert(next)
+    };
+    let wanted: Vec<usize> = wanted.iter().map(|line| number(line)).collect();
+    let lines: Vec<usize> = lines.iter().map(|line| number(line)).collect();
+    overlapping(&lines, &wanted)
+}
+
+/// Knuth, Morris and Pratt: after a mismatch, go on from the longest beginning that still fits.
+fn overlapping(lines: &[usize], wanted: &[usize]) -> Vec<usize> {
+    let at = |index: usize| wanted.get(index);
+    let mut fallback = vec![0_usize; wanted.len()];
+    let mut fits = 0;
+    for index in 1..wanted.len() {
+        while fits > 0 && at(fits) != at(index) {
+            fits = fallback.get(fits - 1).copied().unwrap_or(0);
+        }
+        fits += usize::from(at(fits) == at(index));
+        if let Some(slot) = fallback.get_mut(index) {
+            *slot = fits;
+        }
+    }
+    let (mut found, mut fits) = (Vec::new(), 0);
+    for (index, line) in lines.iter().enumerate() {
+        while fits > 0 && at(fits) != Some(line) {
+            fits = fallback.get(fits - 1).copied().unwrap_or(0);
+        }
+        fits += usize::from(at(fits) == Some(line));
+        if fits == wanted.len() {
+            found.push(index + 1 - fits);
+            fits = fallback.get(fits - 1).copied().unwrap_or(0);
+        }
+    }
+    found
+}
+
+/// Quotes and dashes as they are typed.
+fn plain_mark(character: char) -> char {
+    match character {
+        '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' => '\'',
+        '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{201f}' => '"',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! How indentation that was told differs from what is there, so that new lines can be given what is there.
+
+use std::collections::BTreeMap;
+
+/// From indentations as told to those of the text.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::builtin) struct Indent<'a> {
+    real: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Indent<'a> {
+    /// `None` when one told indentation stands for two in the text: then nobody knows how to indent new lines.
+    pub(in crate::builtin) fn learn(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
+        let mut real = BTreeMap::new();
+        for (told, there) in pairs.filter(|(told, there)| !told.trim().is_empty() && !there.trim().is_empty()) {
+            let (told, there) = (indentation(told), indentation(there));
+            if *real.entry(told).or_insert(there) != there {
+                return None;
+            }
+        }
+        Some(Self { real })
+    }
+
+    /// A new line with the text's indentation in place of the told one, as far as that is known.
+    pub(in crate::builtin) fn apply(&self, line: &str) -> String {
+        if line.trim().is_empty() {
+            return line.to_owned();
+        }
+        let told = indentation(line);
+        let known = self.real.iter().filter(|(known, _)| told.starts_with(**known));
+        match known.max_by_key(|(known, _)| known.len()) {
+            Some((known, there)) => format!("{there}{}", line.get(known.len()..).unwrap_or_default()),
+            None => line.to_owned(),
+        }
+    }
+}
+
+fn indentation(line: &str) -> &str {
+    let rest = line.trim_start_matches([' ', '\t']);
+    line.get(..line.len() - rest.len()).unwrap_or_default()
+}

@@ -1,0 +1,107 @@
+//! What was found, read from either service's JSON and told as text. Pure.
+
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::words::clipped;
+
+const MAX_TITLE_BYTES: usize = 200;
+const MAX_URL_BYTES: usize = 1000;
+const MAX_DATE_BYTES: usize = 40;
+/// Excerpts share this much, but none gets more than its own limit or less than is worth reading.
+const MAX_EXCERPTS_BYTES: usize = 32 * 1024;
+const MAX_EXCERPT_BYTES: usize = 1500;
+const MIN_EXCERPT_BYTES: usize = 300;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Hit {
+    title: String,
+    url: String,
+    date: String,
+    excerpt: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    results: Vec<Found>,
+}
+
+/// Services differ in what they leave out and what they set to null; only text is taken.
+#[derive(Deserialize)]
+struct Found {
+    title: Option<Value>,
+    url: Option<Value>,
+    #[serde(rename = "publishedDate")]
+    published: Option<Value>,
+    /// The page's text from Exa, the engine's words from SearXNG.
+    text: Option<Value>,
+    content: Option<Value>,
+}
+
+impl Hit {
+    /// Is its page at this domain, or below it?
+    pub(super) fn lies_in(&self, domain: &str) -> bool {
+        let Ok(url) = Url::parse(&self.url) else { return false };
+        let (host, domain) = (url.host_str().unwrap_or_default(), domain.trim_matches('.').to_ascii_lowercase());
+        host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    }
+
+    /// The day it was published, if it is known.
+    pub(super) fn day(&self) -> Option<&str> {
+        self.date.get(..10)
+    }
+}
+
+/// `None`: not an answer to a search.
+pub(super) fn read(body: &[u8]) -> Option<Vec<Hit>> {
+    let answer: Answer = serde_json::from_slice(body).ok()?;
+    let text = |value: Option<Value>| match value {
+        Some(Value::String(text)) => text,
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => {
+            String::new()
+        }
+    };
+    let hits = answer.results.into_iter().map(|found| Hit {
+        title: one_line(&text(found.title), MAX_TITLE_BYTES),
+        url: one_line(&text(found.url), MAX_URL_BYTES),
+        date: one_line(&text(found.published), MAX_DATE_BYTES),
+        excerpt: one_line(&text(found.text.or(found.content)), MAX_EXCERPT_BYTES),
+    });
+    Some(hits.filter(|hit| !hit.url.is_empty()).collect())
+}
+
+pub(super) fn told(hits: &[Hit]) -> String {
+    if hits.is_empty() {
+        return "Nothing was found.".to_owned();
+    }
+    let room = (MAX_EXCERPTS_BYTES / hits.len()).clamp(MIN_EXCERPT_BYTES, MAX_EXCERPT_BYTES);
+    let mut told = String::new();
+    for (number, hit) in (1..).zip(hits) {
+        let title = if hit.title.is_empty() { "(no title)" } else { &hit.title };
+        told.push_str(&format!("{number}. {title}\n   {}\n", hit.url));
+        if !hit.date.is_empty() {
+            told.push_str(&format!("   {}\n", hit.date));
+        }
+        if !hit.excerpt.is_empty() {
+            told.push_str(&format!("   {}\n", clipped(&hit.excerpt, room)));
+        }
+    }
+    told.truncate(told.trim_end().len());
+    told
+}
+
+/// Text of a page on one line, so that none can pass for another result.
+fn one_line(text: &str, limit: usize) -> String {
+    let mut line = String::new();
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > limit {
+            return clipped(&line, limit);
+        }
+    }
+    line
+}

@@ -1,0 +1,177 @@
+//! `skill`: instructions for a kind of work that a working folder keeps for agents.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::bench::{Refusal, Workbench, text};
+use super::{BuiltinTool, KIND};
+use crate::folder::{EntryKind, Found, PathError, WorkFolder};
+use crate::words::quoted;
+
+/// Where skills lie, the first one first.
+const FOLDERS: [&str; 2] = [".patchboard/skills", ".loom/skills"];
+const ENDINGS: [&str; 3] = ["md", "txt", "markdown"];
+const MAX_NAME_BYTES: usize = 64;
+/// So many names are offered; others can still be asked for.
+const MAX_OFFERED: usize = 50;
+/// A folder is not read further than this to offer names.
+const MAX_SCANNED: usize = 1000;
+/// A longer skill is cut: it becomes part of the conversation.
+const MAX_SKILL_BYTES: usize = 48 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Skill {
+    bench: Arc<Workbench>,
+    spec: ToolSpec,
+}
+
+impl Skill {
+    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
+        Self { bench, spec: spec() }
+    }
+}
+
+impl BuiltinTool for Skill {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    /// Reads the folders every time: that costs no more than finding out whether they changed.
+    fn spec_in(&self, folder: Option<&Path>) -> Option<ToolSpec> {
+        let folder = self.bench.workspaces().given(folder).ok()?;
+        let names = Names::of(&folder);
+        if names.offered.is_empty() {
+            return None;
+        }
+        let description = format!("{} Skills of this working folder: {names}.", self.spec.description);
+        Some(ToolSpec { description: description.into(), ..self.spec.clone() })
+    }
+
+    fn run<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let name = text(arguments, "name").unwrap_or_default().to_owned();
+        Box::pin(self.bench.blocking(scope, stop, move |folder, _| skill(folder, &name)))
+    }
+}
+
+fn spec() -> ToolSpec {
+    ToolSpec {
+        name: "skill".into(),
+        description: "Read a skill: instructions that the working folder keeps for a kind of work. Ask for one before \
+                      you begin work it is about."
+            .into(),
+        input_schema: Arc::new(json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 1, "description": "The name of the skill."}
+            },
+            "required": ["name"],
+            "additionalProperties": false
+        })),
+        effect: Effect::ReadOnly,
+        unknown_outcome: UnknownOutcome::Retry,
+        kind: KIND,
+        timeout: None,
+    }
+}
+
+fn skill(folder: &WorkFolder, name: &str) -> Result<String, Refusal> {
+    if !is_name(name) {
+        return Err(Refusal(format!(
+            "{} is not the name of a skill: names are letters, digits, `-`, `_`, `.` and spaces",
+            quoted(name)
+        )));
+    }
+    for place in FOLDERS {
+        for ending in ENDINGS {
+            let path = format!("{place}/{name}.{ending}");
+            match folder.find(&path) {
+                Ok(Found::File(file)) => {
+                    return content(file).map_err(|error| Refusal::because(&quoted(&path), &error));
+                }
+                Ok(Found::Folder(_)) | Err(PathError::Missing { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    let names = Names::of(folder);
+    Err(Refusal(if names.offered.is_empty() {
+        format!("no skill is named {}: this working folder has none", quoted(name))
+    } else {
+        format!("no skill is named {}: there are {names}", quoted(name))
+    }))
+}
+
+fn content(file: std::fs::File) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    file.take(MAX_SKILL_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let (text, remark) = if bytes.len() > MAX_SKILL_BYTES {
+        let kept = text.get(..text.floor_char_boundary(MAX_SKILL_BYTES)).unwrap_or_default();
+        (kept, format!("\n[the skill is longer than {MAX_SKILL_BYTES} bytes and was cut]"))
+    } else {
+        (&*text, String::new())
+    };
+    Ok(format!("<skill_content>\n{}\n</skill_content>{remark}", text.trim_end_matches('\n')))
+}
+
+/// The names of a folder's skills.
+struct Names {
+    offered: Vec<String>,
+    more: usize,
+}
+
+impl Names {
+    fn of(folder: &WorkFolder) -> Self {
+        let mut names = BTreeSet::new();
+        for place in FOLDERS {
+            let Ok(Found::Folder(found)) = folder.find(place) else { continue };
+            let Ok(entries) = found.entries() else { continue };
+            for entry in entries.take(MAX_SCANNED).filter_map(Result::ok) {
+                let is_readable = matches!(entry.kind, EntryKind::File | EntryKind::Symlink);
+                let name = entry.name.to_str().and_then(|name| name.rsplit_once('.'));
+                if let Some((name, ending)) = name
+                    && is_readable
+                    && ENDINGS.contains(&ending)
+                    && is_name(name)
+                {
+                    names.insert(name.to_owned());
+                }
+            }
+        }
+        let more = names.len().saturating_sub(MAX_OFFERED);
+        Self { offered: names.into_iter().take(MAX_OFFERED).collect(), more }
+    }
+}
+
+impl std::fmt::Display for Names {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.offered.join(", "))?;
+        if self.more > 0 { write!(f, " and {} more", self.more) } else { Ok(()) }
+    }
+}
+
+/// Names become part of a path and of what every model reads, so there is little room in them.
+fn is_name(name: &str) -> bool {
+    let fits = |character: char| character.is_alphanumeric() || matches!(character, '-' | '_' | '.' | ' ');
+    !name.is_empty()
+        && name.len() <= MAX_NAME_BYTES
+        && !name.starts_with(['.', ' '])
+        && !name.ends_with(' ')
+        && !name.contains("..")
+        && name.chars().all(fits)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! `web_fetcher`: one request to the web, through the guard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::port::{Fetch, FetchRequest, Fetched};
+use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+mod page;
+
+use super::bench::text;
+use super::{Builtin, BuiltinTool, KIND};
+pub(super) use page::failure;
+use page::{header, read};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// More of a page is not read; what an agent gets of it is cut further by whoever carries it.
+const MAX_PAGE_BYTES: usize = 512 * 1024;
+const MAX_HEADERS: usize = 32;
+
+pub fn web_fetcher(fetch: Arc<dyn Fetch>) -> Builtin {
+    Builtin::new(WebFetcher { fetch })
+}
+
+#[derive(Debug)]
+struct WebFetcher {
+    fetch: Arc<dyn Fetch>,
+}
+
+impl BuiltinTool for WebFetcher {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "web_fetcher".into(),
+            description: "Fetch a URL and return the text of the answer as it is (HTML stays HTML). Redirects are \
+                          followed. Statuses outside of 200 to 299 are errors, binary answers are refused, and only \
+                          the first 512 KiB are read. Addresses of private networks cannot be reached unless the \
+                          operator allowed them."
+                .into(),
+            input_schema: Arc::new(json!({
+                "type": "object",
+                "properties": {
+                    "url": {"type": "string", "minLength": 1, "description": "An `http` or `https` URL."},
+                    "method": {
+                        "type": "string",
+                        "enum": ["GET", "POST"],
+                        "description": "GET by default."
+                    },
+                    "body": {
+                        "description": "What to POST: a string is sent as it is, anything else as JSON."
+                    },
+                    "headers": {
+                        "type": "object",
+                        "maxProperties": MAX_HEADERS,
+                        "additionalProperties": {"type": "string"},
+                        "description": "Further request headers."
+                    }
+                },
+                "required": ["url"],
+                "additionalProperties": false
+            })),
+            // A POST may change something, and servers are known to act on a GET too; a tool has one effect for all
+            // its calls.
+            effect: Effect::Writes,
+            unknown_outcome: UnknownOutcome::Ask,
+            timeout: None,
+            kind: KIND,
+        }
+    }
+
+    fn run<'a>(
+        &'a self,
+        _scope: &'a ToolScope,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move {
+            let request = match request(arguments) {
+                Ok(request) => request,
+                Err(reason) => return ToolOutput::error(reason),
+            };
+            match self.fetch.fetch(request, stop).await {
+                Ok(fetched) => output(&fetched),
+                Err(error) => ToolOutput::error(error.to_string()),
+            }
+        })
+    }
+}
+
+fn request(arguments: &Value) -> Result<FetchRequest, &'static str> {
+    let method = text(arguments, "method").unwrap_or("GET");
+    let given = arguments.get("headers").and_then(Value::as_object).into_iter().flatten();
+    let mut headers: Vec<(String, String)> =
+        given.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
+    let body = arguments.get("body").filter(|body| !body.is_null());
+    if body.is_some() && method != "POST" {
+        return Err("a `body` is sent only with the `method` POST");
+    }
+    if let Some(body) = body
+        && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+    {
+        let content_type = if body.is_string() { "text/plain; charset=utf-8" } else { "application/json" };
+        headers.push(("content-type".to_owned(), content_type.to_owned()));
+    }
+    let body = body.map(|body| match body {
+        Value::String(text) => text.clone().into_bytes(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            body.to_string().into_bytes()
+        }
+    });
+    Ok(FetchRequest {
+        method: method.to_owned(),
+        url: text(arguments, "url").unwrap_or_default().to_owned(),
+        headers,
+        body,
+        timeout: TIMEOUT,
+        max_bytes: MAX_PAGE_BYTES,
+    })
+}
+
+fn output(fetched: &Fetched) -> ToolOutput {
+    let status = fetched.status;
+    if !(200..300).contains(&status) {
+        return ToolOutput::error(failure(fetched));
+    }
+    if fetched.body.is_empty() {
+        return ToolOutput::ok(format!("The answer has status {status} and no body."));
+    }
+    match read(fetched) {
+        Ok(page) if fetched.is_cut => {
+            ToolOutput::ok(format!("{page}\n\n[cut: only the first {} bytes were read]", fetched.body.len()))
+        }
+        Ok(page) => ToolOutput::ok(page),
+        Err(binary) => {
+            let kind = header(fetched, "content-type").unwrap_or("no content type");
+            ToolOutput::error(format!("the answer is not text: {binary} ({kind}, {} bytes)", fetched.body.len()))
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

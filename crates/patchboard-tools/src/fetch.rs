@@ -1,0 +1,245 @@
+//! The core's `Fetch` port: the only way from tools and plugins to the web.
+//!
+//! A URL is read once, by the parser the client uses. Its host is resolved once per hop; every address that comes back
+//! must be one that may be reached, and the connection is made to those addresses and no others, so a name that answers
+//! differently a moment later changes nothing. A redirect is a new hop with all of it done again. No proxy is taken
+//! from the environment, no cookie is kept, no connection is shared between hops.
+
+mod address;
+mod hosts;
+mod outgoing;
+mod redirect;
+mod resolve;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::port::{Fetch, FetchError, FetchRequest, Fetched};
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Response};
+use tokio::sync::{OnceCell, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+pub use hosts::{Error, PrivateHost};
+pub use resolve::{Resolver, SystemResolver};
+
+use crate::words::clipped;
+use address::{Closed, closed};
+use outgoing::{Outgoing, Target};
+use resolve::{PINNED, Pinned};
+
+/// More redirects than this are taken for a circle.
+const MAX_REDIRECTS: usize = 5;
+/// So many exchanges go on at once; further ones wait, and their time runs meanwhile.
+const EXCHANGES_AT_ONCE: usize = 64;
+/// Longer waits and larger bodies are cut down to these, whoever asks.
+const MAX_TIMEOUT: Duration = Duration::from_secs(300);
+const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
+/// Of an answer's headers so much is passed on; the rest is left out.
+const MAX_ANSWER_HEADER_BYTES: usize = 32 * 1024;
+const MAX_CAUSE_BYTES: usize = 200;
+
+/// Fetches from public addresses, and from the private hosts an operator named.
+pub struct GuardedFetch {
+    private_hosts: Vec<PrivateHost>,
+    resolver: Arc<dyn Resolver>,
+    /// Without a trust store, which takes long to load: for `http://`.
+    plain: OnceCell<Client>,
+    tls: OnceCell<Client>,
+    slots: Semaphore,
+}
+
+impl GuardedFetch {
+    pub fn new(private_hosts: Vec<PrivateHost>) -> Self {
+        Self::with_resolver(private_hosts, Arc::new(SystemResolver::default()))
+    }
+
+    pub fn with_resolver(private_hosts: Vec<PrivateHost>, resolver: Arc<dyn Resolver>) -> Self {
+        let slots = Semaphore::new(EXCHANGES_AT_ONCE);
+        Self { private_hosts, resolver, plain: OnceCell::new(), tls: OnceCell::new(), slots }
+    }
+
+    async fn exchange(&self, mut outgoing: Outgoing, max_bytes: usize) -> Result<Fetched, FetchError> {
+        let Ok(_slot) = self.slots.acquire().await else { return Err(FetchError::Cancelled) };
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.send(&outgoing).await?;
+            match redirect::next(&outgoing, response.status(), response.headers())? {
+                Some(next) => outgoing = next,
+                None => return receive(response, &outgoing, max_bytes).await,
+            }
+        }
+        Err(FetchError::Failed(format!("there were more than {MAX_REDIRECTS} redirects")))
+    }
+
+    async fn send(&self, outgoing: &Outgoing) -> Result<Response, FetchError> {
+        let target = outgoing.target()?;
+        let addresses: Arc<[SocketAddr]> = self.checked_addresses(&target).await?.into();
+        let failed = |error: &reqwest::Error| {
+            let (host, cause) = (&target.label, clipped(&root_cause(error), MAX_CAUSE_BYTES));
+            FetchError::Failed(match error.is_connect() {
+                true => format!("cannot connect to `{host}`: {cause}"),
+                false => format!("`{host}` gave no proper answer: {cause}"),
+            })
+        };
+        let client = self.client(target.is_tls).await.map_err(|error| failed(&error))?;
+        let mut request =
+            client.request(outgoing.method.clone(), outgoing.url.clone()).headers(outgoing.headers.clone());
+        if let Some(body) = &outgoing.body {
+            request = request.body(body.clone());
+        }
+        let response = PINNED.scope(addresses.clone(), request.send()).await.map_err(|error| failed(&error))?;
+        // The client was given only these; an answer from anywhere else means it has changed its ways.
+        let peer = response.remote_addr().map(|peer| peer.ip().to_canonical());
+        if !addresses.iter().any(|address| Some(address.ip().to_canonical()) == peer) {
+            return Err(FetchError::Refused(format!("`{}` answered from an address not checked", target.label)));
+        }
+        Ok(response)
+    }
+
+    /// All of them may be reached, or it is an error: which one would be used is not for the name's owner to decide.
+    async fn checked_addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, FetchError> {
+        let addresses = match target.literal {
+            Some(literal) => vec![literal],
+            None => self.resolver.resolve(&target.host).await.map_err(|error| {
+                FetchError::Failed(format!(
+                    "`{}` cannot be resolved: {}",
+                    target.label,
+                    clipped(&error, MAX_CAUSE_BYTES)
+                ))
+            })?,
+        };
+        if addresses.is_empty() {
+            return Err(FetchError::Failed(format!("`{}` has no address", target.label)));
+        }
+        let is_named = self.private_hosts.iter().any(|private| private.names(&target.host, target.port));
+        for address in &addresses {
+            if let Some(reason) = closed(*address)
+                && !(is_named && may_be_opened(reason, target.literal))
+            {
+                return Err(refused(target, reason));
+            }
+        }
+        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, target.port)).collect())
+    }
+
+    async fn client(&self, is_tls: bool) -> Result<&Client, reqwest::Error> {
+        if !is_tls {
+            return self.plain.get_or_try_init(|| async { builder().tls_certs_only([]).build() }).await;
+        }
+        let build = || async {
+            // Reading certificates blocks; if its thread is lost, it is done here.
+            match tokio::task::spawn_blocking(|| builder().build()).await {
+                Ok(built) => built,
+                Err(_) => builder().build(),
+            }
+        };
+        self.tls.get_or_try_init(build).await
+    }
+}
+
+impl Fetch for GuardedFetch {
+    fn fetch(&self, request: FetchRequest, stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+        Box::pin(async move {
+            let timeout = request.timeout.min(MAX_TIMEOUT);
+            let max_bytes = request.max_bytes.min(MAX_BODY_BYTES);
+            let outgoing = Outgoing::new(request)?;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => Err(FetchError::Cancelled),
+                done = tokio::time::timeout(timeout, self.exchange(outgoing, max_bytes)) => {
+                    done.unwrap_or_else(|_| Err(FetchError::Timeout(format!("there was no whole answer in {timeout:?}"))))
+                }
+            }
+        })
+    }
+}
+
+impl fmt::Debug for GuardedFetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardedFetch")
+            .field("private_hosts", &self.private_hosts)
+            .field("resolver", &self.resolver)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What naming a host opens. A name that came to lead to the metadata service is not what its operator meant; the
+/// address itself, written out, is.
+fn may_be_opened(reason: Closed, literal: Option<IpAddr>) -> bool {
+    match reason {
+        Closed::Loopback | Closed::Private | Closed::CarrierGrade => true,
+        Closed::LinkLocal | Closed::Metadata | Closed::Documentation | Closed::Reserved => literal.is_some(),
+        Closed::Multicast | Closed::Unspecified => false,
+    }
+}
+
+fn refused(target: &Target, reason: Closed) -> FetchError {
+    let hint = match may_be_opened(reason, target.literal) {
+        true => "; the operator can allow the host in `tools.fetch_private_hosts`",
+        false => "",
+    };
+    FetchError::Refused(format!("`{}` is at {reason}, which may not be fetched from{hint}", target.label))
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    // Fails when one is installed already, which is just as good.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    Client::builder()
+        .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
+        .dns_resolver(Arc::new(Pinned))
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        // A kept connection would have been checked for another exchange.
+        .pool_max_idle_per_host(0)
+        .tcp_nodelay(true)
+        // What is counted is what came over the wire.
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+}
+
+/// Reads until the body ends or the room does.
+async fn receive(mut response: Response, outgoing: &Outgoing, max_bytes: usize) -> Result<Fetched, FetchError> {
+    let (status, headers) = (response.status().as_u16(), told_headers(response.headers()));
+    let (mut body, mut is_cut) = (Vec::new(), false);
+    while let Some(chunk) = response.chunk().await.map_err(|error| {
+        let cause = clipped(&root_cause(&error), MAX_CAUSE_BYTES);
+        FetchError::Failed(format!("the answer broke off after {} bytes: {cause}", body.len()))
+    })? {
+        let room = max_bytes.saturating_sub(body.len());
+        is_cut = chunk.len() > room;
+        body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+        if is_cut {
+            break;
+        }
+    }
+    Ok(Fetched { status, url: outgoing.url.to_string(), headers, body, is_cut })
+}
+
+fn told_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let mut room = MAX_ANSWER_HEADER_BYTES;
+    let mut told = Vec::new();
+    for (name, value) in headers {
+        let Some(left) = room.checked_sub(name.as_str().len() + value.len()) else { break };
+        room = left;
+        told.push((name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+    }
+    told
+}
+
+/// The innermost error alone: the outer ones repeat the URL, which may hold what nobody else should see.
+fn root_cause<'a>(error: &'a reqwest::Error) -> &'a (dyn std::error::Error + 'static) {
+    let mut cause: &'a (dyn std::error::Error + 'static) = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,119 @@
+//! Which addresses may be reached. Addresses that carry an IPv4 address inside are judged by that one.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What kind of address it is that may not be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closed {
+    Unspecified,
+    Loopback,
+    Private,
+    CarrierGrade,
+    LinkLocal,
+    /// Where a cloud hands out its machines' credentials.
+    Metadata,
+    Multicast,
+    Documentation,
+    Reserved,
+}
+
+const METADATA_V4: [Ipv4Addr; 5] = [
+    Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(169, 254, 170, 2),
+    // These three lie outside the link-local network; the second of them is even public.
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
+const METADATA_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+
+/// `None`: a public address.
+pub(super) fn closed(address: IpAddr) -> Option<Closed> {
+    match address {
+        IpAddr::V4(address) => closed_v4(address),
+        IpAddr::V6(address) => closed_v6(address),
+    }
+}
+
+fn closed_v4(address: Ipv4Addr) -> Option<Closed> {
+    if METADATA_V4.contains(&address) {
+        return Some(Closed::Metadata);
+    }
+    Some(match address.octets() {
+        [0, ..] => Closed::Unspecified,
+        [127, ..] => Closed::Loopback,
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Closed::Private,
+        [100, 64..=127, ..] => Closed::CarrierGrade,
+        [169, 254, ..] => Closed::LinkLocal,
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Closed::Documentation,
+        // Protocol assignments, relays of 6to4, benchmarks, and what was never given out, broadcast included.
+        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => Closed::Reserved,
+        [224..=239, ..] => Closed::Multicast,
+        _ => return None,
+    })
+}
+
+fn closed_v6(address: Ipv6Addr) -> Option<Closed> {
+    if METADATA_V6.contains(&address) {
+        return Some(Closed::Metadata);
+    }
+    if address.is_unspecified() {
+        return Some(Closed::Unspecified);
+    }
+    if address.is_loopback() {
+        return Some(Closed::Loopback);
+    }
+    let segments = address.segments();
+    let v4 = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        closed_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    // ISATAP hides an address in the interface part, behind any prefix.
+    if let [.., 0 | 0x200, 0x5efe, high, low] = segments
+        && let Some(reason) = v4(high, low)
+    {
+        return Some(reason);
+    }
+    match segments {
+        // Compatible, mapped, translated, and NAT64.
+        [0, 0, 0, 0, 0, 0, high, low]
+        | [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => v4(high, low),
+        // 6to4.
+        [0x2002, high, low, ..] => v4(high, low),
+        // Teredo: its server, and its client, whose bits are turned over.
+        [0x2001, 0, server_high, server_low, _, _, high, low] => {
+            v4(server_high, server_low).or_else(|| v4(!high, !low))
+        }
+        [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Some(Closed::Private),
+        [0xfe80..=0xfebf, ..] => Some(Closed::LinkLocal),
+        [0xff00..=0xffff, ..] => Some(Closed::Multicast),
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(Closed::Documentation),
+        [0x2001, 0..=0x1ff, ..] => Some(Closed::Reserved),
+        [0x2000..=0x3fff, ..] => None,
+        // Everything else has not been given out for use between networks.
+        _ => Some(Closed::Reserved),
+    }
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unspecified => "an unspecified address",
+            Self::Loopback => "a loopback address",
+            Self::Private => "a private address",
+            Self::CarrierGrade => "an address of a carrier's own network",
+            Self::LinkLocal => "a link-local address",
+            Self::Metadata => "the address of a metadata service",
+            Self::Multicast => "a multicast address",
+            Self::Documentation => "an address for documentation",
+            Self::Reserved => "a reserved address",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Private hosts an operator opened to fetching.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+
+use reqwest::Url;
+
+/// What is wrong with what an operator wrote.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("not a host or `host:port`: `{entry}`")]
+    PrivateHost { entry: String },
+    #[error("search endpoint cannot be used: {reason}")]
+    SearchEndpoint { reason: String },
+}
+
+/// `host` or `host:port`; without a port, all of them. Spelled any way a URL may spell it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PrivateHost {
+    host: String,
+    port: Option<u16>,
+}
+
+impl PrivateHost {
+    /// The host and port of a URL an operator wrote.
+    pub(crate) fn of(url: &Url) -> Option<Self> {
+        Some(Self { host: url.host_str()?.to_owned(), port: url.port_or_known_default() })
+    }
+
+    /// `host` as the URL parser wrote it.
+    pub(super) fn names(&self, host: &str, port: u16) -> bool {
+        self.host == host && self.port.is_none_or(|own| own == port)
+    }
+}
+
+impl FromStr for PrivateHost {
+    type Err = Error;
+
+    fn from_str(entry: &str) -> Result<Self, Error> {
+        let refuse = || Error::PrivateHost { entry: entry.to_owned() };
+        let text = entry.trim();
+        let text = match text.parse::<Ipv6Addr>() {
+            Ok(bare) => format!("[{bare}]"),
+            Err(_) => text.to_owned(),
+        };
+        if text.is_empty()
+            || text.contains(|c: char| matches!(c, '/' | '\\' | '?' | '#' | '@' | '*') || c.is_whitespace())
+        {
+            return Err(refuse());
+        }
+        // A parser forgets its scheme's own port; two schemes together forget none.
+        let as_http = Url::parse(&format!("http://{text}/")).map_err(|_| refuse())?;
+        let as_https = Url::parse(&format!("https://{text}/")).map_err(|_| refuse())?;
+        let host = as_http.host_str().ok_or_else(refuse)?.to_owned();
+        Ok(Self { host, port: as_http.port().or(as_https.port()) })
+    }
+}
+
+impl fmt::Display for PrivateHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.host)?;
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Names to addresses: once, before the check, and never again behind its back.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::Semaphore;
+
+/// So many names are looked up at once. A lookup cannot be called off, so without a limit dead name servers could take
+/// all blocking threads.
+const LOOKUPS_AT_ONCE: usize = 16;
+
+pub trait Resolver: Send + Sync + fmt::Debug {
+    /// All addresses of a name.
+    fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
+}
+
+/// Asks as every program of this machine does.
+#[derive(Debug)]
+pub struct SystemResolver {
+    slots: Arc<Semaphore>,
+}
+
+impl Default for SystemResolver {
+    fn default() -> Self {
+        Self { slots: Arc::new(Semaphore::new(LOOKUPS_AT_ONCE)) }
+    }
+}
+
+impl Resolver for SystemResolver {
+    fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move {
+            let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
+            let host = host.to_owned();
+            let lookup = tokio::task::spawn_blocking(move || {
+                // Kept until the lookup is over, even if nobody waits for it any more.
+                let _slot = slot;
+                (host.as_str(), 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect())
+            });
+            lookup.await.map_err(io::Error::other)?
+        })
+    }
+}
+
+tokio::task_local! {
+    /// The addresses the request being sent may connect to.
+    pub(super) static PINNED: Arc<[SocketAddr]>;
+}
+
+/// Gives the client the checked addresses. Outside of a checked request it has none to give.
+#[derive(Debug)]
+pub(super) struct Pinned;
+
+impl Resolve for Pinned {
+    fn resolve(&self, _name: Name) -> Resolving {
+        let pinned = PINNED.try_with(Arc::clone);
+        Box::pin(async move {
+            let addresses: Vec<SocketAddr> = pinned?.to_vec();
+            let addresses: Addrs = Box::new(addresses.into_iter());
+            Ok(addresses)
+        })
+    }
+}

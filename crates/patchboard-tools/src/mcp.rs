@@ -1,0 +1,149 @@
+//! MCP servers as tool hosts, one each, and the relay that lets MCP clients reach a running server over standard input
+//! and output.
+//!
+//! * `host` – a server as a `ToolHost`; `keeper` – the task that starts it, watches it and starts it again.
+//! * `link` – one connection, over `process` (a program) or `http`; `notices` – what the server says unasked.
+//! * `offer`, `pin` – what it offers, and what of that was approved; `output` – its answers as text.
+//! * `relay` – newline-delimited JSON-RPC from one side, an MCP endpoint over HTTP on the other.
+//!
+//! A server is somebody else's program: everything it says is bounded, and its tools are pinned when first seen.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use patchboard_core::port::ToolHost;
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+mod host;
+mod http;
+mod keeper;
+mod link;
+mod notices;
+mod offer;
+mod output;
+mod pin;
+mod process;
+mod relay;
+
+pub use pin::{Change, MemoryPins, Pin, PinStore, Pins};
+pub use relay::{RelayTarget, relay};
+
+use host::McpHost;
+
+/// A server of the configuration.
+#[derive(Debug, Clone)]
+pub struct McpServerOptions {
+    /// Its tools are called `name.tool`.
+    pub name: Arc<str>,
+    pub reach: McpReach,
+    /// From the start to the list of tools.
+    pub start_timeout: Duration,
+    /// For one tool call.
+    pub call_timeout: Duration,
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub enum McpReach {
+    /// A program that speaks on its standard input and output.
+    Command {
+        program: String,
+        arguments: Vec<String>,
+        /// Besides `PATH`, `HOME` and the locale.
+        env: BTreeMap<String, SecretString>,
+    },
+    /// A streamable HTTP endpoint.
+    Http { url: String, token: Option<SecretString> },
+    /// A server inside the test.
+    #[cfg(test)]
+    InProcess(Arc<dyn Fn() -> tokio::io::DuplexStream + Send + Sync>),
+}
+
+impl fmt::Debug for McpReach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command { program, .. } => f.debug_tuple("Command").field(program).finish(),
+            Self::Http { url, .. } => f.debug_tuple("Http").field(url).finish(),
+            #[cfg(test)]
+            Self::InProcess(_) => f.write_str("InProcess"),
+        }
+    }
+}
+
+/// All configured servers.
+#[derive(Debug)]
+pub struct McpHosts {
+    hosts: Vec<Arc<McpHost>>,
+}
+
+/// Tools of one server that wait for approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingTools {
+    pub server: Arc<str>,
+    pub tools: Vec<PendingTool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingTool {
+    /// As agents would call it.
+    pub name: Arc<str>,
+    pub change: Change,
+}
+
+/// Why a server's tools could not be approved.
+#[derive(Debug, thiserror::Error)]
+pub enum ApproveError {
+    #[error("no MCP server is named `{0}`")]
+    Unknown(String),
+    #[error("the MCP server `{0}` has not said yet what it offers: {1}")]
+    NotListed(Arc<str>, Arc<str>),
+    #[error("what was approved cannot be stored")]
+    Store(#[source] patchboard_core::error::BoxError),
+}
+
+impl McpHosts {
+    /// Starts every server in the background and returns at once; tools appear as servers become ready. All end when
+    /// `stop` is cancelled; the tasks that keep them are `tasks`.
+    pub fn start(
+        servers: Vec<McpServerOptions>,
+        pins: Arc<dyn PinStore>,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Arc<Self> {
+        let start_one = |options| {
+            let host = Arc::new(McpHost::new(options, pins.clone(), tasks.clone()));
+            tasks.spawn(keeper::keep(host.clone(), stop.clone()));
+            host
+        };
+        Arc::new(Self { hosts: servers.into_iter().map(start_one).collect() })
+    }
+
+    pub fn tool_hosts(&self) -> Vec<Arc<dyn ToolHost>> {
+        let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::with_capacity(self.hosts.len());
+        for host in &self.hosts {
+            hosts.push(host.clone());
+        }
+        hosts
+    }
+
+    /// What is offered but not approved, by server; servers without such tools are left out.
+    pub fn pending(&self) -> Vec<PendingTools> {
+        let pending = self.hosts.iter().map(|host| PendingTools { server: host.name().clone(), tools: host.pending() });
+        pending.filter(|server| !server.tools.is_empty()).collect()
+    }
+
+    /// Approves what the server offers now, whatever was approved before. Answers with the tools that were waiting.
+    pub async fn approve(&self, server: &str) -> Result<Vec<Arc<str>>, ApproveError> {
+        match self.hosts.iter().find(|host| &**host.name() == server) {
+            Some(host) => host.approve().await,
+            None => Err(ApproveError::Unknown(server.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! A server as a `ToolHost`: what it offers that was approved, and calls to it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::error::BoxError;
+use patchboard_core::model::ToolCall;
+use patchboard_core::port::ToolHost;
+use patchboard_core::tool::{ToolOutput, ToolScope, ToolSpec};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::link::{Connection, reason};
+use super::notices::Notices;
+use super::offer::{Offered, called};
+use super::pin::{PinStore, Pins};
+use super::{ApproveError, McpServerOptions, PendingTool, output};
+use crate::words::clipped;
+
+/// Calls at once; more wait their turn.
+const CALLS_AT_ONCE: usize = 64;
+/// How long the word that a call is no longer wanted may take to get out.
+const WITHDRAWAL: Duration = Duration::from_secs(5);
+const MAX_ERROR: usize = 4 * 1024;
+
+pub(super) struct McpHost {
+    pub(super) options: McpServerOptions,
+    pins: Arc<dyn PinStore>,
+    pub(super) tasks: TaskTracker,
+    calls: Semaphore,
+    state: Mutex<State>,
+    /// One change of pins at a time.
+    pinning: tokio::sync::Mutex<()>,
+}
+
+struct State {
+    connection: Option<Connection>,
+    /// Why there is no connection.
+    trouble: Arc<str>,
+    /// What the server offered last, approved or not.
+    listed: Option<Vec<Offered>>,
+    specs: Arc<[ToolSpec]>,
+    /// The server's own names of the tools in `specs`.
+    own_names: HashMap<Arc<str>, String>,
+    waiting: Vec<PendingTool>,
+}
+
+impl fmt::Debug for McpHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpHost").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl McpHost {
+    pub(super) fn new(options: McpServerOptions, pins: Arc<dyn PinStore>, tasks: TaskTracker) -> Self {
+        let state = State {
+            connection: None,
+            trouble: "it is starting".into(),
+            listed: None,
+            specs: Arc::new([]),
+            own_names: HashMap::new(),
+            waiting: Vec::new(),
+        };
+        Self {
+            options,
+            pins,
+            tasks,
+            calls: Semaphore::new(CALLS_AT_ONCE),
+            state: Mutex::new(state),
+            pinning: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.options.name
+    }
+
+    /// The server is there and offers these tools. Only those that were approved are passed on; what is seen for the
+    /// first time is approved by being seen. Answers with how many agents can use.
+    pub(super) async fn offer(&self, connection: Connection, listed: Vec<Offered>) -> Result<usize, BoxError> {
+        let _one_at_a_time = self.pinning.lock().await;
+        let pins = match self.pins.load(self.name()).await? {
+            Some(pins) => pins,
+            // Nothing to approve yet; the first tools will be.
+            None if listed.is_empty() => Pins::default(),
+            None => {
+                let pins = Pins::of(&listed);
+                self.pins.save(self.name(), pins.clone()).await?;
+                pins
+            }
+        };
+        let (usable, waiting) = self.judge(&listed, &pins);
+        let server = self.name();
+        for PendingTool { name, change } in &waiting {
+            tracing::warn!(
+                mcp.server = &**server,
+                "the tool `{name}` {change} since it was approved and is not offered; \
+                 look at it and run `patchboard tools approve {server}`"
+            );
+        }
+        let mut state = self.state();
+        state.connection = Some(connection);
+        state.listed = Some(listed);
+        state.waiting = waiting;
+        state.show(usable);
+        Ok(state.specs.len())
+    }
+
+    /// The server is not there.
+    pub(super) fn down(&self, trouble: &str) {
+        let mut state = self.state();
+        state.connection = None;
+        state.trouble = trouble.into();
+        state.listed = None;
+        state.waiting = Vec::new();
+        state.show(Vec::new());
+    }
+
+    pub(super) fn pending(&self) -> Vec<PendingTool> {
+        self.state().waiting.clone()
+    }
+
+    pub(super) async fn approve(&self) -> Result<Vec<Arc<str>>, ApproveError> {
+        let _one_at_a_time = self.pinning.lock().await;
+        let listed = {
+            let state = self.state();
+            let not_listed = || ApproveError::NotListed(self.name().clone(), state.trouble.clone());
+            state.listed.clone().ok_or_else(not_listed)?
+        };
+        let pins = Pins::of(&listed);
+        self.pins.save(self.name(), pins.clone()).await.map_err(ApproveError::Store)?;
+        let (usable, _) = self.judge(&listed, &pins);
+        let mut state = self.state();
+        let approved = std::mem::take(&mut state.waiting).into_iter().map(|tool| tool.name).collect();
+        // Unless the server has gone in the meantime; it is looked at again when it is back.
+        if state.listed.is_some() {
+            state.show(usable);
+        }
+        Ok(approved)
+    }
+
+    fn judge(&self, listed: &[Offered], pins: &Pins) -> (Vec<(ToolSpec, String)>, Vec<PendingTool>) {
+        let mut usable = Vec::new();
+        let mut waiting = Vec::new();
+        for tool in listed {
+            match pins.change(tool) {
+                None => usable.push((tool.spec(self.name(), self.options.call_timeout), tool.name.clone())),
+                Some(change) => waiting.push(PendingTool { name: called(self.name(), &tool.name).into(), change }),
+            }
+        }
+        (usable, waiting)
+    }
+
+    fn find(&self, tool: &str) -> Result<(Connection, String), String> {
+        let state = self.state();
+        let server = self.name();
+        let Some(connection) = &state.connection else {
+            return Err(format!("the MCP server `{server}` is not there now: {}", state.trouble));
+        };
+        match state.own_names.get(tool) {
+            Some(own_name) => Ok((connection.clone(), own_name.clone())),
+            None => Err(format!("the MCP server `{server}` does not offer `{tool}` any more")),
+        }
+    }
+
+    async fn run(
+        &self,
+        scope: &ToolScope,
+        call: &ToolCall,
+        arguments: &Value,
+        stop: CancellationToken,
+    ) -> Result<ToolOutput, String> {
+        let (connection, own_name) = self.find(&call.name)?;
+        let Some(arguments) = arguments.as_object() else {
+            return Err("the arguments are not an object".to_owned());
+        };
+        let params = CallToolRequestParams::new(own_name).with_arguments(arguments.clone());
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let asking = async {
+            let Ok(_slot) = self.calls.acquire().await else { return Err("cancelled".to_owned()) };
+            let sent = connection.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+            let handle = sent.map_err(|error| self.trouble(&connection, &error))?;
+            let mut heard = connection.notices.listen(handle.progress_token.clone());
+            let mut flight =
+                Flight { handle: Some(handle), notices: connection.notices.clone(), tasks: self.tasks.clone() };
+            let telling = async {
+                while let Some(progress) = heard.recv().await {
+                    scope.voice.say(progress).await;
+                }
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                biased;
+                answer = flight.answer() => answer.map_err(|error| self.trouble(&connection, &error)),
+                () = telling => Err("cancelled".to_owned()),
+            }
+        };
+        let result = tokio::select! {
+            biased;
+            result = asking => result?,
+            () = stop.cancelled() => return Err("cancelled".to_owned()),
+            () = tokio::time::sleep(self.options.call_timeout) => {
+                let seconds = self.options.call_timeout.as_secs_f64();
+                return Err(format!("the MCP server `{}` did not answer within {seconds} s", self.name()));
+            }
+        };
+        Ok(output::read(&result))
+    }
+
+    /// What went wrong with a call, for the model.
+    fn trouble(&self, connection: &Connection, error: &ServiceError) -> String {
+        let server = self.name();
+        if let ServiceError::McpError(ErrorData { code, message, .. }) = error {
+            let code = code.0;
+            return clipped(&format_args!("the MCP server `{server}` refused the call: {message} ({code})"), MAX_ERROR);
+        }
+        if let ServiceError::TransportClosed = error {
+            return format!("the MCP server `{server}` went away during the call");
+        }
+        connection.notices.suspicion.notify_one();
+        format!("the MCP server `{server}` cannot be reached: {}", reason(error))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn show(&mut self, usable: Vec<(ToolSpec, String)>) {
+        self.own_names = usable.iter().map(|(spec, own_name)| (spec.name.clone(), own_name.clone())).collect();
+        self.specs = usable.into_iter().map(|(spec, _)| spec).collect();
+    }
+}
+
+/// A call under way. Dropped before its answer came, it tells the server that nobody waits any more.
+struct Flight {
+    handle: Option<RequestHandle<RoleClient>>,
+    notices: Arc<Notices>,
+    tasks: TaskTracker,
+}
+
+impl Flight {
+    async fn answer(&mut self) -> Result<Value, ServiceError> {
+        let Some(handle) = &mut self.handle else { return Err(ServiceError::TransportClosed) };
+        let answer = (&mut handle.rx).await.unwrap_or(Err(ServiceError::TransportClosed));
+        if let Some(handle) = self.handle.take() {
+            self.notices.forget(&handle.progress_token);
+        }
+        serde_json::to_value(answer?).map_err(|_| ServiceError::UnexpectedResponse)
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let Some(handle) = self.handle.take() else { return };
+        self.notices.forget(&handle.progress_token);
+        self.tasks.spawn(async move {
+            let withdrawal = handle.cancel(Some("the call is no longer wanted".to_owned()));
+            if !matches!(tokio::time::timeout(WITHDRAWAL, withdrawal).await, Ok(Ok(()))) {
+                tracing::debug!("an MCP server could not be told that a call is no longer wanted");
+            }
+        });
+    }
+}
+
+impl ToolHost for McpHost {
+    fn kind(&self) -> &'static str {
+        "mcp"
+    }
+
+    fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {
+        self.state().specs.clone()
+    }
+
+    fn call<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move { self.run(scope, call, arguments, stop).await.unwrap_or_else(ToolOutput::error) })
+    }
+}

@@ -1,0 +1,299 @@
+//! HTTP to MCP servers. The protocol library leaves reading to its client; this one never reads more than it should.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use secrecy::{ExposeSecret, SecretString};
+use sse_stream::{Sse, SseStream};
+
+use crate::words::clipped;
+
+/// Largest message of a server, whole or as one event of a stream.
+pub(super) const MAX_MESSAGE: usize = 8 * 1024 * 1024;
+pub(super) const SESSION: &str = "Mcp-Session-Id";
+const LAST_EVENT: &str = "Last-Event-ID";
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+const BOTH: &str = "application/json, text/event-stream";
+const CONNECT: Duration = Duration::from_secs(10);
+/// Of an error's text.
+const MAX_EXCERPT: usize = 300;
+
+/// One endpoint, and how to sign in there.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    client: Client,
+    token: Option<Arc<SecretString>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HttpError {
+    #[error("{}", causes(.0))]
+    Request(#[source] reqwest::Error),
+    #[error("the answer is longer than {MAX_MESSAGE} bytes")]
+    TooLong,
+}
+
+/// The chain of causes on one line: the outermost alone says only that a request failed.
+fn causes(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    clipped(&text, MAX_EXCERPT)
+}
+
+type Failed = StreamableHttpError<HttpError>;
+
+impl From<HttpError> for Failed {
+    fn from(error: HttpError) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl From<reqwest::Error> for HttpError {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl Endpoint {
+    /// Certificates are read from the system's store only where they are needed; a proxy never sees loopback.
+    pub(super) fn new(url: &str, token: Option<SecretString>) -> Result<Self, HttpError> {
+        // Fails when one is installed already, which is just as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let url = Url::parse(url).ok();
+        let is_loopback = url.as_ref().and_then(Url::host_str).is_some_and(is_loopback);
+        let is_plain = url.as_ref().is_some_and(|url| url.scheme() == "http");
+        let mut builder = Client::builder()
+            .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT);
+        if is_loopback {
+            builder = builder.no_proxy();
+        }
+        if is_plain {
+            builder = builder.tls_certs_only([]);
+        }
+        Ok(Self { client: builder.build()?, token: token.map(Arc::new) })
+    }
+
+    pub(super) fn post(&self, url: &str, session: Option<&str>, body: Vec<u8>) -> RequestBuilder {
+        let request = self.client.post(url).header(CONTENT_TYPE, JSON).header(ACCEPT, BOTH).body(body);
+        self.signed(request, session)
+    }
+
+    pub(super) fn delete(&self, url: &str, session: &str) -> RequestBuilder {
+        self.signed(self.client.delete(url), Some(session))
+    }
+
+    fn signed(&self, request: RequestBuilder, session: Option<&str>) -> RequestBuilder {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token.expose_secret()),
+            None => request,
+        };
+        match session {
+            Some(session) => request.header(SESSION, session),
+            None => request,
+        }
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+impl StreamableHttpClient for Endpoint {
+    type Error = HttpError;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let body = serde_json::to_vec(&message)?;
+        let request = self.post(&uri, session_id.as_deref(), body).headers(custom_headers.into_iter().collect());
+        let response = request.send().await.map_err(HttpError::from)?;
+        let session = response.headers().get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let status = response.status();
+        match status {
+            StatusCode::ACCEPTED | StatusCode::NO_CONTENT => return Ok(StreamableHttpPostResponse::Accepted),
+            StatusCode::NOT_FOUND if session_id.is_some() => return Err(StreamableHttpError::SessionExpired),
+            _ => refused(&response)?,
+        }
+        let media = media_type(&response);
+        if status.is_success() && media.starts_with(EVENTS) {
+            return Ok(StreamableHttpPostResponse::Sse(events(response), session));
+        }
+        let body = whole(response).await?;
+        if media.starts_with(JSON) {
+            match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+                Ok(answer @ ServerJsonRpcMessage::Error(_)) => {
+                    return Ok(StreamableHttpPostResponse::Json(answer, session));
+                }
+                Ok(answer) if status.is_success() => return Ok(StreamableHttpPostResponse::Json(answer, session)),
+                // Nobody waits for an answer to a notification.
+                Err(_) if status.is_success() && !matches!(message, ClientJsonRpcMessage::Request(_)) => {
+                    return Ok(StreamableHttpPostResponse::Accepted);
+                }
+                Ok(_) | Err(_) => {}
+            }
+        } else if status.is_success() && !matches!(message, ClientJsonRpcMessage::Request(_)) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        Err(unexpected(status, &body))
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failed> {
+        let request = self.delete(&uri, &session_id).headers(custom_headers.into_iter().collect());
+        // A server need not let sessions be ended; then they end by themselves.
+        request.send().await.map_err(HttpError::from)?;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        let request = self.client.get(&*uri).header(ACCEPT, EVENTS).headers(custom_headers.into_iter().collect());
+        let mut request = self.signed(request, session_id.as_deref());
+        if let Some(last) = last_event_id {
+            request = request.header(LAST_EVENT, last);
+        }
+        let response = request.send().await.map_err(HttpError::from)?;
+        refused(&response)?;
+        match response.status() {
+            status if status.is_success() && media_type(&response).starts_with(EVENTS) => Ok(events(response)),
+            // Not found and the like: there is no such stream here, which is allowed.
+            status if status.is_success() || status.is_client_error() => {
+                Err(StreamableHttpError::ServerDoesNotSupportSse)
+            }
+            status => Err(unexpected(status, &[])),
+        }
+    }
+}
+
+fn refused(response: &Response) -> Result<(), Failed> {
+    if !matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return Ok(());
+    }
+    match response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()) {
+        Some(challenge) => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge.to_owned()))),
+        None => Err(unexpected(response.status(), &[])),
+    }
+}
+
+fn unexpected(status: StatusCode, body: &[u8]) -> Failed {
+    StreamableHttpError::UnexpectedServerResponse(Cow::Owned(format!("HTTP {status}{}", excerpt(body))))
+}
+
+/// The beginning of a text, on one line.
+pub(super) fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body.get(..body.len().min(2 * MAX_EXCERPT)).unwrap_or_default());
+    match text.trim() {
+        "" => String::new(),
+        text => format!(": {}", clipped(&text.escape_debug(), MAX_EXCERPT)),
+    }
+}
+
+pub(super) fn media_type(response: &Response) -> String {
+    let value = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    value.unwrap_or_default().to_ascii_lowercase()
+}
+
+/// The whole body, if it is not too long.
+pub(super) async fn whole(mut response: Response) -> Result<Vec<u8>, HttpError> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await? {
+        if body.len() + piece.len() > MAX_MESSAGE {
+            return Err(HttpError::TooLong);
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(body)
+}
+
+/// The body as events, none of which may be too long.
+pub(super) fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
+    let pieces = response.bytes_stream().map(|piece| piece.map_err(HttpError::from));
+    SseStream::from_bytes_stream(bounded(pieces)).boxed()
+}
+
+/// Ends with an error once an event is longer than it may be; the parser would collect it for ever.
+fn bounded(
+    pieces: impl Stream<Item = Result<Bytes, HttpError>> + Send + 'static,
+) -> BoxStream<'static, Result<Bytes, HttpError>> {
+    let mut measure = Measure::default();
+    let pieces = pieces.map(move |piece| {
+        let piece = piece?;
+        measure.add(&piece);
+        if measure.event > MAX_MESSAGE { Err(HttpError::TooLong) } else { Ok(piece) }
+    });
+    // Nothing is read after the first error.
+    let mut failed = false;
+    let ended = pieces.take_while(move |piece| {
+        let goes_on = !failed;
+        failed = piece.is_err();
+        std::future::ready(goes_on)
+    });
+    ended.boxed()
+}
+
+/// Counts the bytes of an event; an empty line ends it.
+#[derive(Debug, Default)]
+struct Measure {
+    event: usize,
+    line: usize,
+    after_return: bool,
+}
+
+impl Measure {
+    fn add(&mut self, piece: &[u8]) {
+        for &byte in piece {
+            self.event += 1;
+            match byte {
+                // The second half of a line end.
+                b'\n' if self.after_return => {}
+                b'\n' | b'\r' if self.line == 0 => self.event = 0,
+                b'\n' | b'\r' => self.line = 0,
+                _ => self.line += 1,
+            }
+            self.after_return = byte == b'\r';
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! What of a server's tools was approved: a hash of each tool as it was then. A tool that reads differently today is not
+//! the tool somebody agreed to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use patchboard_core::error::BoxError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::offer::Offered;
+
+/// Keeps what was approved. Keys are names of servers.
+pub trait PinStore: Send + Sync + fmt::Debug {
+    /// `None` when nothing was ever approved for that server.
+    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Pins>, BoxError>>;
+    fn save<'a>(&'a self, server: &'a str, pins: Pins) -> BoxFuture<'a, Result<(), BoxError>>;
+}
+
+/// The approved tools of one server, by the server's own names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pins(pub BTreeMap<String, Pin>);
+
+/// A tool as it was approved. `tool` decides; the others tell what is different.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    pub tool: String,
+    pub description: String,
+    pub input_schema: String,
+    pub hints: String,
+}
+
+/// Why a tool waits for approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It was not there when the server was approved.
+    New,
+    /// These parts read differently: `description`, `inputSchema`, `annotations`.
+    Changed(Vec<&'static str>),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New => f.write_str("is new"),
+            Self::Changed(parts) => write!(f, "has another {}", parts.join(" and another ")),
+        }
+    }
+}
+
+impl Pins {
+    pub(super) fn of(tools: &[Offered]) -> Self {
+        Self(tools.iter().map(|tool| (tool.name.clone(), Pin::of(tool))).collect())
+    }
+
+    /// `None` when the tool is as it was approved.
+    pub(super) fn change(&self, tool: &Offered) -> Option<Change> {
+        let Some(approved) = self.0.get(&tool.name) else { return Some(Change::New) };
+        let now = Pin::of(tool);
+        if now.tool == approved.tool {
+            return None;
+        }
+        let parts = [
+            ("description", now.description != approved.description),
+            ("inputSchema", now.input_schema != approved.input_schema),
+            ("annotations", now.hints != approved.hints),
+        ];
+        Some(Change::Changed(parts.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| part).collect()))
+    }
+
+    pub fn to_bytes(&self) -> Result<Vec<u8>, BoxError> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, BoxError> {
+        Ok(serde_json::from_slice(bytes)?)
+    }
+}
+
+impl Pin {
+    /// The hints are part of it: they decide whether a person is asked before the tool runs.
+    fn of(tool: &Offered) -> Self {
+        let description = json!(tool.description);
+        let hints = json!({ "readOnlyHint": tool.read_only, "idempotentHint": tool.idempotent });
+        let whole = json!({
+            "name": tool.name,
+            "description": description,
+            "inputSchema": tool.input_schema,
+            "annotations": hints,
+        });
+        Self {
+            tool: hash(&whole),
+            description: hash(&description),
+            input_schema: hash(&tool.input_schema),
+            hints: hash(&hints),
+        }
+    }
+}
+
+/// SHA-256 of the canonical form, in hexadecimal.
+fn hash(value: &Value) -> String {
+    let mut text = String::new();
+    canonical(value, &mut text);
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// JSON without spaces, keys in order: the same for the same content, in whatever order a server sends it today.
+fn canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            out.push('{');
+            for (index, (key, value)) in sorted.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                canonical(value, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => out.push_str(&value.to_string()),
+    }
+}
+
+/// Pins that are forgotten with the process.
+#[derive(Debug, Default)]
+pub struct MemoryPins(Mutex<HashMap<String, Pins>>);
+
+impl PinStore for MemoryPins {
+    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Pins>, BoxError>> {
+        let pins = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned();
+        Box::pin(std::future::ready(Ok(pins)))
+    }
+
+    fn save<'a>(&'a self, server: &'a str, pins: Pins) -> BoxFuture<'a, Result<(), BoxError>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned(), pins);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+use std::path::Path;
+use std::time::Instant;
+
+use tokio::io::AsyncReadExt;
+
+use super::*;
+
+fn start(script: &str, env: &[(&str, &str)]) -> (ServerProcess, ChildStdin, ChildStdout) {
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), SecretString::from(*value))).collect();
+    let arguments = ["-c".to_owned(), script.to_owned()];
+    let (child, input, output) = spawn("/bin/sh", &arguments, &env).unwrap();
+    (ServerProcess::new("srv".into(), child, &TaskTracker::new()), input, output)
+}
+
+async fn all(mut output: ChildStdout) -> String {
+    let mut text = String::new();
+    output.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+fn is_alive(pid: &str) -> bool {
+    // A zombie that nobody has collected yet is dead.
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[tokio::test]
+async fn it_sees_only_the_named_variables() {
+    // Cargo sets this for every test.
+    #[expect(clippy::disallowed_methods, reason = "that it is there is what makes its absence below worth anything")]
+    let is_set = std::env::vars_os().any(|(name, _)| name == "CARGO_MANIFEST_DIR");
+    assert!(is_set);
+    let (process, input, output) = start("env", &[("API_TOKEN", "for the server")]);
+    drop(input);
+    let text = all(output).await;
+    process.end().await;
+    for line in text.lines() {
+        let name = line.split('=').next().unwrap();
+        // The shell sets the last three by itself.
+        let expected = ["API_TOKEN", "PATH", "HOME", "LANG", "LANGUAGE", "PWD", "SHLVL", "_"];
+        assert!(expected.contains(&name) || name.starts_with("LC_"), "{line}");
+    }
+    assert!(text.contains("API_TOKEN=for the server"), "{text}");
+    assert!(text.contains("PATH="), "{text}");
+}
+
+#[tokio::test]
+async fn one_that_ends_by_itself_tells_how() {
+    let (process, input, _output) = start("read line; echo 'first' >&2; echo 'no\tway' >&2; exit 3", &[]);
+    drop(input);
+    assert_eq!(process.end().await.report(), ": it ended with exit status: 3: first | no way");
+}
+
+#[tokio::test]
+async fn one_that_stays_is_killed_with_its_children() {
+    let script = "sleep 1000 & echo $!; trap '' TERM HUP; sleep 1000 & echo $!; echo $$; wait";
+    let (process, input, mut output) = start(script, &[]);
+    let mut pids = String::new();
+    while pids.lines().count() < 3 {
+        let mut piece = [0; 64];
+        let read = output.read(&mut piece).await.unwrap();
+        pids.push_str(std::str::from_utf8(&piece[..read]).unwrap());
+    }
+    assert!(pids.lines().all(is_alive), "{pids}");
+    drop(input);
+    let began = Instant::now();
+    let last = process.end().await;
+    assert!(began.elapsed() < FAREWELL * 3, "{:?}", began.elapsed());
+    assert_eq!(last.report(), "", "it did not end by itself and said nothing");
+    gone(&pids).await;
+}
+
+#[tokio::test]
+async fn one_that_is_dropped_is_killed_with_its_children() {
+    let (process, _input, mut output) = start("sleep 1000 & echo $!; wait", &[]);
+    let mut piece = [0; 64];
+    let read = output.read(&mut piece).await.unwrap();
+    let pid = std::str::from_utf8(&piece[..read]).unwrap().to_owned();
+    assert!(is_alive(&pid));
+    drop(process);
+    gone(&pid).await;
+}
+
+/// Killing is not waiting: the kernel may take a moment.
+async fn gone(pids: &str) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while pids.lines().any(is_alive) {
+        assert!(Instant::now() < deadline, "still there: {pids}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn endless_chatter_costs_bounded_memory() {
+    let (process, input, _output) = start("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; seq 1 1000 >&2", &[]);
+    drop(input);
+    let last = process.end().await;
+    assert_eq!(last.stderr, "998 | 999 | 1000");
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_an_error() {
+    assert!(spawn("/nonexistent/program", &[], &BTreeMap::new()).is_err());
+}

@@ -1,0 +1,404 @@
+//! MCP on standard input and output for a server that is reached over HTTP: every line is a message, every message a
+//! request of its own, and whatever comes back is a line again.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::{Response, StatusCode};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::http::{self, Endpoint, MAX_MESSAGE, SESSION};
+use super::link::told;
+
+/// Requests at once; the next one is refused.
+const AT_ONCE: usize = 64;
+/// Lines that wait to be written; whoever has more waits.
+const UNWRITTEN: usize = 64;
+/// After the end of the input, answers that are under way get this long.
+const GRACE: Duration = Duration::from_secs(5);
+const GOODBYE: Duration = Duration::from_secs(2);
+/// How long a cancellation waits for the request that it is about to arrive.
+const ARRIVAL: Duration = Duration::from_secs(5);
+const VERSION: &str = "MCP-Protocol-Version";
+const EVENTS: &str = "text/event-stream";
+
+/// JSON-RPC codes.
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const SERVER_ERROR: i32 = -32000;
+
+/// The MCP endpoint of a server.
+#[derive(Debug)]
+pub struct RelayTarget {
+    pub url: String,
+    pub token: Option<SecretString>,
+}
+
+/// Relays until the input ends, the output closes or `stop`.
+pub async fn relay(
+    target: RelayTarget,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let endpoint = Endpoint::new(&target.url, target.token).map_err(io::Error::other)?;
+    let (lines, unwritten) = mpsc::channel(UNWRITTEN);
+    let tasks = TaskTracker::new();
+    let relay = Arc::new(Relay {
+        endpoint,
+        url: target.url,
+        session: Mutex::default(),
+        renewal: tokio::sync::Mutex::new(()),
+        under_way: Mutex::default(),
+        places: Arc::new(Semaphore::new(AT_ONCE)),
+        lines,
+    });
+    // Ends with the last sender, or when nobody reads.
+    let writing = tasks.spawn(write(output, unwritten));
+    let over = stop.child_token();
+    let mut reader = Lines::new(input);
+    loop {
+        let line = tokio::select! {
+            line = reader.next() => line?,
+            () = relay.lines.closed() => break,
+            () = over.cancelled() => break,
+        };
+        match line {
+            Some(Line::Whole(line)) => relay.clone().take(line, &tasks, &over).await,
+            Some(Line::TooLong) => relay.refuse(&Value::Null, INVALID_REQUEST, "the message is too long").await,
+            None => break,
+        }
+    }
+    relay.end(tasks, writing, over).await
+}
+
+struct Relay {
+    endpoint: Endpoint,
+    url: String,
+    session: Mutex<Session>,
+    /// One renewal at a time; the others then use the new session.
+    renewal: tokio::sync::Mutex<()>,
+    under_way: Mutex<HashMap<String, UnderWay>>,
+    places: Arc<Semaphore>,
+    lines: mpsc::Sender<String>,
+}
+
+#[derive(Default, Clone)]
+struct Session {
+    id: Option<Arc<str>>,
+    version: Option<String>,
+    /// As the client sent it; said again when the server has forgotten the session.
+    initialize: Option<Arc<[u8]>>,
+}
+
+struct UnderWay {
+    /// Has the server got it?
+    arrived: watch::Receiver<bool>,
+    is_cancelled: bool,
+}
+
+/// What a message is, as far as the relay cares.
+enum Kind {
+    Request {
+        id: Value,
+        method: String,
+    },
+    Cancellation {
+        id: Value,
+    },
+    /// Notifications and answers to the server's own requests.
+    OneWay,
+}
+
+impl Relay {
+    async fn take(self: Arc<Self>, line: Vec<u8>, tasks: &TaskTracker, over: &CancellationToken) {
+        let message: Value = match serde_json::from_slice(&line) {
+            Ok(message) => message,
+            Err(error) => return self.refuse(&Value::Null, PARSE_ERROR, &format!("not JSON: {error}")).await,
+        };
+        let body: Arc<[u8]> = line.into();
+        match kind(&message) {
+            // Nothing may overtake the beginning: the session it opens is the session of all that follows.
+            Kind::Request { id, method } if method == "initialize" => {
+                *self.session() = Session { initialize: Some(body.clone()), ..Session::default() };
+                tokio::select! {
+                    () = self.request(&id, &body, None) => {}
+                    () = over.cancelled() => {}
+                }
+            }
+            Kind::Request { id, .. } => {
+                let Ok(place) = self.places.clone().try_acquire_owned() else {
+                    return self.refuse(&id, SERVER_ERROR, "too many requests at once").await;
+                };
+                let (arrival, arrived) = watch::channel(false);
+                let key = id.to_string();
+                self.under_way().insert(key.clone(), UnderWay { arrived, is_cancelled: false });
+                let over = over.clone();
+                tasks.spawn(async move {
+                    tokio::select! {
+                        () = self.request(&id, &body, Some(arrival)) => {}
+                        () = over.cancelled() => {}
+                    }
+                    self.under_way().remove(&key);
+                    drop(place);
+                });
+            }
+            Kind::Cancellation { id } => {
+                let arrived = self.under_way().get_mut(&id.to_string()).map(|request| {
+                    request.is_cancelled = true;
+                    request.arrived.clone()
+                });
+                tasks.spawn(async move {
+                    // On a connection of its own it could be there before what it cancels.
+                    if let Some(mut arrived) = arrived {
+                        drop(tokio::time::timeout(ARRIVAL, arrived.wait_for(|arrived| *arrived)).await);
+                    }
+                    self.tell(&body).await;
+                });
+            }
+            Kind::OneWay => {
+                tasks.spawn(async move { self.tell(&body).await });
+            }
+        }
+    }
+
+    /// Sends a request and writes everything that comes back, at least an error.
+    async fn request(&self, id: &Value, body: &Arc<[u8]>, arrival: Option<watch::Sender<bool>>) {
+        let answered = match self.post(body).await {
+            Ok(response) => {
+                if let Some(arrival) = &arrival {
+                    arrival.send_replace(true);
+                }
+                self.answers(id, response).await
+            }
+            Err(reason) => Err(reason),
+        };
+        let is_cancelled = || self.under_way().get(&id.to_string()).is_some_and(|request| request.is_cancelled);
+        if let Err(reason) = answered
+            && !is_cancelled()
+        {
+            self.refuse(id, SERVER_ERROR, &reason).await;
+        }
+    }
+
+    /// Sends what has no answer. That it did not arrive matters only to the log.
+    async fn tell(&self, body: &Arc<[u8]>) {
+        if let Err(reason) = self.post(body).await {
+            tracing::debug!("a notification did not arrive: {reason}");
+        }
+    }
+
+    /// Posts, in a new session if the server has forgotten the present one.
+    async fn post(&self, body: &Arc<[u8]>) -> Result<Response, String> {
+        let session = self.session().clone();
+        let response = self.post_in(&session, body).await?;
+        if response.status() != StatusCode::NOT_FOUND || session.id.is_none() {
+            return Ok(response);
+        }
+        let _one_at_a_time = self.renewal.lock().await;
+        let present = self.session().clone();
+        if present.id == session.id {
+            let Some(initialize) = &session.initialize else { return Ok(response) };
+            let beginning = Session { initialize: session.initialize.clone(), ..Session::default() };
+            let renewed = self.post_in(&beginning, initialize).await?;
+            let answer = self.begun(renewed, beginning.initialize).await?;
+            tracing::debug!("the server began a new session: {}", answer.get("result").is_some());
+        }
+        let session = self.session().clone();
+        self.post_in(&session, body).await
+    }
+
+    async fn post_in(&self, session: &Session, body: &Arc<[u8]>) -> Result<Response, String> {
+        let mut request = self.endpoint.post(&self.url, session.id.as_deref(), body.to_vec());
+        if let Some(version) = &session.version {
+            request = request.header(VERSION, version);
+        }
+        request.send().await.map_err(|error| format!("the server cannot be reached: {}", told(&error)))
+    }
+
+    /// Reads the answer to `initialize` and keeps the session that it opened.
+    async fn begun(&self, response: Response, initialize: Option<Arc<[u8]>>) -> Result<Value, String> {
+        let id = response.headers().get(SESSION).and_then(|value| value.to_str().ok()).map(Arc::from);
+        let answer = whole_answer(response).await?;
+        let version = answer.pointer("/result/protocolVersion").and_then(Value::as_str).map(str::to_owned);
+        *self.session() = Session { id, version, initialize };
+        Ok(answer)
+    }
+
+    async fn answers(&self, id: &Value, response: Response) -> Result<(), String> {
+        if !response.status().is_success() || !http::media_type(&response).starts_with(EVENTS) {
+            let initialize = self.session().initialize.clone();
+            let is_beginning = response.headers().contains_key(SESSION) && self.session().id.is_none();
+            let answer =
+                if is_beginning { self.begun(response, initialize).await? } else { whole_answer(response).await? };
+            self.line(&answer).await;
+            return Ok(());
+        }
+        let mut events = http::events(response);
+        let mut is_answered = false;
+        while let Some(event) = events.next().await {
+            let event = event.map_err(|error| format!("the answer broke off: {}", told(&error)))?;
+            let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { continue };
+            let message = serde_json::from_str(&data).map_err(|error| format!("the answer is not JSON: {error}"))?;
+            is_answered |= is_answer_to(&message, id);
+            self.line(&message).await;
+        }
+        if is_answered { Ok(()) } else { Err("the server ended the answer before its end".to_owned()) }
+    }
+
+    async fn refuse(&self, id: &Value, code: i32, reason: &str) {
+        self.line(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": reason } })).await;
+    }
+
+    async fn line(&self, message: &Value) {
+        // Nobody reads any more: the relay is about to end.
+        drop(self.lines.send(message.to_string()).await);
+    }
+
+    async fn end(
+        self: Arc<Self>,
+        tasks: TaskTracker,
+        writing: tokio::task::JoinHandle<io::Result<()>>,
+        over: CancellationToken,
+    ) -> io::Result<()> {
+        let session = self.session().id.clone();
+        // All but the writer, whose end is the last sender's.
+        let idle = async {
+            let places = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
+            drop(self.places.acquire_many(places).await);
+        };
+        tokio::select! {
+            ended = tokio::time::timeout(GRACE, idle) => drop(ended),
+            () = over.cancelled() => {}
+            () = self.lines.closed() => {}
+        }
+        over.cancel();
+        if let Some(session) = session {
+            // The server forgets it by itself after a while.
+            drop(tokio::time::timeout(GOODBYE, self.endpoint.delete(&self.url, &session).send()).await);
+        }
+        drop(self);
+        tasks.close();
+        match tokio::time::timeout(GOODBYE, writing).await {
+            Ok(Ok(written)) => written,
+            Ok(Err(_)) | Err(_) => Ok(()),
+        }
+    }
+
+    fn session(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn whole_answer(response: Response) -> Result<Value, String> {
+    let status = response.status();
+    let is_events = http::media_type(&response).starts_with(EVENTS);
+    if status.is_success() && is_events {
+        let mut events = http::events(response);
+        while let Some(Ok(event)) = events.next().await {
+            if let Some(answer) = event.data.and_then(|data| serde_json::from_str::<Value>(&data).ok())
+                && answer.get("method").is_none()
+            {
+                return Ok(answer);
+            }
+        }
+        return Err("the server ended the answer before its end".to_owned());
+    }
+    let body = http::whole(response).await.map_err(|error| format!("the answer cannot be read: {}", told(&error)))?;
+    match serde_json::from_slice::<Value>(&body) {
+        Ok(answer) if answer.get("jsonrpc").is_some() => Ok(answer),
+        Ok(_) | Err(_) => Err(format!("the server answered with HTTP {status}{}", http::excerpt(&body))),
+    }
+}
+
+fn kind(message: &Value) -> Kind {
+    let method = message.get("method").and_then(Value::as_str);
+    let id = message.get("id").filter(|id| !id.is_null());
+    match (method, id) {
+        (Some(method), Some(id)) => Kind::Request { id: id.clone(), method: method.to_owned() },
+        (Some("notifications/cancelled"), None) => {
+            let id = message.pointer("/params/requestId").cloned().unwrap_or_default();
+            Kind::Cancellation { id }
+        }
+        (_, _) => Kind::OneWay,
+    }
+}
+
+fn is_answer_to(message: &Value, id: &Value) -> bool {
+    message.get("method").is_none() && message.get("id") == Some(id)
+}
+
+async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<String>) -> io::Result<()> {
+    while let Some(mut line) = lines.recv().await {
+        line.push('\n');
+        output.write_all(line.as_bytes()).await?;
+        output.flush().await?;
+    }
+    Ok(())
+}
+
+/// Lines of bounded length.
+struct Lines<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+    is_too_long: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    fn new(input: R) -> Self {
+        Self { reader: BufReader::new(input), line: Vec::new(), is_too_long: false }
+    }
+
+    /// The next line that is not empty. Safe to be dropped halfway: what was read is kept.
+    async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            let available = self.reader.fill_buf().await?;
+            let is_end = available.is_empty();
+            let end = available.iter().position(|&byte| byte == b'\n');
+            let piece = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
+            if self.line.len() + piece.len() > MAX_MESSAGE {
+                self.is_too_long = true;
+                self.line = Vec::new();
+            }
+            if !self.is_too_long {
+                self.line.extend_from_slice(piece);
+            }
+            let used = piece.len() + usize::from(end.is_some());
+            self.reader.consume(used);
+            if end.is_none() && !is_end {
+                continue;
+            }
+            let line = std::mem::take(&mut self.line);
+            if std::mem::take(&mut self.is_too_long) {
+                return Ok(Some(Line::TooLong));
+            }
+            if !line.trim_ascii().is_empty() {
+                return Ok(Some(Line::Whole(line)));
+            }
+            if is_end {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

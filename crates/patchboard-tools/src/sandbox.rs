@@ -1,0 +1,67 @@
+//! Child processes that can do little and leave nothing behind.
+//!
+//! The server never starts a command itself. It starts this program again as a supervisor (`supervisor`), which makes a
+//! jail, starts the command in it, and stays its parent. The two talk over a socket, which is also the leash: when the
+//! server's end closes, by intent or because the server died, the supervisor ends every descendant of the command,
+//! whatever sessions or groups they fled to, and then itself.
+//!
+//! * `jail` – what a command may touch: the part that callers fill in.
+//! * `spawner` – starts supervisors, from one thread that lasts, and `jailed`, the handle of a running one.
+//! * `supervisor` – the other end, in the other process; `confine` and `ground` make the jail, `kin` ends descendants.
+//! * `kernel` – what the kernel can enforce, in words.
+//! * `order` – what the two processes say to each other.
+//!
+//! What a jail is made of: Landlock for files, TCP ports, signals and abstract sockets; no new privileges; no
+//! capabilities beyond those of an ordinary root; resource limits; a session of its own without a terminal; an
+//! environment of named variables; no inherited descriptors; a private folder for temporary files.
+//!
+//! What it is not, so that nobody relies on it: Landlock allows ports, it cannot forbid single ones, so a command that
+//! may connect at all may connect to this server too. Approvals stay out of its reach because the token that answers
+//! them is unreadable. UDP is not restricted, nor, before ABI 9, sockets that have a path. The number of processes is
+//! not limited: the kernel counts them per user, so any useful limit would depend on what else that user runs.
+//!
+//! This module knows processes; it must not know tools.
+
+mod confine;
+mod ground;
+mod jail;
+mod jailed;
+mod kernel;
+mod kin;
+mod order;
+mod spawner;
+mod supervisor;
+
+pub use jail::{Input, Jail, Limits, Network, Program, Tcp, environment};
+pub use jailed::Jailed;
+pub use kernel::Landlock;
+pub use order::{Confinement, Ending};
+pub use spawner::Spawner;
+pub use supervisor::exec_main;
+
+use std::io;
+
+/// The argument that makes this program a supervisor.
+pub const EXEC_VERB: &str = "__exec";
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot start the supervisor of a command")]
+    Supervisor(#[source] io::Error),
+    #[error("cannot talk to the supervisor of a command")]
+    Talk(#[source] io::Error),
+    #[error("the supervisor of a command does not answer")]
+    Silent,
+    /// The supervisor ended before its command did. What the command had started was ended as far as it could be found.
+    #[error("the supervisor of a command died")]
+    Lost,
+    #[error("{0}")]
+    Refused(String),
+    #[error("the command is too large: {size} bytes of at most {limit}")]
+    TooLarge { size: usize, limit: usize },
+    #[error("this is started by the server, not by hand")]
+    ByHand(#[source] io::Error),
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

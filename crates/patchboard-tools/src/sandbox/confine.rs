@@ -1,0 +1,196 @@
+//! The walls of a jail, put up around the calling thread. What the thread starts afterwards is inside; the rest of the
+//! process stays outside, so that the jailed can neither signal nor trace it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use landlock::{
+    Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
+};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::ground::{Closed, Parcel, Survey};
+use super::jail::{Limits, Tcp};
+use super::kernel::{Landlock, WANTED};
+use super::order::{Confinement, Order};
+
+/// What every program needs to start, to find its libraries and to resolve names. Of `/proc`, what tells about other
+/// processes' memory, files and environment is closed by Landlock itself.
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/gnu",
+    "/snap",
+    "/run/current-system",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+    "/var/lib/ca-certificates",
+    "/proc",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+];
+
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// Secrets of the system that only root can read, closed where the server runs as root.
+const OF_ROOT: &[&str] = &[
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssh",
+    "/etc/ssl/private",
+    "/etc/krb5.keytab",
+    "/etc/NetworkManager/system-connections",
+    "/etc/wireguard",
+];
+
+const RUN: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir});
+const DEVICE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev | Truncate});
+/// Nothing in a working folder needs to be a device.
+const NO_DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev});
+
+/// What ordinary installers and builds do as root. Everything else, such as raw devices, mounts, tracing and kernel
+/// modules, is gone for good in the jail.
+const KEPT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETFCAP)
+    .union(CapabilitySet::NET_BIND_SERVICE);
+
+/// Confines the calling thread. Where the kernel cannot enforce something it is left out and the answer says so; any
+/// other failure is one, in words.
+pub(super) fn confine(order: &Order, writable: Vec<OwnedFd>) -> Result<Confinement, String> {
+    let (rules, survey) = rules(order, writable)?;
+    drop_capabilities().map_err(|error| format!("cannot drop capabilities: {error}"))?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot give up new privileges: {error}"))?;
+    let status = rules.restrict_self().map_err(|error| landlock_failed(&error))?;
+    let landlock_abi = match status.ruleset {
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Landlock::from(status.landlock).abi(),
+        RulesetStatus::NotEnforced => 0,
+    };
+    let Survey { has_closed_parts, left_out, .. } = survey;
+    Ok(Confinement { landlock_abi, has_closed_parts, left_out })
+}
+
+/// Limits hold for the whole process; a supervisor needs far less than any of them.
+pub(super) fn limit(limits: &Limits) -> io::Result<()> {
+    let limited = [
+        (Resource::Cpu, limits.cpu_seconds),
+        (Resource::Fsize, limits.file_bytes),
+        (Resource::Nofile, limits.open_files),
+        (Resource::Data, limits.memory_bytes),
+        (Resource::As, limits.address_space_bytes),
+        // Dumps of what a command had in memory are nobody's business.
+        (Resource::Core, Some(0)),
+    ];
+    for (resource, wanted) in limited {
+        let Some(wanted) = wanted else { continue };
+        let allowed = getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
+        setrlimit(resource, Rlimit { current: Some(allowed), maximum: Some(allowed) })?;
+    }
+    Ok(())
+}
+
+/// The rules, and how much of the writable folders they could grant.
+fn rules(order: &Order, writable: Vec<OwnedFd>) -> Result<(RulesetCreated, Survey), String> {
+    let mut rules = empty_rules(order).map_err(|error| landlock_failed(&error))?;
+    let closed = closed(order).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
+    let mut survey = Survey::default();
+    for folder in writable {
+        let everything = AccessFs::from_all(WANTED) & !NO_DEVICES;
+        survey.add(closed.beneath(folder, &mut |parcel| grant(&mut rules, parcel, everything))?);
+    }
+    let readable = SYSTEM.iter().map(Path::new).chain(order.readable.iter().map(Path::new));
+    for path in readable {
+        let Some(opened) = open(path) else { continue };
+        closed.beneath(opened, &mut |parcel| grant(&mut rules, parcel, RUN))?;
+    }
+    for path in DEVICES {
+        let Some(opened) = open(Path::new(path)) else { continue };
+        grant(&mut rules, Parcel { opened, is_directory: false }, DEVICE)?;
+    }
+    Ok((rules, survey))
+}
+
+fn empty_rules(order: &Order) -> Result<RulesetCreated, RulesetError> {
+    let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(WANTED))?.scope(Scope::from_all(WANTED))?;
+    let network = [(&order.network.connect, AccessNet::ConnectTcp), (&order.network.listen, AccessNet::BindTcp)];
+    for (_, access) in network.iter().filter(|(tcp, _)| **tcp != Tcp::Open) {
+        ruleset = ruleset.handle_access(*access)?;
+    }
+    let mut rules = ruleset.create()?;
+    for (tcp, access) in network {
+        if let Tcp::Ports(ports) = tcp {
+            for port in ports {
+                rules = rules.add_rule(NetPort::new(*port, access))?;
+            }
+        }
+    }
+    Ok(rules)
+}
+
+fn grant(rules: &mut RulesetCreated, parcel: Parcel, rights: BitFlags<AccessFs>) -> Result<(), String> {
+    let rights = if parcel.is_directory { rights } else { rights & AccessFs::from_file(WANTED) };
+    match rules.add_rule(PathBeneath::new(parcel.opened, rights)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(landlock_failed(&error)),
+    }
+}
+
+fn closed(order: &Order) -> io::Result<Closed> {
+    let of_root: &[&str] = if geteuid().is_root() { OF_ROOT } else { &[] };
+    let protected = order.protected.iter().map(Path::new);
+    Closed::of(protected.chain(of_root.iter().map(Path::new)))
+}
+
+fn open(path: &Path) -> Option<OwnedFd> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// Without privileges there is nothing to drop, and most servers have none.
+fn drop_capabilities() -> io::Result<()> {
+    let had = rustix::thread::capabilities(None)?;
+    if had.permitted.is_empty() && had.inheritable.is_empty() {
+        return Ok(());
+    }
+    for number in 0..u64::BITS {
+        let capability = CapabilitySet::from_bits_retain(1 << number);
+        if !KEPT.contains(capability) && had.effective.contains(CapabilitySet::SETPCAP) {
+            // `EINVAL` from the first one that this kernel does not know.
+            if rustix::thread::remove_capability_from_bounding_set(capability).is_err() {
+                break;
+            }
+        }
+    }
+    rustix::thread::clear_ambient_capability_set()?;
+    let kept = CapabilitySets {
+        effective: had.effective & KEPT,
+        permitted: had.permitted & KEPT,
+        inheritable: had.inheritable & KEPT,
+    };
+    Ok(rustix::thread::set_capabilities(None, kept)?)
+}
+
+fn landlock_failed(error: &RulesetError) -> String {
+    format!("cannot confine the command with Landlock: {error}")
+}

@@ -1,0 +1,121 @@
+//! What a command may touch, and how much of it.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where programs are looked for when nobody says otherwise.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+const GIBIBYTE: u64 = 1024 * 1024 * 1024;
+
+/// The system's own programs and libraries can be read and run in every jail; everything else is named here.
+#[derive(Debug)]
+pub struct Jail {
+    /// Where the command starts: an open directory, so that nobody can swap it.
+    pub folder: OwnedFd,
+    /// Open directories beneath which everything may be read, run and changed.
+    pub writable: Vec<OwnedFd>,
+    /// Paths beneath which everything may be read and run. Those that do not exist are left out.
+    pub readable: Vec<PathBuf>,
+    /// Absolute paths that stay closed even beneath the above. They need not exist. Landlock can only grant, so what
+    /// lies beside such a path is granted entry by entry, and the directories on the way to it can be passed but
+    /// neither listed nor added to.
+    pub protected: Vec<PathBuf>,
+    /// All variables the command gets, besides `TMPDIR` and, unless named, `HOME`, which lie in its private folder.
+    pub environment: BTreeMap<String, String>,
+    /// Where its private folder is made.
+    pub scratch: PathBuf,
+    pub network: Network,
+    pub limits: Limits,
+}
+
+#[derive(Debug)]
+pub struct Program {
+    /// With a slash in it, a path; without, looked for on the jail's `PATH`.
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+    pub input: Input,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// `/dev/null`.
+    Nothing,
+    /// A pipe; see `Jailed::take_stdin`.
+    Piped,
+}
+
+/// TCP only; enforced from Landlock ABI 4 on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    pub connect: Tcp,
+    /// Binding a port. A socket that listens without having been bound gets a port of the kernel's choice even when
+    /// this is closed.
+    pub listen: Tcp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tcp {
+    Open,
+    Closed,
+    Ports(Vec<u16>),
+}
+
+/// Limits of each process of the jail; `None` leaves what the server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// A process that computes longer is killed.
+    pub cpu_seconds: Option<u64>,
+    /// A process that writes a longer file is killed.
+    pub file_bytes: Option<u64>,
+    pub open_files: Option<u64>,
+    /// Allocations beyond this fail. Address space that is only reserved does not count.
+    pub memory_bytes: Option<u64>,
+    /// Generous, for many runtimes reserve far more than they use.
+    pub address_space_bytes: Option<u64>,
+}
+
+impl Jail {
+    /// A jail in which only `folder` may be changed. Commands may connect, since builds fetch things, and not listen.
+    pub fn around(folder: OwnedFd) -> std::io::Result<Self> {
+        Ok(Self {
+            writable: vec![folder.try_clone()?],
+            folder,
+            readable: Vec::new(),
+            protected: Vec::new(),
+            environment: environment(),
+            scratch: std::env::temp_dir(),
+            network: Network::default(),
+            limits: Limits::default(),
+        })
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { connect: Tcp::Open, listen: Tcp::Closed }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            cpu_seconds: Some(60 * 60),
+            file_bytes: Some(8 * GIBIBYTE),
+            open_files: Some(4096),
+            memory_bytes: Some(16 * GIBIBYTE),
+            address_space_bytes: Some(1024 * GIBIBYTE),
+        }
+    }
+}
+
+/// The variables of a jail unless the caller has better ones. Nothing of the server's own environment is among them.
+pub fn environment() -> BTreeMap<String, String> {
+    [("PATH", USUAL_PATH), ("LANG", "C.UTF-8"), ("TERM", "dumb")]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}

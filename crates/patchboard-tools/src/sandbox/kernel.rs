@@ -1,0 +1,91 @@
+//! What this kernel's Landlock can enforce.
+
+use std::fmt;
+
+use landlock::{ABI, Access, AccessFs, LandlockStatus, Ruleset, RulesetAttr};
+
+/// The newest ABI whose rights are asked for; older kernels enforce what they know.
+pub(super) const WANTED: ABI = ABI::V9;
+
+/// From which ABI on something is restricted, and what is not restricted before it.
+const GAPS: [(u32, &str); 4] = [
+    (3, "emptying files outside the folder"),
+    (4, "listening on TCP ports"),
+    (6, "signals to processes outside and connections to abstract sockets"),
+    (9, "connections to sockets that have a path, such as those of other services of the same user"),
+];
+
+/// Landlock as found on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Landlock {
+    Available {
+        abi: u32,
+    },
+    /// Part of the kernel, but not among the security modules it was started with.
+    NotEnabled,
+    NotImplemented,
+}
+
+impl Landlock {
+    /// Asks the kernel. The only way to ask restricts the thread that asks, so one is made for it.
+    pub fn probe() -> Self {
+        let asking = std::thread::Builder::new().name("landlock-probe".to_owned()).spawn(|| {
+            let ruleset = Ruleset::default().handle_access(AccessFs::from_all(ABI::V1))?.create()?;
+            ruleset.restrict_self().map(|status| Self::from(status.landlock))
+        });
+        let answer = asking.map(|thread| thread.join());
+        if let Ok(Ok(Ok(found))) = answer { found } else { Self::NotImplemented }
+    }
+
+    /// The ABI, or 0.
+    pub fn abi(self) -> u32 {
+        match self {
+            Self::Available { abi } => abi,
+            Self::NotEnabled | Self::NotImplemented => 0,
+        }
+    }
+
+    /// What commands can do although they should not, in words. Without Landlock that is everything the server's user
+    /// can do, and this list is empty: `Display` says it.
+    pub fn gaps(self) -> Vec<&'static str> {
+        match self {
+            Self::Available { abi } => GAPS.into_iter().filter(|(since, _)| abi < *since).map(|(_, gap)| gap).collect(),
+            Self::NotEnabled | Self::NotImplemented => Vec::new(),
+        }
+    }
+}
+
+impl From<LandlockStatus> for Landlock {
+    fn from(status: LandlockStatus) -> Self {
+        match status {
+            LandlockStatus::NotEnabled => Self::NotEnabled,
+            LandlockStatus::NotImplemented => Self::NotImplemented,
+            LandlockStatus::Available { effective_abi, kernel_abi } => {
+                let abi = kernel_abi.unwrap_or(effective_abi as i32);
+                Self::Available { abi: abi.try_into().unwrap_or_default() }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Landlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Available { abi } => {
+                write!(f, "commands are confined by Landlock ABI {abi}")?;
+                let gaps = self.gaps();
+                if gaps.is_empty() { Ok(()) } else { write!(f, ", which does not restrict {}", gaps.join(", nor ")) }
+            }
+            Self::NotEnabled => f.write_str(
+                "commands are not confined to their folder: this kernel was started without Landlock \
+                 (add `landlock` to its `lsm=` parameter)",
+            ),
+            Self::NotImplemented => f.write_str(
+                "commands are not confined to their folder: this kernel has no Landlock (Linux 5.13 or newer has)",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

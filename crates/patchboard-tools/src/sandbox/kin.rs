@@ -1,0 +1,132 @@
+//! The processes that came of a command, and their end.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgrp, getpid, kill_process, kill_process_group};
+
+/// More descendants are left to the next pass.
+const MAX_KIN: usize = 100_000;
+const FIRST_PAUSE: Duration = Duration::from_micros(200);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// How often the processes of a session are looked for.
+const SESSION_PASSES: usize = 50;
+
+/// Takes note of children that ended; `ended` is told of each. Says whether there are any left.
+pub(super) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => ended(pid, status),
+            Ok(None) => return true,
+            Err(Errno::INTR) => {}
+            // `ECHILD`; nothing else is possible.
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Ends every descendant of this process, which must be a subreaper: whoever loses a parent becomes its child, so no
+/// children means no descendants. Returns only then.
+pub(super) fn end_all(mut ended: impl FnMut(Pid, WaitStatus)) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        strike(&descendants());
+        if !reap(&mut ended) {
+            return;
+        }
+        // Processes need a moment to die, and those that were born during the pass are found in the next one.
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Ends the processes of a session whose supervisor is gone. Those that left the session cannot be found any more.
+pub(super) fn end_session(session: Pid) {
+    for _ in 0..SESSION_PASSES {
+        let is_member = |pid: &Pid| Ties::of(*pid).is_some_and(|ties| ties.session == Some(session));
+        let members: Vec<Pid> = processes().filter(is_member).collect();
+        if members.is_empty() {
+            return;
+        }
+        strike(&members);
+        std::thread::sleep(FIRST_PAUSE);
+    }
+}
+
+/// Kills them. A group is hit as one, so that a process which only ever forks and exits cannot slip through; the groups
+/// of descendants hold nobody else, because a group stays within a session, and theirs begin with the supervisor's.
+fn strike(pids: &[Pid]) {
+    let own = getpgrp();
+    let groups: HashSet<Pid> = pids.iter().filter_map(|pid| Ties::of(*pid)?.group).collect();
+    for group in groups.into_iter().filter(|group| *group != own) {
+        // Whoever ended by themselves meanwhile is gone, which is all that is wanted.
+        kill_process_group(group, Signal::KILL).unwrap_or(());
+    }
+    for pid in pids {
+        kill_process(*pid, Signal::KILL).unwrap_or(());
+    }
+}
+
+fn descendants() -> Vec<Pid> {
+    let mut found: Vec<Pid> = children(getpid()).unwrap_or_else(children_by_search);
+    let mut next = 0;
+    while let Some(pid) = found.get(next).copied() {
+        next += 1;
+        if found.len() < MAX_KIN {
+            found.extend(children(pid).unwrap_or_default());
+        }
+    }
+    found
+}
+
+/// `None` when the kernel does not keep such lists, or the process is gone.
+fn children(of: Pid) -> Option<Vec<Pid>> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", of.as_raw_pid())).ok()?.flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let lists: Vec<String> = lists.collect();
+    let found = lists.iter().flat_map(|list| list.split_ascii_whitespace().filter_map(pid)).collect();
+    (!lists.is_empty()).then_some(found)
+}
+
+/// The same by looking at every process, children of children included.
+fn children_by_search() -> Vec<Pid> {
+    let parents: Vec<(Pid, Pid)> = processes().filter_map(|pid| Some((pid, Ties::of(pid)?.parent?))).collect();
+    let mut found = vec![getpid()];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        next += 1;
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+    }
+    found.split_off(1)
+}
+
+fn processes() -> impl Iterator<Item = Pid> {
+    let listed = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    listed.filter_map(|entry| entry.file_name().to_str().and_then(pid))
+}
+
+/// Whom a process belongs to; the kernel's own belong to nobody.
+#[derive(Debug, PartialEq, Eq)]
+struct Ties {
+    parent: Option<Pid>,
+    group: Option<Pid>,
+    session: Option<Pid>,
+}
+
+impl Ties {
+    fn of(process: Pid) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
+        // The name of the program stands in parentheses and may hold anything; the state follows, then the numbers.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut numbers = rest.split_ascii_whitespace().skip(1).map(pid);
+        Some(Self { parent: numbers.next()?, group: numbers.next()?, session: numbers.next()? })
+    }
+}
+
+fn pid(text: &str) -> Option<Pid> {
+    text.parse().ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests;

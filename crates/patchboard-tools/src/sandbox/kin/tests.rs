@@ -1,0 +1,22 @@
+use std::process::{Command, Stdio};
+
+use rustix::process::getsid;
+
+use super::*;
+
+#[test]
+fn both_ways_to_find_children_find_them() {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    // Other tests have children too.
+    assert!(children(getpid()).is_none_or(|found| found.contains(&pid)));
+    assert!(children_by_search().contains(&pid));
+    assert!(descendants().contains(&pid));
+    let ties = Ties { parent: Some(getpid()), group: Some(getpgrp()), session: getsid(None).ok() };
+    assert_eq!(Ties::of(pid), Some(ties));
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert!(!children_by_search().contains(&pid));
+    assert_eq!(children(pid), None);
+    assert_eq!(Ties::of(pid), None);
+}

@@ -1,0 +1,171 @@
+//! Starts supervisors.
+//!
+//! A supervisor asks to hear of its parent's death, and the kernel takes the thread that started it for the parent. So
+//! all are started from one thread, which lasts as long as anything started from it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use super::jail::{Input, Jail, Program};
+use super::jailed::{Jailed, Reports};
+use super::order::{MAX_DESCRIPTORS, MAX_ORDER_BYTES, Order, Report, header, send_header};
+use super::{Confinement, EXEC_VERB, Error, Landlock};
+
+/// So many starts wait for the thread; more wait to wait.
+const QUEUE: usize = 64;
+/// From start to the word that the command runs. Long, for the machine may be busy; a jail takes milliseconds.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Starts commands in jails. Clones share the thread.
+#[derive(Debug, Clone)]
+pub struct Spawner {
+    requests: mpsc::Sender<Request>,
+    promised: Landlock,
+    has_warned: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Request {
+    socket: OwnedFd,
+    runtime: Handle,
+    started: oneshot::Sender<io::Result<Child>>,
+}
+
+impl Spawner {
+    /// `supervisor` is a program that calls `exec_main` when its first argument is `EXEC_VERB`; for this very program
+    /// that is `/proc/self/exe`, which stays right when the file is replaced. Says in the log how commands are confined.
+    pub fn new(supervisor: impl Into<PathBuf>) -> Result<Self, Error> {
+        let supervisor = supervisor.into();
+        let (requests, waiting) = mpsc::channel(QUEUE);
+        let thread = std::thread::Builder::new().name("jail-spawner".to_owned());
+        thread.spawn(move || start_supervisors(&supervisor, waiting)).map_err(Error::Supervisor)?;
+        let promised = Landlock::probe();
+        match promised {
+            Landlock::Available { .. } => tracing::info!("{promised}"),
+            Landlock::NotEnabled | Landlock::NotImplemented => tracing::warn!("{promised}"),
+        }
+        Ok(Self { requests, promised, has_warned: Arc::default() })
+    }
+
+    /// Starts a command. Dropping the future, or the handle it returns, ends the command and all it started.
+    pub async fn spawn(&self, jail: Jail, program: Program) -> Result<Jailed, Error> {
+        let (ours, theirs) = BlockingStream::pair().map_err(Error::Supervisor)?;
+        ours.set_nonblocking(true).map_err(Error::Supervisor)?;
+        let socket = UnixStream::from_std(ours).map_err(Error::Supervisor)?;
+        let (started, is_started) = oneshot::channel();
+        let request = Request { socket: theirs.into(), runtime: Handle::current(), started };
+        self.requests.send(request).await.map_err(|_| Error::Supervisor(io::ErrorKind::BrokenPipe.into()))?;
+        let started = is_started.await.map_err(|_| Error::Supervisor(io::ErrorKind::BrokenPipe.into()))?;
+        let process = started.map_err(Error::Supervisor)?;
+        let opening = open(socket, process, jail, program, self.requests.clone());
+        let (jailed, confinement) = tokio::time::timeout(START_TIMEOUT, opening).await.map_err(|_| Error::Silent)??;
+        self.compare(confinement);
+        Ok(jailed)
+    }
+
+    /// Says once when a jail has fewer walls than the kernel promised.
+    fn compare(&self, confinement: Confinement) {
+        if confinement.landlock_abi < self.promised.abi() && !self.has_warned.swap(true, Ordering::Relaxed) {
+            let (promised, enforced) = (self.promised.abi(), confinement.landlock_abi);
+            tracing::warn!(promised, enforced, "commands are confined less than the kernel promised");
+        }
+    }
+}
+
+/// Sends the order and waits for the word that the command runs.
+async fn open(
+    mut socket: UnixStream,
+    mut process: Child,
+    jail: Jail,
+    program: Program,
+    thread: mpsc::Sender<Request>,
+) -> Result<(Jailed, Confinement), Error> {
+    let (stdin, their_stdin) = match program.input {
+        Input::Nothing => (None, None),
+        Input::Piped => {
+            let (ours, theirs) = pipe::pipe().map_err(Error::Supervisor)?;
+            (Some(ours), Some(theirs.into_blocking_fd().map_err(Error::Supervisor)?))
+        }
+    };
+    let Jail { folder, writable, readable, protected, environment, scratch, network, limits } = jail;
+    let order = Order {
+        program: program.program.into(),
+        arguments: program.arguments,
+        environment,
+        readable: readable.into_iter().map(Into::into).collect(),
+        protected: protected.into_iter().map(Into::into).collect(),
+        scratch: scratch.into(),
+        network,
+        limits,
+        has_input: their_stdin.is_some(),
+    };
+    let descriptors: Vec<OwnedFd> = [folder].into_iter().chain(writable).chain(their_stdin).collect();
+    send(&mut socket, &order, descriptors).await?;
+    let stdout = process.stdout.take();
+    let stderr = process.stderr.take();
+    let (answers, leash) = socket.into_split();
+    let mut reports = Reports::new(answers);
+    match reports.next().await? {
+        Report::Started { pid, confinement } => {
+            let jailed = Jailed {
+                pid,
+                confinement,
+                stdin,
+                stdout,
+                stderr,
+                leash: Some(leash),
+                reports,
+                process,
+                _thread: Box::new(thread),
+            };
+            Ok((jailed, confinement))
+        }
+        Report::Refused { reason } => Err(Error::Refused(reason)),
+        Report::Ended(_) => Err(Error::Lost),
+    }
+}
+
+async fn send(socket: &mut UnixStream, order: &Order, descriptors: Vec<OwnedFd>) -> Result<(), Error> {
+    let body = order.encoded().map_err(Error::Talk)?;
+    if body.len() > MAX_ORDER_BYTES {
+        return Err(Error::TooLarge { size: body.len(), limit: MAX_ORDER_BYTES });
+    }
+    if descriptors.len() > MAX_DESCRIPTORS {
+        return Err(Error::Talk(io::ErrorKind::InvalidInput.into()));
+    }
+    let attached: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let header = header(&body);
+    let sent = socket.async_io(Interest::WRITABLE, || send_header(&*socket, &header, &attached));
+    let sent = sent.await.map_err(Error::Talk)?;
+    let rest = header.get(sent..).unwrap_or_default();
+    socket.write_all(rest).await.map_err(Error::Talk)?;
+    socket.write_all(&body).await.map_err(Error::Talk)
+}
+
+fn start_supervisors(supervisor: &Path, mut waiting: mpsc::Receiver<Request>) {
+    while let Some(request) = waiting.blocking_recv() {
+        // Whoever asked may have gone away while waiting.
+        if request.started.is_closed() {
+            continue;
+        }
+        let _runtime = request.runtime.enter();
+        let mut command = Command::new(supervisor);
+        // Nothing of the server's environment, not even in the supervisor's own.
+        command.arg(EXEC_VERB).env_clear().stdin(request.socket).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Nobody there to take it: its socket closes, and it ends.
+        drop(request.started.send(command.spawn()));
+    }
+}

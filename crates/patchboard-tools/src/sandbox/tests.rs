@@ -1,0 +1,337 @@
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+use super::*;
+
+/// The example of this crate that is a supervisor.
+pub(crate) fn jailer() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let jailer = test.parent().unwrap().parent().unwrap().join("examples/jailer");
+    assert!(jailer.exists(), "{} is missing: build it with `cargo build --example jailer`", jailer.display());
+    jailer
+}
+
+/// Says why a test about confinement cannot find anything out here.
+pub(crate) fn lacks_landlock(abi: u32) -> bool {
+    let found = Landlock::probe();
+    if found.abi() < abi {
+        println!("skipped: it takes Landlock ABI {abi}; {found}");
+    }
+    found.abi() < abi
+}
+
+/// Processes whose command line holds a mark.
+pub(crate) struct Marked(Vec<OwnedFd>);
+
+impl Marked {
+    pub(crate) fn find(mark: &str) -> Self {
+        let found = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
+            let command = std::fs::read(entry.path().join("cmdline")).ok()?;
+            let is_marked = pid != rustix::process::getpid() && String::from_utf8_lossy(&command).contains(mark);
+            if is_marked { pidfd_open(pid, PidfdFlags::empty()).ok() } else { None }
+        });
+        Self(found.collect())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Waits until all of them have ended, and says how long that took.
+    pub(crate) async fn ended(self) -> Duration {
+        let since = Instant::now();
+        let waiting = tokio::task::spawn_blocking(move || {
+            let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+            for process in &self.0 {
+                let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)).unwrap();
+                assert_eq!(ended, 1, "a process outlives its jail");
+            }
+        });
+        waiting.await.unwrap();
+        since.elapsed()
+    }
+}
+
+/// Waits for what nobody announces, such as another process cleaning up.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(10), waiting).await.is_ok(), "waited in vain until {what}");
+}
+
+/// An argument of `sleep` that nothing else on this machine has.
+pub(crate) fn mark() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("4{:07}.{:06}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+struct Fixture {
+    dir: TempDir,
+    spawner: Spawner,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), spawner: Spawner::new(jailer()).unwrap() }
+    }
+
+    fn jail(&self) -> Jail {
+        Jail::around(File::open(self.dir.path()).unwrap().into()).unwrap()
+    }
+
+    async fn start(&self, jail: Jail, script: &str, input: Input) -> Jailed {
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        self.spawner.spawn(jail, Program { program: "bash".into(), arguments, input }).await.unwrap()
+    }
+
+    /// What a command printed, and how it ended.
+    async fn run(&self, jail: Jail, script: &str) -> (String, Ending) {
+        let mut jailed = self.start(jail, script, Input::Nothing).await;
+        let mut text = String::new();
+        jailed.take_stdout().unwrap().read_to_string(&mut text).await.unwrap();
+        (text, jailed.wait().await.unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_command_talks_over_pipes_and_ends_with_its_input() {
+    let fixture = Fixture::new();
+    let mut jailed = fixture.start(fixture.jail(), "cat; echo done >&2; exit 7", Input::Piped).await;
+    let mut stdin = jailed.take_stdin().unwrap();
+    let mut stdout = BufReader::new(jailed.take_stdout().unwrap());
+    for word in ["hello\n", "again\n"] {
+        stdin.write_all(word.as_bytes()).await.unwrap();
+        let mut line = String::new();
+        stdout.read_line(&mut line).await.unwrap();
+        assert_eq!(line, word);
+    }
+    drop(stdin);
+    let mut errors = String::new();
+    jailed.take_stderr().unwrap().read_to_string(&mut errors).await.unwrap();
+    assert_eq!((errors.as_str(), jailed.wait().await.unwrap()), ("done\n", Ending::Exited(7)));
+}
+
+#[tokio::test]
+async fn a_command_can_be_asked_to_end() {
+    let fixture = Fixture::new();
+    let script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 1000 & wait; done";
+    let mut jailed = fixture.start(fixture.jail(), script, Input::Nothing).await;
+    let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
+    jailed.ask_to_end().await;
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "bye");
+    assert_eq!(jailed.wait().await.unwrap(), Ending::Exited(3));
+}
+
+#[tokio::test]
+async fn endings_are_told_apart() {
+    let fixture = Fixture::new();
+    for (script, expected) in [
+        ("true", Ending::Exited(0)),
+        ("exit 42", Ending::Exited(42)),
+        ("kill -TERM $$", Ending::Signalled(15)),
+        ("kill -KILL $$", Ending::Signalled(9)),
+    ] {
+        assert_eq!(fixture.run(fixture.jail(), script).await.1, expected, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_refused_in_words() {
+    let fixture = Fixture::new();
+    let program = Program { program: "/no/such/program".into(), arguments: vec![], input: Input::Nothing };
+    let error = fixture.spawner.spawn(fixture.jail(), program).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot start `/no/such/program`: No such file or directory (os error 2)");
+
+    let arguments = vec!["x".repeat(2 * 1024 * 1024)];
+    let program = Program { program: "/bin/true".into(), arguments, input: Input::Nothing };
+    let error = fixture.spawner.spawn(fixture.jail(), program).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_running_ends_with_it() {
+    let (fixture, mark) = (Fixture::new(), mark());
+    let script = format!("setsid -f sleep {mark} >/dev/null 2>&1; sleep {mark} & exit 5");
+    assert_eq!(fixture.run(fixture.jail(), &script).await.1, Ending::Exited(5));
+    assert_eq!(Marked::find(&mark).count(), 0);
+}
+
+#[tokio::test]
+async fn a_process_that_only_forks_and_exits_is_caught() {
+    let fixture = Fixture::new();
+    let jail = fixture.jail();
+    // Each generation lives for a blink, in a session of its own, and writes down that it lived.
+    let script = "echo 'echo . >> lives; setsid -f sh ./hop' > hop; echo ready; setsid -f sh ./hop; sleep 1000";
+    let mut jailed = fixture.start(jail, script, Input::Nothing).await;
+    let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
+    let lives = fixture.dir.path().join("lives");
+    let generations = || std::fs::metadata(&lives).map_or(0, |file| file.len());
+    until("it hopped about", || generations() >= 20).await;
+    jailed.kill().await.unwrap();
+    let until_then = generations();
+    // The next command takes longer than many generations.
+    fixture.run(fixture.jail(), "true").await;
+    assert_eq!(generations(), until_then);
+}
+
+#[tokio::test]
+async fn a_dropped_handle_ends_everything() {
+    let (fixture, mark) = (Fixture::new(), mark());
+    let script = format!("setsid sleep {mark} & sleep {mark} & echo ready; wait");
+    let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
+    let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
+    let marked = Marked::find(&mark);
+    assert!(marked.count() >= 3);
+    drop(jailed);
+    let took = marked.ended().await;
+    assert!(took < Duration::from_millis(500), "{took:?}");
+}
+
+#[tokio::test]
+async fn when_the_supervisor_is_killed_its_command_is_found_and_ended() {
+    let (fixture, mark) = (Fixture::new(), mark());
+    let script = format!("sleep {mark} & echo ready; sleep {mark}");
+    let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
+    let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
+    let marked = Marked::find(&mark);
+    assert!(marked.count() >= 2);
+    let supervisor = Pid::from_raw(jailed.supervisor_pid().unwrap().try_into().unwrap()).unwrap();
+    kill_process(supervisor, Signal::KILL).unwrap();
+    assert!(matches!(jailed.wait().await, Err(Error::Lost)));
+    marked.ended().await;
+}
+
+#[tokio::test]
+async fn a_supervisor_that_is_asked_to_end_ends_its_command_first() {
+    let (fixture, mark) = (Fixture::new(), mark());
+    let script = format!("setsid sleep {mark} & echo ready; sleep {mark}");
+    let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
+    let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
+    let marked = Marked::find(&mark);
+    let supervisor = Pid::from_raw(jailed.supervisor_pid().unwrap().try_into().unwrap()).unwrap();
+    // As when somebody ends all processes of the program's name.
+    kill_process(supervisor, Signal::TERM).unwrap();
+    assert_eq!(jailed.wait().await.unwrap(), Ending::Signalled(9));
+    marked.ended().await;
+}
+
+#[tokio::test]
+async fn a_killed_server_leaves_nothing_behind() {
+    let (fixture, mark) = (Fixture::new(), mark());
+    let script = format!(
+        "setsid sleep {mark} & (setsid nohup sh -c 'sleep {mark} & wait' >/dev/null 2>&1 &); sleep {mark} | cat & \
+         echo $TMPDIR; wait"
+    );
+    let mut server = tokio::process::Command::new(jailer());
+    server.arg("hold").arg(fixture.dir.path()).arg(&script).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut server = server.spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let temporary = PathBuf::from(lines.next_line().await.unwrap().unwrap());
+    assert!(temporary.exists());
+    let marked = Marked::find(&mark);
+    assert!(marked.count() >= 5, "the server, the shell and three sleeps, but {}", marked.count());
+    server.kill().await.unwrap();
+    let took = marked.ended().await;
+    assert!(took < Duration::from_millis(500), "{took:?}");
+    until("those born meanwhile ended too", || Marked::find(&mark).count() == 0).await;
+    until("the private folder is gone", || !temporary.exists()).await;
+}
+
+#[tokio::test]
+async fn descriptors_of_the_server_do_not_come_along() {
+    let fixture = Fixture::new();
+    let secret = File::create(fixture.dir.path().join("secret")).unwrap();
+    // As if the server had been started with it.
+    let leaked = rustix::io::fcntl_dupfd_cloexec(&secret, 100).unwrap();
+    fcntl_setfd(&leaked, FdFlags::empty()).unwrap();
+    let (listed, _) = fixture.run(fixture.jail(), "cd /proc/self/fd; for fd in *; do readlink $fd; done").await;
+    assert!(listed.contains("/dev/null"), "{listed}");
+    assert!(!listed.contains("secret") && !listed.contains("socket"), "{listed}");
+}
+
+#[tokio::test]
+async fn limits_hold() {
+    let fixture = Fixture::new();
+    let mut jail = fixture.jail();
+    jail.limits = Limits {
+        cpu_seconds: Some(100),
+        file_bytes: Some(1024 * 1024),
+        open_files: Some(64),
+        memory_bytes: Some(1024 * 1024 * 1024),
+        address_space_bytes: Some(8 * 1024 * 1024 * 1024),
+    };
+    let script = "ulimit -t; ulimit -f; ulimit -n; ulimit -d; ulimit -v; ulimit -c";
+    let (limits, _) = fixture.run(jail, script).await;
+    assert_eq!(limits, "100\n1024\n64\n1048576\n8388608\n0\n");
+}
+
+#[tokio::test]
+async fn a_jail_has_no_privileges_and_no_terminal() {
+    let fixture = Fixture::new();
+    let script = "grep -E 'NoNewPrivs|CapEff|CapBnd' /proc/self/status; ps -o tty= -p $$ 2>/dev/null || echo '?'";
+    let (status, _) = fixture.run(fixture.jail(), script).await;
+    assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+    assert!(status.trim_end().ends_with('?'), "{status}");
+    // CAP_SYS_RAWIO, CAP_SYS_PTRACE and CAP_SYS_ADMIN are numbers 17, 19 and 21.
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).unwrap();
+    let effective = u64::from_str_radix(effective, 16).unwrap();
+    assert_eq!(effective & ((1 << 17) | (1 << 19) | (1 << 21)), 0, "{status}");
+}
+
+#[tokio::test]
+async fn ports_signals_and_abstract_sockets_are_walled_off() {
+    if lacks_landlock(6) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let name = format!("patchboard-test-{}", mark());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _abstract_socket = UnixListener::bind_addr(&address).unwrap();
+    let (jailer, server) = (jailer(), std::process::id());
+    let jailer = jailer.display();
+    let jail = |connect: Tcp, listen: Tcp| {
+        let mut jail = fixture.jail();
+        jail.readable = vec![super::tests::jailer()];
+        jail.network = Network { connect, listen };
+        jail
+    };
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
+    let cases = [
+        (jail(Tcp::Open, Tcp::Closed), connect.clone(), "connected\n"),
+        (jail(Tcp::Closed, Tcp::Closed), connect.clone(), ""),
+        (jail(Tcp::Ports(vec![port]), Tcp::Closed), connect.clone(), "connected\n"),
+        (jail(Tcp::Ports(vec![1]), Tcp::Closed), connect, ""),
+        (jail(Tcp::Open, Tcp::Closed), format!("{jailer} listen; echo $?"), "13\n"),
+        (jail(Tcp::Open, Tcp::Open), format!("{jailer} listen; echo $?"), "0\n"),
+        (jail(Tcp::Open, Tcp::Open), format!("kill -0 {server} && echo signalled"), ""),
+        (jail(Tcp::Open, Tcp::Open), "kill -0 $PPID && echo signalled".to_owned(), ""),
+        (jail(Tcp::Open, Tcp::Open), "sleep 9 & kill $! && echo signalled".to_owned(), "signalled\n"),
+        (jail(Tcp::Open, Tcp::Open), format!("{jailer} abstract {name}; echo $?"), "1\n"),
+    ];
+    for (jail, script, expected) in cases {
+        assert_eq!(fixture.run(jail, &script).await.0, expected, "{script}");
+    }
+}

@@ -1,0 +1,194 @@
+//! The folders that runs may work in: which are admitted, how tools open them, and what they say to agents.
+//!
+//! A folder is opened anew for every call, from the root of the file system and without following symlinks, so one that
+//! was deleted and made again is simply the new one. It is admitted when that descent passes an allowed root: the very
+//! directory, not one with a similar path.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::port::{FolderWords, Folders};
+use patchboard_core::tool::ToolScope;
+use tokio_util::task::TaskTracker;
+
+use crate::folder::{Descent, Error, Found, Identity, Protected, WorkFolder};
+use crate::words::{clipped, plain};
+
+/// Longer documents are cut: every prompt would carry them.
+const MAX_WORDS_BYTES: usize = 64 * 1024;
+/// Longer paths are refused unread, as the kernel would.
+const MAX_NAMED_BYTES: usize = 4096;
+/// Named paths are repeated in errors up to this length.
+const MAX_TOLD_BYTES: usize = 240;
+
+#[derive(Debug, Clone)]
+pub struct WorkspaceOptions {
+    /// Where tools work when nobody names a folder. It need not lie under an allowed root; then requests must name one
+    /// that does.
+    pub working_folder: PathBuf,
+    /// Folders a request's working folder must lie in.
+    pub allowed_roots: Vec<PathBuf>,
+    /// Directories and files that stay closed to tools wherever they lie: the data directory and key files.
+    pub protected: Vec<PathBuf>,
+    /// Disks are waited for on blocking threads, spawned here.
+    pub tasks: TaskTracker,
+}
+
+#[derive(Debug, Clone)]
+pub struct Workspaces(Arc<Inside>);
+
+#[derive(Debug)]
+struct Inside {
+    working_folder: PathBuf,
+    roots: Vec<PathBuf>,
+    protected: Arc<Protected>,
+    tasks: TaskTracker,
+}
+
+/// Must the folder lie under an allowed root?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Where {
+    UnderARoot,
+    Anywhere,
+}
+
+impl Workspaces {
+    /// Fails when the working folder, a root or a protected path cannot be opened or inspected.
+    pub fn new(options: WorkspaceOptions) -> Result<Self, Error> {
+        let real = |path: &PathBuf| path.canonicalize().map_err(|source| Error::Open { path: path.clone(), source });
+        let failed = |source| Error::Open { path: options.working_folder.clone(), source };
+        let inside = Inside {
+            working_folder: real(&options.working_folder)?,
+            roots: options.allowed_roots.iter().map(real).collect::<Result<_, _>>()?,
+            protected: Arc::new(Protected::new(options.protected.clone()).map_err(failed)?),
+            tasks: options.tasks.clone(),
+        };
+        inside.open(&inside.working_folder, Where::Anywhere)?;
+        for root in &inside.roots {
+            inside.open(root, Where::UnderARoot)?;
+        }
+        Ok(Self(Arc::new(inside)))
+    }
+
+    /// Where tools work when nobody names a folder.
+    pub fn working_folder(&self) -> &Path {
+        &self.0.working_folder
+    }
+
+    /// What stays closed to tools, as absolute paths. They need not exist.
+    pub fn protected(&self) -> &[PathBuf] {
+        self.0.protected.paths()
+    }
+
+    /// Opens a folder by the path that `Folders::admit` answered. Blocks.
+    pub fn open(&self, folder: &Path) -> Result<WorkFolder, Error> {
+        self.0.open(folder, Where::UnderARoot)
+    }
+
+    /// Opens the folder a tool is to work in. Blocks.
+    pub fn of(&self, scope: &ToolScope) -> Result<WorkFolder, Error> {
+        self.given(scope.folder.as_deref())
+    }
+
+    /// A folder as a scope names it: none stands for the configured one. Blocks.
+    pub(crate) fn given(&self, folder: Option<&Path>) -> Result<WorkFolder, Error> {
+        match folder {
+            // Also when the configured folder lies under no root: the operator chose it.
+            None => self.0.open(&self.0.working_folder, Where::Anywhere),
+            Some(folder) if folder == self.0.working_folder => self.0.open(folder, Where::Anywhere),
+            Some(folder) => self.open(folder),
+        }
+    }
+}
+
+impl Folders for Workspaces {
+    fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
+        let (inside, named) = (self.0.clone(), named.map(str::to_owned));
+        let done = self.0.tasks.spawn_blocking(move || inside.admit(named.as_deref()));
+        Box::pin(async move { done.await.unwrap_or_else(|_| Err("working folder cannot be looked at".to_owned())) })
+    }
+
+    fn words<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderWords> {
+        let (workspaces, folder) = (self.clone(), folder.to_owned());
+        let done = self.0.tasks.spawn_blocking(move || workspaces.given(Some(&folder)).map(|folder| words(&folder)));
+        Box::pin(async move {
+            match done.await {
+                Ok(Ok(words)) => words,
+                // The folder went away after it was admitted; the tools will say so.
+                Ok(Err(_)) | Err(_) => FolderWords::default(),
+            }
+        })
+    }
+}
+
+impl Inside {
+    fn admit(&self, named: Option<&str>) -> Result<Arc<Path>, String> {
+        let shown = |reason: &str, path: &Path| {
+            format!("working folder {reason}: {}", clipped(&plain(path.as_os_str()), MAX_TOLD_BYTES))
+        };
+        let named = named.unwrap_or(".");
+        if named.is_empty() || named.len() > MAX_NAMED_BYTES || named.contains('\0') {
+            return Err(shown("is not a path", Path::new(named)));
+        }
+        // An absolute name stands for itself.
+        let asked = self.working_folder.join(named);
+        let absent = || shown("not found or not a directory", &asked);
+        let outside = || shown("lies outside the allowed roots", &asked);
+        let (real, is_all_of_it) = deepest(&asked);
+        match self.open(&real, Where::UnderARoot) {
+            Ok(_) if !is_all_of_it => Err(absent()),
+            Ok(folder) => Ok(folder.path().into()),
+            // Whether something exists is told only beneath the roots.
+            Err(Error::Outside { .. }) => Err(outside()),
+            Err(Error::Open { .. }) => Err(absent()),
+            Err(Error::Protected { .. }) => Err(shown("lies inside a protected directory", &asked)),
+            Err(Error::Inspect { path, source }) => {
+                tracing::warn!(path = %path.display(), error = %source, "protected path cannot be inspected; no working folder is admitted");
+                Err("working folders are closed: the server cannot tell which of its own files to protect".to_owned())
+            }
+        }
+    }
+
+    fn open(&self, folder: &Path, place: Where) -> Result<WorkFolder, Error> {
+        let snapshot = self.protected.snapshot().map_err(|(path, source)| Error::Inspect { path, source })?;
+        // Held open until the end, so that no other directory can take over a root's identity meanwhile.
+        let roots: Vec<_> = self.roots.iter().map(|root| Descent::to(root, &snapshot)).collect();
+        let descent = Descent::to(folder, &snapshot);
+        let is_root = |passed: &Identity| {
+            roots.iter().any(|root| root.reached.as_ref().is_ok_and(|spot| spot.identity() == *passed))
+        };
+        if place == Where::UnderARoot && !descent.passed.iter().any(is_root) {
+            return Err(Error::Outside { path: folder.to_owned() });
+        }
+        WorkFolder::reached(folder, descent.reached, self.protected.clone())
+    }
+}
+
+/// As much of a path as exists, canonical, and whether that is all of it.
+fn deepest(path: &Path) -> (PathBuf, bool) {
+    for (steps_up, ancestor) in path.ancestors().enumerate() {
+        if let Ok(real) = ancestor.canonicalize() {
+            return (real, steps_up == 0);
+        }
+    }
+    (PathBuf::from("/"), false)
+}
+
+fn words(folder: &WorkFolder) -> FolderWords {
+    FolderWords { soul: document(folder, "SOUL.md"), notes: document(folder, "AGENTS.md") }
+}
+
+fn document(folder: &WorkFolder, name: &str) -> Option<Arc<str>> {
+    let Ok(Found::File(file)) = folder.find(name) else { return None };
+    // One byte more shows a character that ends at the limit to be whole.
+    let mut bytes = Vec::new();
+    file.take(MAX_WORDS_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.get(..text.floor_char_boundary(MAX_WORDS_BYTES)).unwrap_or_default();
+    (!text.trim().is_empty()).then(|| text.into())
+}
+
+#[cfg(test)]
+mod tests;
