@@ -26,7 +26,7 @@ pub trait Dialect: Send {
     /// The connection is there; `identity` is set when nothing more is needed to trust it.
     fn opened(&mut self, identity: Option<Identity>, now: Duration, steps: &mut Vec<Step>);
     fn text(&mut self, text: &str, now: Duration, steps: &mut Vec<Step>);
-    fn binary(&mut self, steps: &mut Vec<Step>);
+    fn binary(&mut self, bytes: &[u8], now: Duration, steps: &mut Vec<Step>);
     /// The answer to `Step::Authenticate`.
     fn authenticated(&mut self, identity: Option<Identity>, now: Duration, steps: &mut Vec<Step>);
     fn answered(&mut self, ticket: Ticket, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>);
@@ -34,6 +34,19 @@ pub trait Dialect: Send {
     /// The followed topic came to its end, or cannot be read on.
     fn follow_ended(&mut self, follow: FollowId, error: Option<BoardError>, steps: &mut Vec<Step>);
     fn woke(&mut self, now: Duration, steps: &mut Vec<Step>);
+    /// The connection is no more. Only `Ask`, `Withdraw` and `SeeThrough` still mean something, and nobody hears the
+    /// answers. What was asked before and is not seen through is withdrawn, unless it has begun.
+    fn closed(&mut self, _gone: Gone, _steps: &mut Vec<Step>) {}
+}
+
+/// Whose doing it was that a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// It closed, broke off, or gave no sign of life any more.
+    ByClient,
+    /// The client took nothing for too long.
+    ByStall,
+    ByServer,
 }
 
 #[derive(Debug, Clone)]
@@ -43,6 +56,8 @@ pub enum Step {
     Ask(Ticket, Command),
     /// Cancel what was asked, whether it waits or has begun.
     Withdraw(Ticket),
+    /// After the connection's end: wait a little for what was asked, instead of dropping it.
+    SeeThrough(Ticket),
     Follow {
         follow: FollowId,
         topic: Topic,

@@ -2,17 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::extract::{DefaultBodyLimit, Path, Request, State, WebSocketUpgrade};
+use axum::extract::{DefaultBodyLimit, Path, State, WebSocketUpgrade};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use patchboard_core::Board;
 use patchboard_core::access::Surface;
-use patchboard_core::id::ConnId;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -66,7 +64,6 @@ struct Gateway {
     metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
     tracker: TaskTracker,
     waiting: WaitingRoom,
-    connections: Arc<AtomicU64>,
 }
 
 /// The pure half of a gateway connection, as the pump and the transcript tests drive it.
@@ -91,7 +88,6 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         metrics: options.metrics,
         tracker: options.tracker,
         waiting: WaitingRoom::default(),
-        connections: Arc::new(AtomicU64::new(0)),
     };
     Router::new()
         .route("/", get(status_page))
@@ -103,7 +99,7 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         .route("/webhook/{channel}", post(webhook))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(guard, guard::check))
-        .layer(middleware::from_fn(security_headers))
+        .layer(middleware::from_fn(guard::security_headers))
         .with_state(gateway)
 }
 
@@ -121,7 +117,7 @@ async fn upgrade(
         },
         Err(refused) => return refused,
     };
-    let connection = ConnId(gateway.connections.fetch_add(1, Ordering::Relaxed) + 1);
+    let connection = pump::next_connection();
     let dialect = dialect(gateway.version, gateway.rate);
     let token = gateway.tracker.token();
     upgrade
@@ -201,26 +197,6 @@ async fn status_page(State(gateway): State<Gateway>) -> Response {
     let ready = if gateway.plug.board.is_ready().await.is_ok() { "ready" } else { "not ready" };
     let page = include_str!("gateway/status.html").replace("{version}", gateway.version).replace("{ready}", ready);
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
-}
-
-/// Nothing served here may be framed, sniffed or send its address along. Pages are asked for rarely, so a connection
-/// serves one: an idle one would be one more thing to watch.
-async fn security_headers(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    if !upgraded {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(
-            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
-        ),
-    );
-    response
 }
 
 #[cfg(test)]

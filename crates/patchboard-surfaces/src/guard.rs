@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -74,6 +74,26 @@ pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next
     telemetry::refused(guard.surface, reason);
     tracing::debug!(surface = guard.surface, reason, "request refused");
     (StatusCode::FORBIDDEN, text).into_response()
+}
+
+/// Nothing served here may be framed, sniffed or send its address along. Pages are asked for rarely, so a connection
+/// serves one: an idle one would be one more thing to watch.
+pub(crate) async fn security_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    if !upgraded {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
+        ),
+    );
+    response
 }
 
 /// The name in `name`, `name:port`, `[v6]` or `[v6]:port`, lowercase; `None` for anything else.

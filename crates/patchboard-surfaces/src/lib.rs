@@ -2,7 +2,8 @@
 //!
 //! - [`dialect`]: the pure half of a connection; [`pump`]: the half that carries bytes.
 //! - [`listen`]: sockets; [`guard`]: who may talk to them at all; [`auth`] and [`limit`]: tokens and rates.
-//! - [`gateway`]: chat over WebSocket JSON-RPC.
+//! - [`gateway`]: chat over WebSocket JSON-RPC; [`runs`]: agent runs, step by step.
+//!   [`mcp`]: the tool registry for MCP clients.
 
 pub mod auth;
 pub mod dialect;
@@ -10,5 +11,7 @@ pub mod gateway;
 pub mod guard;
 pub mod limit;
 pub mod listen;
+pub mod mcp;
 pub mod pump;
+pub mod runs;
 mod telemetry;

@@ -1,11 +1,12 @@
 //! WebSocket ↔ dialect ↔ board: the only loop that waits on everything a connection can hear from. It decides nothing;
 //! it reads, asks, follows, writes, and lets go when told to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, SinkExt, Stream, StreamExt, stream};
 use patchboard_core::access::{Caller, Surface};
+use patchboard_core::command::Command;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{ConnId, Seq};
 use patchboard_core::log::Pace;
@@ -24,16 +26,19 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::auth::{AuthGate, HOLD_BACK, Identity, Seat, Verdict};
-use crate::dialect::{Dialect, FollowId, Step, Ticket};
+use crate::dialect::{Dialect, FollowId, Gone, Step, Ticket};
 use crate::listen::{Peer, TooMuch};
 
 /// Things handled between two flushes: enough to fill packets, few enough to keep latency low.
 const BURST: usize = 128;
 /// Largest message before the client has signed in, in bytes.
 const MAX_UNSIGNED: u64 = 64 * 1024;
+/// How long what is asked at a connection's end may take; then it is left to itself.
+const PARTING: Duration = Duration::from_secs(5);
 
 pub mod close {
     //! Close codes of RFC 6455 and, from 4000 on, of the protocols themselves.
+    pub const NORMAL: u16 = 1000;
     pub const GOING_AWAY: u16 = 1001;
     pub const PROTOCOL: u16 = 1002;
     pub const INVALID_DATA: u16 = 1007;
@@ -70,6 +75,14 @@ pub struct Sockets {
     pub started: Instant,
 }
 
+/// Unique in this process, whatever the surface: rights hang on the connection that started something.
+pub fn next_connection() -> ConnId {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    ConnId(OPENED.fetch_add(1, Ordering::Relaxed) + 1)
+}
+
+/// Goes on, or ends the connection and says whose doing that is.
+type Flow = ControlFlow<Gone>;
 type Answer = (Ticket, Result<Reply, BoardError>);
 type Followed = (FollowId, Option<Result<Arc<Envelope>, BoardError>>);
 
@@ -178,28 +191,86 @@ pub async fn run(
     };
     pump.identity.clone_from(&identity);
     pump.dialect.opened(identity, Duration::ZERO, &mut pump.steps);
-    pump.work().await;
-    // Requests that wait for their turn are withdrawn; runs that have begun keep their grace.
+    let gone = pump.work().await;
+    pump.part(gone).await;
 }
 
 impl Pump {
-    async fn work(&mut self) {
+    async fn work(&mut self) -> Gone {
         loop {
-            if self.perform().await.is_break() || self.flush_now_and_then().await.is_break() {
-                return;
-            }
-            if self.is_draining && self.is_idle() {
-                return self.close(close::GOING_AWAY, "server is shutting down").await;
-            }
-            let wake = self.next().await;
-            if self.handle(wake).await.is_break() {
-                return;
+            if let ControlFlow::Break(gone) = self.turn().await {
+                return gone;
             }
         }
     }
 
+    async fn turn(&mut self) -> Flow {
+        self.perform().await?;
+        self.flush_now_and_then().await?;
+        if self.is_draining && self.is_idle() {
+            self.close(close::GOING_AWAY, "server is shutting down").await;
+            return ControlFlow::Break(Gone::ByServer);
+        }
+        let wake = self.next().await;
+        self.handle(wake).await
+    }
+
+    /// Lets go: what the dialect still wants is asked, everything else that was asked and waits is withdrawn. Runs that
+    /// have begun are dealt with by the dialect or keep their grace.
+    async fn part(mut self, gone: Gone) {
+        let mut last = Vec::new();
+        self.dialect.closed(gone, &mut last);
+        let mut awaited = HashSet::new();
+        for step in last {
+            match step {
+                Step::Ask(ticket, command) => {
+                    self.ask(ticket, command);
+                    awaited.insert(ticket);
+                }
+                Step::SeeThrough(ticket) if self.stops.contains_key(&ticket) => {
+                    awaited.insert(ticket);
+                }
+                Step::Withdraw(ticket) => self.withdraw(ticket),
+                // There is nobody to write to and nothing to wait for.
+                Step::SeeThrough(_)
+                | Step::Authenticate(_)
+                | Step::Follow { .. }
+                | Step::Write(_)
+                | Step::WakeAt(_)
+                | Step::Rest
+                | Step::Close { .. } => {}
+            }
+        }
+        let Self { mut asks, socket, .. } = self;
+        drop(socket);
+        let answers = async {
+            while !awaited.is_empty() {
+                let Some((ticket, _)) = asks.next().await else { break };
+                awaited.remove(&ticket);
+            }
+        };
+        if tokio::time::timeout(PARTING, answers).await.is_err() {
+            tracing::debug!("what was asked at a connection's end was not answered in time");
+        }
+    }
+
+    fn ask(&mut self, ticket: Ticket, command: Command) {
+        let caller = self.caller();
+        let stop = CancellationToken::new();
+        self.stops.insert(ticket, stop.clone());
+        // Asked here and now, so that the order of frames is the order of turns.
+        let answer = self.plug.board.ask(&caller, command, stop);
+        self.asks.push(Box::pin(answer.map(move |answer| (ticket, answer))));
+    }
+
+    fn withdraw(&self, ticket: Ticket) {
+        if let Some(stop) = self.stops.get(&ticket) {
+            stop.cancel();
+        }
+    }
+
     /// While there is always something more to handle, what was written leaves all the same.
-    async fn flush_now_and_then(&mut self) -> ControlFlow<()> {
+    async fn flush_now_and_then(&mut self) -> Flow {
         self.handled += 1;
         if self.handled < BURST { ControlFlow::Continue(()) } else { self.flush().await }
     }
@@ -266,12 +337,12 @@ impl Pump {
         due
     }
 
-    async fn handle(&mut self, wake: Wake) -> ControlFlow<()> {
+    async fn handle(&mut self, wake: Wake) -> Flow {
         let now = self.opened.elapsed();
         match wake {
             Wake::Frame(frame) => return self.frame(frame, now).await,
             Wake::Draining => {}
-            Wake::Gone => return ControlFlow::Break(()),
+            Wake::Gone => return ControlFlow::Break(Gone::ByClient),
             // Until it takes what it was sent, the client is not listened to either.
             Wake::Stuck => return self.flush().await,
             Wake::Answer((ticket, answer)) => {
@@ -295,16 +366,16 @@ impl Pump {
         ControlFlow::Continue(())
     }
 
-    async fn frame(&mut self, frame: Option<Result<Message, axum::Error>>, now: Duration) -> ControlFlow<()> {
+    async fn frame(&mut self, frame: Option<Result<Message, axum::Error>>, now: Duration) -> Flow {
         let message = match frame {
             Some(Ok(message)) => message,
             Some(Err(error)) => {
                 if let Some((code, reason)) = self.fault(error) {
                     self.close(code, reason).await;
                 }
-                return ControlFlow::Break(());
+                return ControlFlow::Break(Gone::ByClient);
             }
-            None => return ControlFlow::Break(()),
+            None => return ControlFlow::Break(Gone::ByClient),
         };
         self.peer.reads.finished();
         self.unflushed = true;
@@ -312,14 +383,14 @@ impl Pump {
         self.pinged = false;
         match message {
             Message::Text(text) => self.dialect.text(text.as_str(), now, &mut self.steps),
-            Message::Binary(_) => self.dialect.binary(&mut self.steps),
+            Message::Binary(bytes) => self.dialect.binary(&bytes, now, &mut self.steps),
             // Answered by the WebSocket itself; before the sign-in it is not what was asked for.
-            Message::Ping(_) if self.identity.is_none() => self.dialect.binary(&mut self.steps),
+            Message::Ping(_) if self.identity.is_none() => self.dialect.binary(&[], now, &mut self.steps),
             Message::Ping(_) | Message::Pong(_) => {}
             Message::Close(_) => {
-                // The close frame in answer is queued; it only has to leave.
-                self.flush().await?;
-                return ControlFlow::Break(());
+                // The close frame in answer is queued; it only has to leave, and whether it does changes nothing.
+                self.flush().await.map_break(|_| Gone::ByClient)?;
+                return ControlFlow::Break(Gone::ByClient);
             }
         }
         ControlFlow::Continue(())
@@ -350,15 +421,15 @@ impl Pump {
         }
     }
 
-    async fn timer(&mut self, now: Duration) -> ControlFlow<()> {
+    async fn timer(&mut self, now: Duration) -> Flow {
         let limits = self.plug.limits;
         if self.identity.is_none() && now >= limits.sign_in {
             self.close(close::POLICY, "no token in time").await;
-            return ControlFlow::Break(());
+            return ControlFlow::Break(Gone::ByServer);
         }
         let silent = self.heard.elapsed();
         if self.pinged && silent >= limits.ping * 3 {
-            return ControlFlow::Break(());
+            return ControlFlow::Break(Gone::ByClient);
         }
         if !self.pinged && silent >= limits.ping {
             self.pinged = true;
@@ -372,32 +443,23 @@ impl Pump {
     }
 
     /// Does what the dialect asked for, in order.
-    async fn perform(&mut self) -> ControlFlow<()> {
+    async fn perform(&mut self) -> Flow {
         while !self.steps.is_empty() {
             let mut steps = std::mem::take(&mut self.steps);
             for step in steps.drain(..) {
                 match step {
                     Step::Write(text) => self.send(Message::Text(text.into())).await?,
-                    Step::Ask(ticket, command) => {
-                        let caller = self.caller();
-                        let stop = CancellationToken::new();
-                        self.stops.insert(ticket, stop.clone());
-                        // Asked here and now, so that the order of frames is the order of turns.
-                        let answer = self.plug.board.ask(&caller, command, stop);
-                        self.asks.push(Box::pin(answer.map(move |answer| (ticket, answer))));
-                    }
-                    Step::Withdraw(ticket) => {
-                        if let Some(stop) = self.stops.get(&ticket) {
-                            stop.cancel();
-                        }
-                    }
+                    Step::Ask(ticket, command) => self.ask(ticket, command),
+                    Step::Withdraw(ticket) => self.withdraw(ticket),
+                    // The connection lives, so it is seen through anyway.
+                    Step::SeeThrough(_) => {}
                     Step::Follow { follow, topic, from, pace } => self.follow(follow, topic, from, pace),
                     Step::Authenticate(token) => self.authenticate(&token).await,
                     Step::WakeAt(at) => self.wake_at = Some(self.opened + at),
                     Step::Rest => self.wake_at = None,
                     Step::Close { code, reason } => {
                         self.close(code, reason).await;
-                        return ControlFlow::Break(());
+                        return ControlFlow::Break(Gone::ByServer);
                     }
                 }
             }
@@ -446,7 +508,7 @@ impl Pump {
         self.asks.is_empty() && self.opening.is_empty() && self.follows.is_empty()
     }
 
-    async fn send(&mut self, message: Message) -> ControlFlow<()> {
+    async fn send(&mut self, message: Message) -> Flow {
         // Almost always there is room at once, and no timer is needed.
         let mut ready = poll_fn(|context| self.socket.poll_ready_unpin(context));
         let ready = match (&mut ready).now_or_never() {
@@ -459,7 +521,7 @@ impl Pump {
         self.went_through(Ok(sent)).await
     }
 
-    async fn flush(&mut self) -> ControlFlow<()> {
+    async fn flush(&mut self) -> Flow {
         let mut flushed = poll_fn(|context| SinkExt::<Message>::poll_flush_unpin(&mut self.socket, context));
         let flushed = match (&mut flushed).now_or_never() {
             Some(flushed) => Ok(flushed),
@@ -469,17 +531,14 @@ impl Pump {
         self.went_through(flushed).await
     }
 
-    async fn went_through(
-        &mut self,
-        outcome: Result<Result<(), axum::Error>, tokio::time::error::Elapsed>,
-    ) -> ControlFlow<()> {
+    async fn went_through(&mut self, outcome: Result<Result<(), axum::Error>, tokio::time::error::Elapsed>) -> Flow {
         match outcome {
             Ok(Ok(())) => ControlFlow::Continue(()),
-            Ok(Err(_gone)) => ControlFlow::Break(()),
+            Ok(Err(_gone)) => ControlFlow::Break(Gone::ByClient),
             Err(_stalled) => {
                 tracing::debug!(conn.id = %self.connection, "client takes nothing; closing");
                 self.close(close::TRY_AGAIN_LATER, "reading too slowly; attach again").await;
-                ControlFlow::Break(())
+                ControlFlow::Break(Gone::ByStall)
             }
         }
     }

@@ -4,10 +4,11 @@
 //!
 //! - `> frame` a text frame from the client; `>> binary` a binary one
 //! - `= answer` the board's answer to the oldest open command; `=2 answer` to the second command of the file
-//! - `~ event` an event on the newest followed topic; `~2 event` on the second one
+//! - `~ event` an event on the newest followed topic; `~2 event` on the second one; `event@3` is one of node 3
 //! - `| error text` the newest followed topic breaks off; `|` it just ends
 //! - `? identity` the answer to a token check: `client`, `operator` or `nobody`
 //! - `@ 20s` time passes
+//! - `/ client` the connection is gone, by the doing of the `client`, a `stall` or the `server`
 //!
 //! Lines that come out, and are compared: `! command`, `< frame`, `x code reason`. `#` starts a comment; the first
 //! line may be `#! token` for a connection that has to sign in. Running a transcript gives its lines with the outputs
@@ -18,7 +19,7 @@ use std::time::Duration;
 use patchboard_core::access::Grants;
 use patchboard_core::id::Seq;
 use patchboard_surfaces::auth::Identity;
-use patchboard_surfaces::dialect::{Dialect, FollowId, Step, Ticket};
+use patchboard_surfaces::dialect::{Dialect, FollowId, Gone, Step, Ticket};
 
 mod read;
 mod show;
@@ -60,7 +61,7 @@ impl Player {
         self.say(line);
         let now = self.now;
         match mark.chars().next() {
-            Some('>') if mark == ">>" => self.step(|steps| dialect.binary(steps)),
+            Some('>') if mark == ">>" => self.step(|steps| dialect.binary(rest.as_bytes(), now, steps)),
             Some('>') => self.step(|steps| dialect.text(rest, now, steps)),
             Some('=') => {
                 let index = number(mark).unwrap_or(self.answered);
@@ -101,6 +102,12 @@ impl Player {
                 self.step(|steps| dialect.authenticated(identity, now, steps));
             }
             Some('@') => self.pass(rest, dialect),
+            Some('/') => match rest {
+                "client" => self.step(|steps| dialect.closed(Gone::ByClient, steps)),
+                "stall" => self.step(|steps| dialect.closed(Gone::ByStall, steps)),
+                "server" => self.step(|steps| dialect.closed(Gone::ByServer, steps)),
+                other => self.say(&format!("nobody is called `{other}`")),
+            },
             _ => {}
         }
     }
@@ -128,10 +135,8 @@ impl Player {
                     self.asked.push(ticket);
                     self.say(&format!("! {}", show::command(&command)));
                 }
-                Step::Withdraw(ticket) => {
-                    let which = self.asked.iter().position(|&asked| asked == ticket).map_or(0, |index| index + 1);
-                    self.say(&format!("! withdraw {which}"));
-                }
+                Step::Withdraw(ticket) => self.say(&format!("! withdraw {}", self.which(ticket))),
+                Step::SeeThrough(ticket) => self.say(&format!("! see through {}", self.which(ticket))),
                 Step::Follow { follow, topic, from, pace } => {
                     self.follows.push((follow, from));
                     self.say(&format!("! follow {} from {from} {}", show::topic(&topic), show::pace(pace)));
@@ -143,6 +148,11 @@ impl Player {
                 Step::Close { code, reason } => self.say(&format!("x {code} {reason}")),
             }
         }
+    }
+
+    /// The command's place in the file, counted from 1.
+    fn which(&self, ticket: Ticket) -> usize {
+        self.asked.iter().position(|&asked| asked == ticket).map_or(0, |index| index + 1)
     }
 
     fn say(&mut self, line: &str) {
@@ -158,7 +168,7 @@ fn client() -> Identity {
 /// An input line's mark and the rest; `None` for outputs, comments and blanks.
 fn split(line: &str) -> Option<(&str, &str)> {
     let mark = line.split(' ').next()?;
-    let is_input = mark.starts_with(['>', '=', '~', '|', '?', '@']);
+    let is_input = mark.starts_with(['>', '=', '~', '|', '?', '@', '/']);
     is_input.then(|| (mark, line.get(mark.len()..).unwrap_or_default().trim_start()))
 }
 

@@ -205,7 +205,7 @@ impl Dialect for GatewayDialect {
         }
     }
 
-    fn binary(&mut self, steps: &mut Vec<Step>) {
+    fn binary(&mut self, _bytes: &[u8], _now: Duration, steps: &mut Vec<Step>) {
         if self.signed_in == SignIn::Awaited {
             self.refuse_sign_in(steps);
         }

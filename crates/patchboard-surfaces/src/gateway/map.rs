@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use patchboard_core::agent::Origin;
 use patchboard_core::budget::{BudgetLine, BudgetReport};
-use patchboard_core::command::{Command, PageRequest, RunRef, SessionRef, StartRun};
-use patchboard_core::event::{ApprovalRequest, Event};
+use patchboard_core::command::{ApprovalRef, CallTool, Command, PageRequest, RunRef, SessionRef, StartRun};
+use patchboard_core::event::{Answered, ApprovalRequest, Event};
 use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, ToolCall, ToolInput};
 use patchboard_core::port::{Cursor, Page, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
@@ -14,6 +14,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::wire;
+
+/// Whose todos and facts a tool sees that is called for nobody in particular.
+const TOOL_CHANNEL: &str = "gateway";
+const TOOL_ACCOUNT: &str = "local";
 
 /// A request that became a command, or what is wrong with it.
 pub(super) enum Asked {
@@ -48,6 +52,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
                 },
                 content: sent.content.into(),
                 client_id: id.into(),
+                plan: None,
             })))
         }),
         "chat.cancel" => with(method, params, |cancel: wire::ChatCancel| Ok(Asked::Cancel { id: cancel.id })),
@@ -72,16 +77,33 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
         }),
         "budget.status" => budget(method, params),
         "usage.report" => with_defaults(method, params, usage),
-        "tool.list" => {
-            with_defaults(method, params, |list: wire::ListParams| Ok(Asked::Command(Command::ListTools(page(list)))))
-        }
+        "tool.list" => with_defaults(method, params, |list: wire::ListParams| {
+            Ok(Asked::Command(Command::ListTools { folder: None, page: page(list) }))
+        }),
+        "tool.call" => with(method, params, |call: wire::ToolCall| {
+            let wire::ToolCall { name, arguments, working_folder, channel, account, peer } = call;
+            let origin = Origin {
+                channel: channel.unwrap_or_else(|| TOOL_CHANNEL.to_owned()),
+                account: account.unwrap_or_else(|| TOOL_ACCOUNT.to_owned()),
+                peer,
+                guild: None,
+                team: None,
+            };
+            let arguments = Value::Object(arguments.unwrap_or_default()).into();
+            Ok(Asked::Command(Command::CallTool(CallTool {
+                name: name.into(),
+                arguments,
+                folder: working_folder,
+                origin,
+            })))
+        }),
         "approval.list" => with_defaults(method, params, |list: wire::ListParams| {
             Ok(Asked::Command(Command::ListApprovals(page(list))))
         }),
         "approval.answer" => with(method, params, |answer: wire::ApprovalAnswer| {
             let approval =
                 answer.approval_id.parse().map_err(|_| "`approval_id` is not an approval's id".to_owned())?;
-            Ok(Asked::Command(Command::AnswerApproval { approval, approve: answer.approve }))
+            Ok(Asked::Command(Command::AnswerApproval { approval: ApprovalRef::Id(approval), approve: answer.approve }))
         }),
         "plugin.load" => {
             with(method, params, |load: wire::PluginLoad| Ok(Asked::Command(Command::LoadPlugin { path: load.path })))
@@ -189,6 +211,13 @@ pub(super) fn reply(reply: Reply) -> Value {
         }),
         Reply::Sessions(page) => list(page, |row| session_item(&row)),
         Reply::History { turns, .. } => history(turns),
+        Reply::Messages { messages, has_more } => {
+            let items: Vec<Value> = messages
+                .into_iter()
+                .map(|message| json!({ "seq": message.seq, "role": role(message.role), "content": message.text }))
+                .collect();
+            json!({ "items": items, "has_more": has_more })
+        }
         Reply::Facts(page) => list(page, |fact| {
             json!({
                 "subject": fact.subject, "predicate": fact.predicate, "object": fact.object,
@@ -204,6 +233,8 @@ pub(super) fn reply(reply: Reply) -> Value {
                 "kind": tool.kind,
             })
         }),
+        Reply::ToolCalled(output) => json!({ "content": &*output.content, "is_error": output.is_error }),
+        Reply::Agents(agents) => agents.into_iter().map(|agent| json!({ "name": &*agent.name })).collect(),
         Reply::Plugins(plugins) => plugins.into_iter().map(|plugin| json!({ "name": plugin.name })).collect(),
         Reply::Node(node) => {
             json!({ "version": node.version, "plugins": node.plugins, "sessions": node.sessions })
@@ -267,15 +298,18 @@ fn push_message(turn: &TurnRow, message: &Message, items: &mut Vec<Value>) {
     if text.is_empty() && calls.is_empty() {
         return;
     }
-    let role = match message.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-    };
-    let mut item = json!({ "turn": turn.number, "role": role, "content": text, "at": at });
+    let mut item = json!({ "turn": turn.number, "role": role(message.role), "content": text, "at": at });
     if let (false, Some(fields)) = (calls.is_empty(), item.as_object_mut()) {
         fields.insert("tool_calls".into(), calls.into());
     }
     items.push(item);
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    }
 }
 
 fn budget_report(report: &BudgetReport) -> Value {
@@ -310,9 +344,11 @@ pub(super) fn frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(St
                 write(encode(&wire::EventFrame { id, event: "text", data: Some(piece), seq }));
             }
         }
-        Event::ToolRequested(call) => {
-            let data = wire::ToolUse { id: &call.id.0, name: &call.name, input: input(call) };
-            write(encode(&wire::EventFrame { id, event: "tool_use", data: Some(data), seq: Some(seq.0) }));
+        Event::ToolRequested(call) => write(tool_use(id, seq, call)),
+        Event::Answered(Answered::Whole { calls, .. }) => {
+            for (offset, call) in (0..).zip(calls) {
+                write(tool_use(id, Seq(seq.0 + offset), call));
+            }
         }
         Event::ToolFinished { call, output } => {
             let data = wire::ToolResult { tool_use_id: &call.0, content: &output.content, is_error: output.is_error };
@@ -330,8 +366,24 @@ pub(super) fn frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(St
         Event::RunEnded { .. } => {
             write(encode(&wire::EventFrame::<()> { id, event: "done", data: None, seq: Some(seq.0) }));
         }
-        Event::RunStarted { .. } | Event::Thought(_) | Event::ApprovalSettled { .. } => {}
+        Event::RunStarted { .. }
+        | Event::Briefed(_)
+        | Event::NodeEntered { .. }
+        | Event::NodeLeft(_)
+        | Event::Draft(_)
+        | Event::Thought(_)
+        | Event::Arguments { .. }
+        | Event::Answered(Answered::Failed(_))
+        | Event::Found(_)
+        | Event::ToolStarted { .. }
+        | Event::ToolSaid { .. }
+        | Event::ApprovalSettled { .. } => {}
     }
+}
+
+fn tool_use(id: &str, seq: Seq, call: &ToolCall) -> String {
+    let data = wire::ToolUse { id: &call.id.0, name: &call.name, input: input(call) };
+    encode(&wire::EventFrame { id, event: "tool_use", data: Some(data), seq: Some(seq.0) })
 }
 
 fn approval(request: &ApprovalRequest, session: Option<String>) -> wire::Approval<'_> {

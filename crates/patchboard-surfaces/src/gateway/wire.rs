@@ -193,6 +193,16 @@ pub(super) struct UsageReport {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct ToolCall {
+    pub(super) name: String,
+    pub(super) arguments: Option<serde_json::Map<String, Value>>,
+    pub(super) working_folder: Option<String>,
+    pub(super) channel: Option<String>,
+    pub(super) account: Option<String>,
+    pub(super) peer: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct ApprovalAnswer {
     pub(super) approval_id: String,
     pub(super) approve: bool,

@@ -4,16 +4,33 @@
 use std::path::{Path, PathBuf};
 
 use patchboard_surfaces::dialect::Dialect;
-use patchboard_surfaces::gateway;
 use patchboard_surfaces::limit::Rate;
+use patchboard_surfaces::{gateway, runs};
 use patchboard_testkit::transcript;
 
 #[test]
 fn gateway_conversations() {
-    check("gateway", || gateway::dialect("0.1.0", Rate { per_second: 1.0, burst: 20.0 }));
+    check("gateway", |_| gateway::dialect("0.1.0", Rate { per_second: 1.0, burst: 20.0 }));
 }
 
-fn check(surface: &str, dialect: impl Fn() -> Box<dyn Dialect>) {
+/// The first line may set options: `#! strict_clients`, `#! close_on_error`, `#! draining`.
+#[test]
+fn runs_conversations() {
+    check("runs", |text| {
+        let first = text.lines().next().unwrap_or_default();
+        let options = runs::DialectOptions {
+            strict_clients: first.contains("strict_clients"),
+            close_on_error: first.contains("close_on_error"),
+            ..runs::DialectOptions::default()
+        };
+        if first.contains("draining") {
+            options.draining.cancel();
+        }
+        runs::dialect(options)
+    });
+}
+
+fn check(surface: &str, dialect: impl Fn(&str) -> Box<dyn Dialect>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/transcripts").join(surface);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -22,7 +39,7 @@ fn check(surface: &str, dialect: impl Fn() -> Box<dyn Dialect>) {
     let mut differing = Vec::new();
     for file in files {
         let expected = std::fs::read_to_string(&file).unwrap();
-        let actual = transcript::play(&expected, dialect());
+        let actual = transcript::play(&expected, dialect(&expected));
         if actual == expected {
             continue;
         }

@@ -2,15 +2,21 @@
 
 use jiff::Timestamp;
 use patchboard_core::budget::{BudgetLine, BudgetReport};
-use patchboard_core::event::{ApprovalRequest, Envelope, Event, Pieces, RunOutcome, Topic, UsageNote};
+use patchboard_core::event::ApprovalRequest;
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
 use patchboard_core::port::{Cursor, Fact, Page, SessionRow, TurnRow, UsageGroup};
-use patchboard_core::reply::{NodeReport, PendingApproval, PluginSummary, Reply, RunSummary};
+use patchboard_core::reply::{
+    AgentSummary, NodeReport, PendingApproval, PluginSummary, Reply, RunSummary, StoredMessage,
+};
 use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
 use patchboard_core::{BoardError, ErrorKind};
 use serde_json::Value;
 use uuid::Uuid;
+
+mod event;
+
+pub(super) use event::event;
 
 type Read<T> = Result<T, String>;
 
@@ -44,6 +50,24 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
         "budget" => Reply::Budget(budget(&json)),
         "usage" => Reply::Usage(page(&json, usage_group)?),
         "tools" => Reply::Tools(page(&json, tool)?),
+        "called" => Reply::ToolCalled(ToolOutput {
+            content: text_of(&json["content"]).into(),
+            is_error: json["is_error"].as_bool().unwrap_or(false),
+        }),
+        "messages" => Reply::Messages {
+            messages: each(&json["messages"], |message| {
+                let role = if text_of(&message["role"]) == "assistant" { Role::Assistant } else { Role::User };
+                Ok(StoredMessage { seq: number(&message["seq"]), role, text: text_of(&message["text"]).to_owned() })
+            })?,
+            has_more: json["has_more"].as_bool().unwrap_or(false),
+        },
+        "agents" => Reply::Agents(each(&json, |agent| {
+            Ok(AgentSummary {
+                name: text_of(&agent["name"]).into(),
+                description: agent["description"].as_str().map(Into::into),
+                is_built_in: agent["built_in"].as_bool().unwrap_or(false),
+            })
+        })?),
         "approvals" => Reply::Approvals(page(&json, |item| {
             Ok(PendingApproval { request: approval(item)?, run: run(&Value::Null), session: key(&item["session"])? })
         })?),
@@ -71,51 +95,6 @@ pub(super) fn error(text: &str) -> Read<BoardError> {
     Ok(BoardError::new(kind, message))
 }
 
-pub(super) fn event(text: &str, seq: Seq) -> Read<Envelope> {
-    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-    let json = if rest.is_empty() { Value::Null } else { parse(rest)? };
-    let event = match word {
-        "run_started" => Event::RunStarted {
-            session: SessionKey::conversation("default", "web", "a", "main"),
-            agent: "default".into(),
-        },
-        "text" => Event::Text(pieces(&json)),
-        "thought" => Event::Thought(pieces(&json)),
-        "tool_requested" => Event::ToolRequested(call(&json)),
-        "tool_finished" => Event::ToolFinished {
-            call: CallId(text_of(&json["id"]).into()),
-            output: ToolOutput {
-                content: text_of(&json["content"]).into(),
-                is_error: json["is_error"].as_bool().unwrap_or(false),
-            },
-        },
-        "approval_wanted" => Event::ApprovalWanted(approval(&json)?),
-        "approval_settled" => Event::ApprovalSettled {
-            approval: ApprovalId(Uuid::from_u128(number(&json["approval"]).into())),
-            approved: json["approved"].as_bool().unwrap_or(false),
-            by: "gateway:local".into(),
-        },
-        "usage" => Event::Usage(UsageNote {
-            tokens: TokenCount { input: number(&json["input"]), output: number(&json["output"]) },
-            provider: "main".into(),
-            model: "m".into(),
-            estimated: false,
-        }),
-        "run_failed" => Event::RunFailed { message: text_of(&json).into() },
-        "run_ended" => Event::RunEnded {
-            outcome: match text_of(&json) {
-                "completed" => RunOutcome::Completed,
-                "failed" => RunOutcome::Failed,
-                "cancelled" => RunOutcome::Cancelled,
-                "interrupted" => RunOutcome::Interrupted,
-                other => return Err(format!("no outcome is called `{other}`")),
-            },
-        },
-        other => return Err(format!("no event is called `{other}`")),
-    };
-    Ok(Envelope { topic: Topic::Run(run(&Value::Null)), seq, at: noon()?, event })
-}
-
 fn parse(text: &str) -> Read<Value> {
     serde_json::from_str(text).map_err(|problem| format!("{problem}: {text}"))
 }
@@ -135,30 +114,32 @@ fn session_row(json: &Value) -> Read<SessionRow> {
 }
 
 fn turn_row(json: &Value) -> Read<TurnRow> {
-    let messages = each(&json["messages"], |message| {
-        let content = || text_of(&message["content"]);
-        Ok(match text_of(&message["role"]) {
-            "assistant" => {
-                let mut parts: Vec<Part> = Vec::new();
-                if !content().is_empty() {
-                    parts.push(Part::Text(content().into()));
-                }
-                parts.extend(each(&message["calls"], |one| Ok(Part::ToolCall(call(one))))?);
-                Message { role: Role::Assistant, parts }
-            }
-            "tool" => Message {
-                role: Role::User,
-                parts: vec![Part::ToolResult(ToolResult {
-                    call: CallId(text_of(&message["id"]).into()),
-                    name: text_of(&message["name"]).into(),
-                    content: content().into(),
-                    is_error: message["is_error"].as_bool().unwrap_or(false),
-                })],
-            },
-            _ => Message::user(content()),
-        })
-    })?;
+    let messages = each(&json["messages"], message)?;
     Ok(TurnRow { number: number(&json["turn"]), run: run(&Value::Null), at: noon()?, messages })
+}
+
+fn message(message: &Value) -> Read<Message> {
+    let content = || text_of(&message["content"]);
+    Ok(match text_of(&message["role"]) {
+        "assistant" => {
+            let mut parts: Vec<Part> = Vec::new();
+            if !content().is_empty() {
+                parts.push(Part::Text(content().into()));
+            }
+            parts.extend(each(&message["calls"], |one| Ok(Part::ToolCall(call(one))))?);
+            Message { role: Role::Assistant, parts }
+        }
+        "tool" => Message {
+            role: Role::User,
+            parts: vec![Part::ToolResult(ToolResult {
+                call: CallId(text_of(&message["id"]).into()),
+                name: text_of(&message["name"]).into(),
+                content: content().into(),
+                is_error: message["is_error"].as_bool().unwrap_or(false),
+            })],
+        },
+        _ => Message::user(content()),
+    })
 }
 
 fn fact(json: &Value) -> Read<Fact> {
@@ -204,6 +185,7 @@ fn tool(json: &Value) -> Read<ToolSpec> {
         input_schema: json["schema"].clone().into(),
         effect: Effect::ReadOnly,
         unknown_outcome: UnknownOutcome::Retry,
+        timeout: None,
         kind: "builtin",
     })
 }
@@ -222,13 +204,6 @@ fn call(json: &Value) -> ToolCall {
         None => ToolInput::Json(json["input"].clone().into()),
     };
     ToolCall { id: CallId(text_of(&json["id"]).into()), name: text_of(&json["name"]).into(), input }
-}
-
-fn pieces(json: &Value) -> Pieces {
-    match json.as_array() {
-        Some(pieces) => pieces.iter().map(text_of).collect(),
-        None => Pieces::one(text_of(json)),
-    }
 }
 
 fn run(json: &Value) -> RunId {

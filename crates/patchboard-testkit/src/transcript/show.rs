@@ -1,23 +1,28 @@
 //! Commands in a form a person reads at a glance.
 
 use patchboard_core::agent::Origin;
-use patchboard_core::command::{Command, PageRequest, RunRef, SessionRef};
+use patchboard_core::command::{ApprovalRef, Command, PageRequest, RunPlan, RunRef, SessionRef};
 use patchboard_core::event::Topic;
 use patchboard_core::log::Pace;
 
 pub(super) fn command(command: &Command) -> String {
     match command {
         Command::StartRun(start) => {
-            format!("start {} {:?} as {}", origin(&start.origin), &*start.content, start.client_id)
+            let plan = start.plan.as_ref().map(plan).unwrap_or_default();
+            format!("start {} {:?} as {}{plan}", origin(&start.origin), &*start.content, name(&start.client_id))
         }
         Command::CancelRun(run) => format!("cancel run {}", run.0.as_u128()),
+        Command::KeepRun(run) => format!("keep run {}", run.0.as_u128()),
         Command::FindRun(RunRef::ClientId { id, within: None }) => format!("find run by id {id}"),
         Command::FindRun(RunRef::ClientId { id, within: Some(about) }) => {
             format!("find run by id {id} in {}", session(about))
         }
         Command::FindRun(RunRef::Session(about)) => format!("find run of {}", session(about)),
-        Command::AnswerApproval { approval, approve } => {
+        Command::AnswerApproval { approval: ApprovalRef::Id(approval), approve } => {
             format!("answer approval {} {approve}", approval.0.as_u128())
+        }
+        Command::AnswerApproval { approval: ApprovalRef::Call(call), approve } => {
+            format!("answer approval of call {call} {approve}")
         }
         Command::ListApprovals(about) => format!("list approvals {}", page(about)),
         Command::ListSessions { filter, page: about } => {
@@ -37,12 +42,39 @@ pub(super) fn command(command: &Command) -> String {
             let since = since.map_or_else(|| "the beginning".to_owned(), |since| since.to_string());
             format!("usage since {since} by {group_by:?} {}", page(which))
         }
-        Command::ListTools(which) => format!("list tools {}", page(which)),
+        Command::ReadMessages { session: about, before, limit } => {
+            let before = before.map(|before| format!(" before {before}")).unwrap_or_default();
+            format!("read messages of {}{before} ({limit})", session(about))
+        }
+        Command::ListTools { folder: None, page: which } => format!("list tools {}", page(which)),
+        Command::ListTools { folder: Some(folder), page: which } => format!("list tools in {folder} {}", page(which)),
+        Command::CallTool(call) => {
+            let folder = call.folder.as_deref().map_or_else(String::new, |folder| format!(" in {folder}"));
+            format!("call tool {} {}{folder} for {}", call.name, call.arguments, origin(&call.origin))
+        }
+        Command::ListAgents => "list agents".to_owned(),
         Command::ListPlugins => "list plugins".to_owned(),
         Command::LoadPlugin { path } => format!("load plugin {path}"),
         Command::UnloadPlugin { name } => format!("unload plugin {name}"),
         Command::DescribeNode => "describe node".to_owned(),
     }
+}
+
+fn plan(plan: &RunPlan) -> String {
+    let mut text = format!(" by {}", plan.agent);
+    if let Some(folder) = &plan.folder {
+        text.push_str(&format!(" in {folder}"));
+    }
+    for (word, is_set) in [("adaptive", plan.adaptive), ("detached", plan.detach), ("verbose", plan.verbose)] {
+        if is_set {
+            text.push_str(&format!(" {word}"));
+        }
+    }
+    text
+}
+
+fn name(client_id: &str) -> &str {
+    if client_id.is_empty() { "(unnamed)" } else { client_id }
 }
 
 pub(super) fn topic(topic: &Topic) -> String {

@@ -1,0 +1,372 @@
+//! MCP at `/mcp`: the tool registry for any MCP client, over streamable HTTP.
+//!
+//! `POST` carries one JSON-RPC message. A request is answered with JSON, a tool call with a stream of events that stays
+//! alive while the tool works; there is no stream of the server's own, so `GET` is not allowed. A session begins with
+//! `initialize`, ends with `DELETE` or of old age, and belongs to whoever began it.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Extension, Router};
+use bytes::Bytes;
+use futures_util::stream;
+use patchboard_core::access::{Caller, Grant, Surface};
+use patchboard_core::command::Command;
+use patchboard_core::reply::Reply;
+use patchboard_core::{Board, BoardError};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::{AuthGate, HOLD_BACK, Identity, Verdict};
+use crate::guard::{self, Guard};
+use crate::limit::Rate;
+use crate::listen::Peer;
+use crate::{pump, telemetry};
+
+mod error;
+mod map;
+mod sessions;
+mod wire;
+
+use sessions::{Call, NoPlace, Session, Sessions};
+use wire::{Message, Problem};
+
+const SESSION: &str = "mcp-session-id";
+const VERSION: &str = "mcp-protocol-version";
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+/// A body that is not whole by then is given up.
+const BODY_PATIENCE: Duration = Duration::from_secs(30);
+/// A comment this often keeps proxies and clients from giving a silent stream up.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const NAME: &str = "mcp";
+
+pub struct McpOptions {
+    /// Shared with whoever else answers on the same listener: wrong tokens are counted together.
+    pub gate: Arc<AuthGate>,
+    pub guard: Guard,
+    /// Requests of one session, `ping` excepted.
+    pub rate: Rate,
+    /// Largest message in bytes; a larger one is refused.
+    pub max_message: usize,
+    pub version: &'static str,
+    /// Tool calls are its tasks.
+    pub tracker: TaskTracker,
+}
+
+impl fmt::Debug for McpOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpOptions").field("guard", &self.guard).field("rate", &self.rate).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone)]
+struct Mcp(Arc<Inner>);
+
+struct Inner {
+    board: Board,
+    gate: Arc<AuthGate>,
+    sessions: Sessions,
+    max_message: usize,
+    version: &'static str,
+    tracker: TaskTracker,
+    started: Instant,
+}
+
+/// To be merged with the other routes of a listener; brings its own checks.
+pub fn router(board: Board, options: McpOptions) -> Router {
+    let guard = Arc::new(options.guard);
+    let inner = Inner {
+        board,
+        gate: options.gate,
+        sessions: Sessions::new(options.rate),
+        max_message: options.max_message,
+        version: options.version,
+        tracker: options.tracker,
+        started: Instant::now(),
+    };
+    Router::new()
+        .route("/mcp", post(message).delete(end))
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(middleware::from_fn(guard::security_headers))
+        .with_state(Mcp(Arc::new(inner)))
+}
+
+async fn message(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    // Nobody's body is read before it is known whose it is.
+    let Some(identity) = mcp.identify(&peer, &head.headers).await else { return unauthorised() };
+    let form = match Form::of(&head.headers) {
+        Ok(form) => form,
+        Err(refused) => return refused.into_response(),
+    };
+    let reading = axum::body::to_bytes(body, mcp.0.max_message);
+    let body = match tokio::time::timeout(BODY_PATIENCE, reading).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large, or broke off\n"),
+        Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time\n"),
+    };
+    match wire::read(&body) {
+        Ok(Message::Request { id, method, params }) if method == "initialize" => mcp.begin(identity, &id, &params),
+        Ok(message) => match mcp.session(&identity, &head.headers) {
+            Ok(session) => mcp.answer(session, message, form).await,
+            Err(refused) => refused.into_response(),
+        },
+        Err(problem) => (StatusCode::BAD_REQUEST, json(&wire::error(&Value::Null, &problem))).into_response(),
+    }
+}
+
+async fn end(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
+    let Some(identity) = mcp.identify(&peer, &headers).await else { return unauthorised() };
+    match mcp.session(&identity, &headers) {
+        Ok(session) => {
+            mcp.0.sessions.end(&session);
+            StatusCode::NO_CONTENT.into_response()
+        }
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// How an answer may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    /// Events where they help, else JSON.
+    Either,
+    Events,
+}
+
+type Refused = (StatusCode, &'static str);
+
+impl Form {
+    fn of(headers: &HeaderMap) -> Result<Self, Refused> {
+        let content = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if media(content) != JSON {
+            return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json\n"));
+        }
+        if let Some(version) = headers.get(VERSION)
+            && !version.to_str().is_ok_and(|version| map::VERSIONS.contains(&version))
+        {
+            return Err((StatusCode::BAD_REQUEST, "this MCP-Protocol-Version is not spoken here\n"));
+        }
+        let mut accepts = (false, false);
+        let mut is_silent = true;
+        for value in headers.get_all(header::ACCEPT) {
+            is_silent = false;
+            for range in value.to_str().unwrap_or_default().split(',') {
+                let range = media(range);
+                accepts.0 |= matches!(range.as_str(), JSON | "application/*" | "*/*");
+                accepts.1 |= matches!(range.as_str(), EVENTS | "text/*" | "*/*");
+            }
+        }
+        match accepts {
+            _ if is_silent => Ok(Self::Json),
+            (true, true) => Ok(Self::Either),
+            (true, false) => Ok(Self::Json),
+            (false, true) => Ok(Self::Events),
+            (false, false) => Err((StatusCode::NOT_ACCEPTABLE, "accept application/json and text/event-stream\n")),
+        }
+    }
+}
+
+/// A media type without its parameters, in lower case.
+fn media(text: &str) -> String {
+    text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+impl Mcp {
+    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Option<Identity> {
+        let gate = &self.0.gate;
+        let Some(given) = headers.get(header::AUTHORIZATION) else { return gate.anonymous() };
+        let token = given.to_str().ok()?.strip_prefix("Bearer ")?;
+        match gate.check(peer.address, token, self.0.started.elapsed()) {
+            Verdict::Accepted(identity) => Some(identity),
+            Verdict::Refused => None,
+            Verdict::Held(identity) => {
+                tokio::time::sleep(HOLD_BACK).await;
+                identity
+            }
+        }
+    }
+
+    fn begin(&self, identity: Identity, id: &Value, params: &Value) -> Response {
+        let result = match map::initialize(params, self.0.version) {
+            Ok(result) => result,
+            Err(problem) => return json(&wire::error(id, &problem)).into_response(),
+        };
+        let caller = Caller {
+            // The operator's own client is as good as the operator's command line.
+            surface: if identity.grants.has(Grant::Operate) { Surface::Cli } else { Surface::Mcp },
+            principal: identity.principal,
+            connection: pump::next_connection(),
+            grants: identity.grants,
+        };
+        match self.0.sessions.begin(caller, self.0.started.elapsed()) {
+            Ok(session) => ([(SESSION, session.id.to_string())], json(&wire::result(id, &result))).into_response(),
+            Err(no_place) => {
+                let (status, text) = match no_place {
+                    NoPlace::TooFast => (StatusCode::TOO_MANY_REQUESTS, "too many sessions begin at once\n"),
+                    NoPlace::Full => (StatusCode::SERVICE_UNAVAILABLE, "too many sessions are open\n"),
+                };
+                telemetry::refused(NAME, "capacity");
+                (status, [(header::RETRY_AFTER, "5")], text).into_response()
+            }
+        }
+    }
+
+    fn session(&self, identity: &Identity, headers: &HeaderMap) -> Result<Arc<Session>, Refused> {
+        let Some(id) = headers.get(SESSION) else {
+            return Err((StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing; begin with `initialize`\n"));
+        };
+        let session = id.to_str().ok().and_then(|id| self.0.sessions.find(id, self.0.started.elapsed()));
+        // Whose session it is is nobody else's business, so both cases read the same.
+        let own = session.filter(|session| session.caller.principal == identity.principal);
+        own.ok_or((StatusCode::NOT_FOUND, "no such session; begin again with `initialize`\n"))
+    }
+
+    async fn answer(&self, session: Arc<Session>, message: Message, form: Form) -> Response {
+        let (id, method, params) = match message {
+            Message::Request { id, method, params } => (id, method, params),
+            Message::Notification { method, params } => {
+                if method == "notifications/cancelled"
+                    && let Some(id) = params.get("requestId")
+                {
+                    session.cancel(id);
+                }
+                return StatusCode::ACCEPTED.into_response();
+            }
+            // Nothing is ever asked of a client.
+            Message::Answer => return StatusCode::ACCEPTED.into_response(),
+        };
+        if method == "ping" {
+            return self.whole(form, &wire::result(&id, &Value::Object(serde_json::Map::new())));
+        }
+        if !session.take_turn(self.0.started.elapsed()) {
+            telemetry::refused(NAME, "rate");
+            let problem = Problem::server("too many requests; slow down");
+            let body = json(&wire::error(&id, &problem));
+            return (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], body).into_response();
+        }
+        let command = match method.as_str() {
+            "tools/list" => map::list(&params),
+            "tools/call" => map::call(&params, &session.caller),
+            _ => Err(Problem::unknown_method(&method)),
+        };
+        let call = command.and_then(|command| Ok((session.call(&id)?, command)));
+        match call {
+            Err(problem) => self.whole(form, &wire::error(&id, &problem)),
+            Ok((call, command)) => {
+                let is_slow = matches!(command, Command::CallTool(_));
+                let answer = self.ask(&session, command, &call);
+                let pending = Pending { id, call, answer, is_done: false };
+                if form == Form::Events || (is_slow && form == Form::Either) {
+                    streamed(pending)
+                } else {
+                    json(&pending.wait().await).into_response()
+                }
+            }
+        }
+    }
+
+    /// In a task of its own: when the client goes away the call is cancelled, and what became of it is still recorded.
+    fn ask(&self, session: &Session, command: Command, call: &Call) -> oneshot::Receiver<Result<Reply, BoardError>> {
+        let asking = self.0.board.ask(&session.caller, command, call.stop());
+        let (sender, receiver) = oneshot::channel();
+        self.0.tracker.spawn(async move {
+            // Nobody may be waiting any more.
+            drop(sender.send(asking.await));
+        });
+        receiver
+    }
+
+    fn whole(&self, form: Form, message: &Value) -> Response {
+        match form {
+            Form::Json | Form::Either => json(message).into_response(),
+            Form::Events => events(Body::from(event(message))),
+        }
+    }
+}
+
+/// A request the board works on. Dropped, it is cancelled.
+struct Pending {
+    id: Value,
+    call: Call,
+    answer: oneshot::Receiver<Result<Reply, BoardError>>,
+    is_done: bool,
+}
+
+impl Pending {
+    async fn wait(mut self) -> Value {
+        self.message().await
+    }
+
+    async fn message(&mut self) -> Value {
+        let answer = (&mut self.answer).await;
+        self.is_done = true;
+        let answer = answer.unwrap_or_else(|_| Err(BoardError::shutting_down()));
+        match answer.map_err(|error| error::problem(&error)).and_then(map::result) {
+            Ok(result) => wire::result(&self.id, &result),
+            Err(problem) => wire::error(&self.id, &problem),
+        }
+    }
+
+    /// The next piece of the stream; `None` at its end.
+    async fn piece(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+        if self.is_done {
+            return None;
+        }
+        let stop = self.call.stop();
+        tokio::select! {
+            biased;
+            // What was cancelled is not answered.
+            () = stop.cancelled() => None,
+            () = tokio::time::sleep(KEEP_ALIVE) => Some((Ok(Bytes::from_static(b":\n\n")), self)),
+            message = self.message() => {
+                let piece = event(&message);
+                Some((Ok(piece), self))
+            }
+        }
+    }
+}
+
+fn streamed(pending: Pending) -> Response {
+    events(Body::from_stream(stream::unfold(pending, Pending::piece)))
+}
+
+fn events(body: Body) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(EVENTS)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
+    ];
+    (headers, body).into_response()
+}
+
+fn event(message: &Value) -> Bytes {
+    format!("event: message\ndata: {message}\n\n").into()
+}
+
+fn json(message: &Value) -> impl IntoResponse + use<> {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(JSON))], message.to_string())
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response {
+    (status, text).into_response()
+}
+
+fn unauthorised() -> Response {
+    let text = "missing or wrong token: send `Authorization: Bearer <token>`\n";
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests;

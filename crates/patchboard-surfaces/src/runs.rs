@@ -1,0 +1,175 @@
+//! The runs surface: agent runs, watched step by step, over WebSocket JSON at `/`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::{State, WebSocketUpgrade};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use patchboard_core::Board;
+use patchboard_core::access::Surface;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::{AuthGate, HOLD_BACK, Identity, Verdict};
+use crate::dialect::Dialect;
+use crate::guard::{self, Guard};
+use crate::listen::Peer;
+use crate::pump::{self, Admission, PumpLimits, Sockets};
+
+mod dialect;
+mod error;
+mod map;
+mod projection;
+mod wire;
+mod yaml;
+
+/// Small, because most connections are idle most of the time; both grow while they are needed.
+const SOCKET_BUFFER: usize = 4 * 1024;
+/// A subprotocol with this prefix carries the token, for clients that cannot set headers.
+const BEARER_PROTOCOL: &str = "bearer.";
+
+pub struct RunsOptions {
+    pub gate: AuthGate,
+    pub guard: Guard,
+    /// `limits.stall` is how long a client may take nothing before it is let go and its run kept.
+    pub limits: PumpLimits,
+    /// Largest message in bytes; a larger one closes the connection with 1009.
+    pub max_message: usize,
+    /// Clients give up on event types they do not know: newer types travel as `custom`.
+    pub strict_clients: bool,
+    /// A failed run closes its connection once it has been told.
+    pub close_on_error: bool,
+    /// Cancelled when the server goes down.
+    pub draining: CancellationToken,
+    /// Connections are its tasks.
+    pub tracker: TaskTracker,
+}
+
+/// What the pure half of a connection depends on.
+#[derive(Debug, Clone, Default)]
+pub struct DialectOptions {
+    pub strict_clients: bool,
+    pub close_on_error: bool,
+    pub draining: CancellationToken,
+}
+
+impl fmt::Debug for RunsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunsOptions").field("guard", &self.guard).field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone)]
+struct Runs {
+    plug: Sockets,
+    max_message: usize,
+    dialect: DialectOptions,
+    tracker: TaskTracker,
+}
+
+/// The pure half of a runs connection, as the pump and the transcript tests drive it.
+pub fn dialect(options: DialectOptions) -> Box<dyn Dialect> {
+    Box::new(dialect::RunsDialect::new(options))
+}
+
+pub fn router(board: Board, options: RunsOptions) -> Router {
+    let guard = Arc::new(options.guard);
+    let RunsOptions { strict_clients, close_on_error, draining, .. } = options;
+    let runs = Runs {
+        plug: Sockets {
+            board,
+            gate: Arc::new(options.gate),
+            surface: Surface::Runs,
+            limits: options.limits,
+            draining: draining.clone(),
+            started: Instant::now(),
+        },
+        max_message: options.max_message,
+        dialect: DialectOptions { strict_clients, close_on_error, draining },
+        tracker: options.tracker,
+    };
+    Router::new()
+        .route("/", get(upgrade))
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(middleware::from_fn(guard::security_headers))
+        .with_state(runs)
+}
+
+async fn upgrade(
+    State(runs): State<Runs>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let shown = Shown::read(&headers);
+    let Some(identity) = runs.identify(&peer, &shown).await else { return unauthorised() };
+    let connection = pump::next_connection();
+    let dialect = dialect(runs.dialect);
+    let token = runs.tracker.token();
+    // Whoever offers a subprotocol expects one to be chosen.
+    let upgrade = match shown {
+        Shown::Protocol(token) => upgrade.protocols([format!("{BEARER_PROTOCOL}{token}")]),
+        Shown::Nothing | Shown::Header(_) | Shown::Garbled => upgrade,
+    };
+    upgrade
+        .max_message_size(runs.max_message)
+        .max_frame_size(runs.max_message)
+        .read_buffer_size(SOCKET_BUFFER)
+        .write_buffer_size(SOCKET_BUFFER)
+        .on_upgrade(move |socket| async move {
+            // Boxed: the future behind an idle connection stays small until it has something to do.
+            let admission = Admission::SignedIn(identity);
+            Box::pin(pump::run(runs.plug, socket, dialect, peer, connection, admission)).await;
+            drop(token);
+        })
+}
+
+/// Where a client showed its token.
+enum Shown {
+    Nothing,
+    Header(String),
+    Protocol(String),
+    /// A header that holds no token.
+    Garbled,
+}
+
+impl Shown {
+    fn read(headers: &HeaderMap) -> Self {
+        if let Some(given) = headers.get(header::AUTHORIZATION) {
+            let token = given.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+            return token.map_or(Self::Garbled, |token| Self::Header(token.to_owned()));
+        }
+        let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+        let mut protocols = offered.filter_map(|value| value.to_str().ok()).flat_map(|list| list.split(','));
+        let token = protocols.find_map(|protocol| protocol.trim().strip_prefix(BEARER_PROTOCOL));
+        token.map_or(Self::Nothing, |token| Self::Protocol(token.to_owned()))
+    }
+}
+
+impl Runs {
+    async fn identify(&self, peer: &Peer, shown: &Shown) -> Option<Identity> {
+        let token = match shown {
+            Shown::Nothing => return self.plug.gate.anonymous(),
+            Shown::Header(token) | Shown::Protocol(token) => token,
+            Shown::Garbled => return None,
+        };
+        match self.plug.gate.check(peer.address, token, self.plug.started.elapsed()) {
+            Verdict::Accepted(identity) => Some(identity),
+            Verdict::Refused => None,
+            Verdict::Held(identity) => {
+                tokio::time::sleep(HOLD_BACK).await;
+                identity
+            }
+        }
+    }
+}
+
+fn unauthorised() -> Response {
+    let text = "missing or wrong token: send `Authorization: Bearer <token>` or the subprotocol `bearer.<token>`\n";
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
+}

@@ -1,0 +1,31 @@
+//! Error kinds → the runs protocol's error texts. The protocol has no codes: the text is the interface.
+
+use patchboard_core::{BoardError, ErrorKind, Retry};
+
+/// What a run that was stopped on purpose ends with.
+pub(super) const CANCELLED: &str = "run cancelled";
+
+pub(super) fn text(error: &BoardError) -> String {
+    let message = &error.message;
+    let text = match error.kind {
+        ErrorKind::Invalid
+        | ErrorKind::Forbidden
+        | ErrorKind::NotFound
+        | ErrorKind::Conflict
+        | ErrorKind::Exhausted
+        | ErrorKind::Timeout
+        | ErrorKind::Unavailable
+        | ErrorKind::Upstream => message.clone(),
+        ErrorKind::Cancelled => CANCELLED.to_owned(),
+        ErrorKind::Unauthenticated => "not signed in".to_owned(),
+        // What went wrong inside is in the log; a client can do nothing with it.
+        ErrorKind::Internal => {
+            tracing::error!(error = %message, cause = error.source.as_ref().map(ToString::to_string), "request failed inside");
+            "internal error: see the server's log".to_owned()
+        }
+    };
+    match error.retry {
+        Retry::Never | Retry::Now => text,
+        Retry::After(pause) => format!("{text}; try again in {} s", pause.as_secs().max(1)),
+    }
+}

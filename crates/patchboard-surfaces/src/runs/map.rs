@@ -1,0 +1,135 @@
+//! Requests → commands and replies → answers. Events have their own page, `projection`.
+
+use std::sync::Arc;
+
+use patchboard_core::agent::Origin;
+use patchboard_core::command::{ApprovalRef, Command, PageRequest, RunPlan, RunRef, SessionRef, StartRun};
+use patchboard_core::id::CallId;
+use patchboard_core::model::Role;
+use patchboard_core::port::Cursor;
+use patchboard_core::reply::{AgentSummary, StoredMessage};
+use patchboard_core::tool::ToolSpec;
+use serde_json::Value;
+
+use super::wire::{self, Output, Response};
+use super::yaml;
+
+/// Every conversation of this surface is of this channel, so that no other surface shares it by accident.
+const CHANNEL: &str = "runs";
+const DEFAULT_MESSAGES: u64 = 100;
+/// A larger limit is cut to this, not refused.
+const MAX_MESSAGES: u64 = 1000;
+
+pub(super) fn start(run: wire::Run, account: &str) -> Command {
+    Command::StartRun(StartRun {
+        origin: origin(account, given(run.thread_id)),
+        content: run.message.into(),
+        client_id: given(run.id).unwrap_or_default().into(),
+        plan: Some(RunPlan {
+            agent: run.agent.into(),
+            folder: given(run.working_folder),
+            adaptive: run.got_adaptive.unwrap_or(false),
+            detach: run.detach.unwrap_or(false),
+            verbose: run.verbose.unwrap_or(false),
+        }),
+    })
+}
+
+/// A field left empty is as good as absent.
+pub(super) fn given(field: Option<String>) -> Option<String> {
+    field.filter(|text| !text.is_empty())
+}
+
+pub(super) fn find(id: &str) -> Command {
+    Command::FindRun(RunRef::ClientId { id: id.into(), within: None })
+}
+
+/// Is the found run one of this surface's? Chats of the same user may have the same id.
+pub(super) fn is_ours(session: &patchboard_core::id::SessionKey) -> bool {
+    session.parts().is_some_and(|parts| parts.channel == CHANNEL)
+}
+
+pub(super) fn approve(request: &wire::ToolApprove) -> Command {
+    let call = CallId(request.call_id.as_str().into());
+    Command::AnswerApproval { approval: ApprovalRef::Call(call), approve: request.approve }
+}
+
+pub(super) fn list_tools(folder: Option<String>, cursor: Option<Cursor>) -> Command {
+    Command::ListTools { folder, page: PageRequest::new(Some(PageRequest::MAX_LIMIT), cursor) }
+}
+
+/// The command, and whether its answer is only asked whether there is anything at all.
+pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (Command, Wanted) {
+    let limit = request.limit.unwrap_or(DEFAULT_MESSAGES).min(MAX_MESSAGES);
+    let wanted = if limit == 0 { Wanted::None } else { Wanted::All };
+    let command = Command::ReadMessages {
+        session: SessionRef::Origin(origin(account, Some(request.thread_id.clone()))),
+        before: request.before,
+        limit: usize::try_from(limit.max(1)).unwrap_or(usize::MAX),
+    };
+    (command, wanted)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    All,
+    None,
+}
+
+fn origin(account: &str, peer: Option<String>) -> Origin {
+    Origin { channel: CHANNEL.to_owned(), account: account.to_owned(), peer, guild: None, team: None }
+}
+
+pub(super) fn messages(id: &str, thread_id: &str, found: &[StoredMessage], has_more: bool, wanted: Wanted) -> String {
+    let (messages, has_more) = match wanted {
+        Wanted::All => (found.iter().map(message).collect(), has_more),
+        Wanted::None => (Vec::new(), has_more || !found.is_empty()),
+    };
+    wire::encode(&Response::UserMessages { id, thread_id, messages, has_more })
+}
+
+fn message(message: &StoredMessage) -> wire::UserMessage<'_> {
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    wire::UserMessage { role, content: &message.text, seq: message.seq }
+}
+
+pub(super) fn tools(id: &str, tools: &mut [ToolSpec]) -> String {
+    tools.sort_by(|left, right| left.name.cmp(&right.name));
+    wire::encode(&Response::ToolsList { id, tools: tools.iter().map(tool).collect() })
+}
+
+pub(super) fn shown_tool(id: &str, spec: &ToolSpec, output: Option<Output>) -> String {
+    let response = match output.unwrap_or(Output::Yaml) {
+        Output::Json => Response::ToolShow { id, tool: Some(tool(spec)), tool_yaml: None },
+        Output::Yaml => Response::ToolShow { id, tool: None, tool_yaml: Some(tool_yaml(spec)) },
+    };
+    wire::encode(&response)
+}
+
+fn tool(spec: &ToolSpec) -> wire::Tool<'_> {
+    wire::Tool { name: &spec.name, description: &spec.description, input_schema: &spec.input_schema }
+}
+
+fn tool_yaml(spec: &ToolSpec) -> String {
+    let text = |text: &Arc<str>| Value::String(text.to_string());
+    let (name, description) = (text(&spec.name), text(&spec.description));
+    let mut fields = vec![("name", &name)];
+    if !spec.description.is_empty() {
+        fields.push(("description", &description));
+    }
+    fields.push(("input_schema", &*spec.input_schema));
+    yaml::document(&fields)
+}
+
+pub(super) fn agents(id: &str, agents: &[AgentSummary], source: Option<&str>) -> String {
+    let shown = agents.iter().map(|agent| wire::Agent {
+        name: &agent.name,
+        description: agent.description.as_deref(),
+        source: if agent.is_built_in { "builtin" } else { "config" },
+    });
+    let agents = shown.filter(|agent| source.is_none_or(|source| source == agent.source)).collect();
+    wire::encode(&Response::AgentList { id, agents })
+}

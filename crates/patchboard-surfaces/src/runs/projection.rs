@@ -1,0 +1,395 @@
+//! One run's records → the events its clients see. A pure fold: the same records give the same events under the same
+//! numbers, whenever and by whomever they are read, so a client may leave after any event and come back for the rest.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use patchboard_core::event::{Answered, Envelope, Event, NodeOutcome, Pieces, RunOutcome, Topic};
+use patchboard_core::id::{CallId, NodeId};
+use patchboard_core::model::{ToolCall, ToolInput};
+use patchboard_core::run::brief::Briefing;
+use patchboard_core::run::finding::Finding;
+use patchboard_core::run::strategy::NodeKey;
+use patchboard_core::tool::ToolOutput;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::wire::event::{NodeResult, Payload, RunEnd};
+use super::wire::{self, Response};
+use mouth::Mouth;
+use state::State;
+
+mod checkpoint;
+mod mouth;
+mod state;
+
+/// How much of a task's result its completion tells; the whole is in the state.
+const SUMMARY_BYTES: usize = 200;
+
+/// How a client wants its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialogue {
+    /// Every type there is.
+    Full,
+    /// Types that old clients do not know travel as `custom`.
+    Strict,
+}
+
+pub(super) struct Projection {
+    mouth: Mouth,
+    thread: Option<Arc<str>>,
+    nodes: HashMap<NodeId, Node>,
+    /// The node entered last.
+    latest: Option<NodeId>,
+    /// Answers of nodes that are not left yet. A node that was cut short is entered again under the same key and goes
+    /// on with the answers it has; half an answer is asked for again.
+    answers: HashMap<NodeKey, Answer>,
+    /// Tools by their calls.
+    calls: HashMap<CallId, Arc<str>>,
+    /// The call the latest piece of arguments belongs to.
+    writing: Option<CallId>,
+    state: State,
+    reply: String,
+    failure: Option<Arc<str>>,
+}
+
+#[derive(Clone)]
+struct Node {
+    key: NodeKey,
+    name: Arc<str>,
+    /// `run-<name>-<k>`
+    id: Arc<str>,
+    /// What the model has said since its last whole answer.
+    saying: String,
+    is_reply: bool,
+}
+
+#[derive(Default)]
+struct Answer {
+    text: String,
+    is_reply: bool,
+    calls: Vec<ToolCall>,
+    /// The last words of the node that were for the user.
+    spoken: Option<String>,
+}
+
+impl Projection {
+    /// Events up to number `after` are counted and not told. `id` is what the client calls the run, as far as is known.
+    pub(super) fn new(id: Arc<str>, after: u64, dialogue: Dialogue) -> Self {
+        Self {
+            mouth: Mouth::new(id, after, dialogue),
+            thread: None,
+            nodes: HashMap::new(),
+            latest: None,
+            answers: HashMap::new(),
+            calls: HashMap::new(),
+            writing: None,
+            state: State::default(),
+            reply: String::new(),
+            failure: None,
+        }
+    }
+
+    /// What the client calls the run; certain once it is briefed.
+    pub(super) fn id(&self) -> &Arc<str> {
+        self.mouth.run()
+    }
+
+    /// Takes the run's next record and writes what it makes of it. Answers how the run ended, when it did.
+    pub(super) fn take(&mut self, record: &Envelope, write: &mut dyn FnMut(String)) -> Option<RunOutcome> {
+        let node = record.node.or(self.latest);
+        match &record.event {
+            Event::RunStarted { .. } | Event::ApprovalSettled { .. } => {}
+            Event::Briefed(briefing) => self.briefed(briefing, write),
+            Event::NodeEntered { key, name, .. } => self.entered(record.node, *key, name, write),
+            Event::NodeLeft(outcome) => self.left(node, outcome, write),
+            Event::Text(pieces) => self.said(node, pieces, Voice::Reply, write),
+            Event::Draft(pieces) => self.said(node, pieces, Voice::Draft, write),
+            Event::Thought(pieces) => self.thought(node, pieces, write),
+            Event::Arguments { call, name, begins, pieces } => {
+                if *begins {
+                    self.writing = None;
+                }
+                self.arguments(node, call, name, pieces, write);
+            }
+            Event::Answered(Answered::Whole { calls, .. }) => self.answered(node, calls, write),
+            Event::Answered(Answered::Failed(_)) => self.forget_half(node),
+            Event::Found(finding) => self.found(node, finding, write),
+            Event::ToolRequested(call) => {
+                self.call(node, call, write);
+                self.tool_started(node, &call.id, &call.name, write);
+            }
+            Event::ToolStarted { call, name } => self.tool_started(node, call, name, write),
+            Event::ToolSaid { call, name, pieces } => {
+                for content in pieces.iter() {
+                    let payload = Payload::ToolOutput { call_id: Some(&call.0), name, content };
+                    self.mouth.say(node_id(&self.nodes, node), &payload, write);
+                }
+            }
+            Event::ToolFinished { call, output } => self.tool_finished(node, call, output, write),
+            Event::ApprovalWanted(request) => {
+                let call = &request.call;
+                let payload =
+                    Payload::ToolApproval { call_id: Some(&call.id.0), name: &call.name, arguments: arguments(call) };
+                self.mouth.say(node_id(&self.nodes, node), &payload, write);
+            }
+            Event::Usage(note) => {
+                let usage = self.state.used(note.tokens);
+                self.mouth.say(node_id(&self.nodes, node), &Payload::Usage(usage), write);
+            }
+            Event::RunFailed { message } => self.failure = Some(message.clone()),
+            Event::RunEnded { outcome } => {
+                self.ended(record, *outcome, write);
+                return Some(*outcome);
+            }
+        }
+        None
+    }
+
+    fn briefed(&mut self, briefing: &Arc<Briefing>, write: &mut dyn FnMut(String)) {
+        self.mouth.rename(briefing.client_id.clone());
+        self.thread.clone_from(&briefing.thread);
+        self.state = State::new(briefing);
+        let run_id = briefing.client_id.clone();
+        let payload = Payload::RunStart { run_id: &run_id, message: &briefing.message, agent: &briefing.agent_asked };
+        self.mouth.say_new(node_id(&self.nodes, None), &payload, write);
+    }
+
+    fn entered(&mut self, node: Option<NodeId>, key: NodeKey, name: &Arc<str>, write: &mut dyn FnMut(String)) {
+        let Some(number) = node else { return };
+        let id = format!("run-{name}-{number}").into();
+        let entry = Node { key, name: name.clone(), id, saying: String::new(), is_reply: false };
+        self.nodes.insert(number, entry);
+        self.latest = Some(number);
+        self.mouth.say(node_id(&self.nodes, node), &Payload::NodeEnter { id: name }, write);
+    }
+
+    fn left(&mut self, node: Option<NodeId>, outcome: &NodeOutcome, write: &mut dyn FnMut(String)) {
+        self.forget_half(node);
+        let Some(left) = node.and_then(|node| self.nodes.get(&node)).cloned() else { return };
+        let result = match outcome {
+            NodeOutcome::Done => NodeResult::Ok,
+            NodeOutcome::Failed(error) => NodeResult::Err(error),
+            NodeOutcome::Interrupted => NodeResult::Err("interrupted"),
+        };
+        self.mouth.say(&left.id, &Payload::NodeExit { id: &left.name, result }, write);
+        match outcome {
+            NodeOutcome::Done => {
+                let answer = self.answers.remove(&left.key);
+                self.done(&left, answer, write);
+            }
+            // What the node had got so far is nobody's any more.
+            NodeOutcome::Failed(_) => drop(self.answers.remove(&left.key)),
+            NodeOutcome::Interrupted => {}
+        }
+    }
+
+    fn done(&mut self, node: &Node, answer: Option<Answer>, write: &mut dyn FnMut(String)) {
+        if let Some(answer) = answer {
+            self.state.answered(&answer.text, answer.is_reply, &answer.calls);
+            if let Some(spoken) = answer.spoken {
+                self.reply = spoken;
+            }
+        }
+        self.state.left(&node.name);
+        // Encoded once for both events, and not at all for a client that has seen both.
+        let state = self.mouth.wants_next(2).then(|| self.state.encode());
+        let state: &RawValue = state.as_deref().unwrap_or(RawValue::NULL);
+        self.mouth.say(&node.id, &Payload::Values { state }, write);
+        self.mouth.say(&node.id, &Payload::Updates { id: &node.name, state }, write);
+    }
+
+    fn said(&mut self, node: Option<NodeId>, pieces: &Pieces, voice: Voice, write: &mut dyn FnMut(String)) {
+        if let Some(saying) = node.and_then(|node| self.nodes.get_mut(&node)) {
+            saying.saying.push_str(pieces.text());
+            saying.is_reply = voice == Voice::Reply;
+        }
+        for content in pieces.iter() {
+            let payload = Payload::MessageChunk { content, id: node_name(&self.nodes, node) };
+            self.mouth.say(node_id(&self.nodes, node), &payload, write);
+        }
+    }
+
+    fn thought(&mut self, node: Option<NodeId>, pieces: &Pieces, write: &mut dyn FnMut(String)) {
+        for content in pieces.iter() {
+            let payload = Payload::ThoughtChunk { content, id: node_name(&self.nodes, node) };
+            self.mouth.say_new(node_id(&self.nodes, node), &payload, write);
+        }
+    }
+
+    /// The first piece names its call; later ones do not, until another call's piece comes between.
+    fn arguments(
+        &mut self,
+        node: Option<NodeId>,
+        call: &CallId,
+        name: &Arc<str>,
+        pieces: &Pieces,
+        write: &mut dyn FnMut(String),
+    ) {
+        for arguments_delta in pieces.iter() {
+            let goes_on = self.writing.as_ref() == Some(call);
+            let (call_id, name) = if goes_on { (None, None) } else { (Some(&*call.0), Some(&**name)) };
+            let payload = Payload::ToolCallChunk { call_id, name, arguments_delta };
+            self.mouth.say(node_id(&self.nodes, node), &payload, write);
+            if !goes_on {
+                self.writing = Some(call.clone());
+            }
+        }
+    }
+
+    fn answered(&mut self, node: Option<NodeId>, calls: &[ToolCall], write: &mut dyn FnMut(String)) {
+        if let Some(entry) = node.and_then(|node| self.nodes.get_mut(&node)) {
+            let answer = self.answers.entry(entry.key).or_default();
+            answer.text = std::mem::take(&mut entry.saying);
+            answer.is_reply = entry.is_reply && !answer.text.is_empty();
+            answer.calls = calls.to_vec();
+            if answer.is_reply {
+                answer.spoken = Some(answer.text.clone());
+            }
+        }
+        for call in calls {
+            self.call(node, call, write);
+        }
+    }
+
+    fn call(&mut self, node: Option<NodeId>, call: &ToolCall, write: &mut dyn FnMut(String)) {
+        self.calls.insert(call.id.clone(), call.name.clone());
+        let payload = Payload::ToolCall { call_id: Some(&call.id.0), name: &call.name, arguments: arguments(call) };
+        self.mouth.say(node_id(&self.nodes, node), &payload, write);
+    }
+
+    fn forget_half(&mut self, node: Option<NodeId>) {
+        if let Some(entry) = node.and_then(|node| self.nodes.get_mut(&node)) {
+            entry.saying = String::new();
+        }
+    }
+
+    fn tool_started(&mut self, node: Option<NodeId>, call: &CallId, name: &Arc<str>, write: &mut dyn FnMut(String)) {
+        self.calls.insert(call.clone(), name.clone());
+        self.state.tool_started(call, name);
+        self.mouth.say(node_id(&self.nodes, node), &Payload::ToolStart { call_id: Some(&call.0), name }, write);
+    }
+
+    fn tool_finished(
+        &mut self,
+        node: Option<NodeId>,
+        call: &CallId,
+        output: &ToolOutput,
+        write: &mut dyn FnMut(String),
+    ) {
+        self.state.tool_finished(call, output);
+        let name = self.calls.get(call).map_or("", |name| &**name);
+        let payload =
+            Payload::ToolEnd { call_id: Some(&call.0), name, result: &output.content, is_error: output.is_error };
+        self.mouth.say(node_id(&self.nodes, node), &payload, write);
+    }
+
+    fn found(&mut self, node: Option<NodeId>, finding: &Finding, write: &mut dyn FnMut(String)) {
+        self.state.found(finding);
+        let id = node_id(&self.nodes, node);
+        match finding {
+            // Told by the state.
+            Finding::Understood { .. } => {}
+            Finding::Expanded { candidates, .. } => {
+                let candidates = candidates.iter().map(|candidate| &**candidate).collect();
+                self.mouth.say(id, &Payload::TotExpand { candidates }, write);
+            }
+            Finding::Evaluated { chosen, scores } => {
+                let scores = scores.iter().map(|&score| state::finite(score)).collect();
+                self.mouth.say(id, &Payload::TotEvaluate { chosen: *chosen, scores }, write);
+            }
+            Finding::Backtracked { reason, to_depth } => {
+                self.mouth.say(id, &Payload::TotBacktrack { reason, to_depth: *to_depth }, write);
+            }
+            Finding::Planned { tasks, edges } => {
+                let node_ids = tasks.iter().map(|task| &*task.id).collect();
+                let payload = Payload::GotPlan { node_count: tasks.len(), edge_count: edges.len(), node_ids };
+                self.mouth.say(id, &payload, write);
+            }
+            Finding::TaskStarted { task } => self.mouth.say(id, &Payload::GotNodeStart { id: task }, write),
+            Finding::TaskCompleted { task, result } => {
+                let payload = Payload::GotNodeComplete { id: task, result_summary: summary(result) };
+                self.mouth.say(id, &payload, write);
+            }
+            Finding::TaskFailed { task, error } => {
+                self.mouth.say(id, &Payload::GotNodeFailed { id: task, error }, write);
+            }
+            Finding::TaskExpanded { task, tasks, edges, .. } => {
+                self.mouth.say_expansion(id, task, tasks.len(), edges.len(), write);
+            }
+        }
+    }
+
+    fn ended(&mut self, record: &Envelope, outcome: RunOutcome, write: &mut dyn FnMut(String)) {
+        let failure = match outcome {
+            RunOutcome::Completed => return self.completed(record, write),
+            RunOutcome::Cancelled => "run cancelled",
+            RunOutcome::Failed => self.failure.as_deref().unwrap_or("run failed"),
+            RunOutcome::Interrupted => self.failure.as_deref().unwrap_or("the server died under the run"),
+        };
+        write(wire::encode(&Response::Error { id: Some(self.id()), error: failure }));
+    }
+
+    fn completed(&mut self, record: &Envelope, write: &mut dyn FnMut(String)) {
+        let node_id = node_id(&self.nodes, self.latest);
+        if let Some(thread) = &self.thread {
+            let state = self.mouth.wants_next(1).then(|| self.state.encode());
+            let Topic::Run(run) = record.topic;
+            let payload = Payload::Checkpoint {
+                checkpoint_id: checkpoint::id(run, record.at),
+                timestamp: record.at.as_millisecond().to_string(),
+                step: 0,
+                state: state.as_deref().unwrap_or(RawValue::NULL),
+                thread_id: Some(thread),
+                checkpoint_ns: None,
+            };
+            self.mouth.say(node_id, &payload, write);
+        }
+        let id = self.mouth.run();
+        write(wire::encode(&RunEnd {
+            kind: "run_end",
+            id,
+            reply: &self.reply,
+            usage: self.state.usage(),
+            total_usage: self.state.total_usage(),
+            session_id: id,
+            node_id,
+            event_id: self.mouth.next_number(),
+        }));
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    Reply,
+    Draft,
+}
+
+/// Before the first node there is one that has no name.
+fn node_id(nodes: &HashMap<NodeId, Node>, node: Option<NodeId>) -> &str {
+    node.and_then(|node| nodes.get(&node)).map_or("run-0", |node| &*node.id)
+}
+
+fn node_name(nodes: &HashMap<NodeId, Node>, node: Option<NodeId>) -> &str {
+    node.and_then(|node| nodes.get(&node)).map_or("", |node| &*node.name)
+}
+
+/// Arguments that are not JSON are shown as the text they are.
+fn arguments(call: &ToolCall) -> Cow<'_, Value> {
+    match &call.input {
+        ToolInput::Json(value) => Cow::Borrowed(value),
+        ToolInput::Malformed(text) => Cow::Owned(Value::String(text.to_string())),
+    }
+}
+
+fn summary(result: &str) -> Cow<'_, str> {
+    if result.len() <= SUMMARY_BYTES {
+        return Cow::Borrowed(result);
+    }
+    let cut = result.floor_char_boundary(SUMMARY_BYTES);
+    Cow::Owned(format!("{}...", result.get(..cut).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests;

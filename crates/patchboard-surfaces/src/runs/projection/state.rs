@@ -1,0 +1,311 @@
+//! The state objects that `values`, `updates` and `checkpoint` carry, rebuilt from the run's records. Keys are in
+//! alphabetical order, because that is how clients have always seen them.
+
+use std::sync::Arc;
+
+use patchboard_core::agent::StrategyKind;
+use patchboard_core::id::CallId;
+use patchboard_core::model::{Message, Part, Role, TokenCount, ToolCall, ToolInput};
+use patchboard_core::run::brief::Briefing;
+use patchboard_core::run::finding::Finding;
+use patchboard_core::tool::ToolOutput;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::super::wire::event::Usage;
+use graph::Graph;
+use tree::Tree;
+
+mod graph;
+mod tree;
+
+pub(super) struct State {
+    strategy: StrategyKind,
+    input_message: Arc<str>,
+    core: Core,
+    understood: Option<Understood>,
+    tree: Tree,
+    graph: Graph,
+}
+
+/// The whole state of react, and the core of the others'.
+#[derive(Default, Serialize)]
+struct Core {
+    /// Always null: approvals are answered while a call waits, not between nodes.
+    approval_result: Option<String>,
+    message_count_after_last_think: Option<usize>,
+    messages: Vec<Said>,
+    tool_calls: Vec<Call>,
+    tool_results: Vec<CallResult>,
+    total_usage: Option<SortedUsage>,
+    turn_count: u32,
+    usage: Option<SortedUsage>,
+}
+
+/// `{"User": "text"}` and so on.
+#[derive(Serialize)]
+enum Said {
+    System(Arc<str>),
+    User(Arc<str>),
+    Assistant(Arc<str>),
+}
+
+#[derive(Serialize)]
+struct Call {
+    /// As text, whatever it holds.
+    arguments: String,
+    id: Arc<str>,
+    name: Arc<str>,
+}
+
+#[derive(Serialize)]
+struct CallResult {
+    call_id: Arc<str>,
+    content: Arc<str>,
+    is_error: bool,
+    name: Arc<str>,
+}
+
+#[derive(Serialize)]
+struct Understood {
+    core_goal: Arc<str>,
+    key_constraints: Vec<Arc<str>>,
+    relevant_context: Arc<str>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct SortedUsage {
+    completion_tokens: u32,
+    prompt_tokens: u32,
+    total_tokens: u32,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            strategy: StrategyKind::React,
+            input_message: "".into(),
+            core: Core::default(),
+            understood: None,
+            tree: Tree::default(),
+            graph: Graph::default(),
+        }
+    }
+}
+
+impl State {
+    pub(super) fn new(briefing: &Briefing) -> Self {
+        let mut core = Core::default();
+        if !briefing.system.is_empty() {
+            core.messages.push(Said::System(briefing.system.clone()));
+        }
+        for message in &briefing.history {
+            core.remember(message);
+        }
+        core.messages.push(Said::User(briefing.message.clone()));
+        Self { strategy: briefing.strategy, input_message: briefing.message.clone(), core, ..Self::default() }
+    }
+
+    /// A node's answer has come to stay: its node is done.
+    pub(super) fn answered(&mut self, text: &str, is_reply: bool, calls: &[ToolCall]) {
+        match self.strategy {
+            StrategyKind::React | StrategyKind::Dup => self.core.answered(text, calls),
+            // Drafts are candidates and scores, which the search tells of itself.
+            StrategyKind::Tot if is_reply => self.core.answered(text, calls),
+            // Tasks keep what was said in them to themselves.
+            StrategyKind::Tot | StrategyKind::Got => {}
+        }
+    }
+
+    pub(super) fn tool_started(&mut self, call: &CallId, name: &Arc<str>) {
+        // In a search the model writes calls into its candidates; their arguments are not on record.
+        if self.strategy == StrategyKind::Tot && self.core.tool_calls.iter().all(|known| known.id != call.0) {
+            self.core.tool_calls.push(Call { arguments: String::new(), id: call.0.clone(), name: name.clone() });
+        }
+    }
+
+    pub(super) fn tool_finished(&mut self, call: &CallId, output: &ToolOutput) {
+        self.core.tool_finished(call, output);
+    }
+
+    pub(super) fn used(&mut self, tokens: TokenCount) -> Usage {
+        let clamp = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let used = SortedUsage {
+            completion_tokens: clamp(tokens.output),
+            prompt_tokens: clamp(tokens.input),
+            total_tokens: clamp(tokens.total()),
+        };
+        let before = self.core.total_usage.unwrap_or(SortedUsage::NONE);
+        self.core.usage = Some(used);
+        self.core.total_usage = Some(before.plus(used));
+        used.into()
+    }
+
+    /// Of the last call.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        self.core.usage.map(Into::into)
+    }
+
+    pub(super) fn total_usage(&self) -> Option<Usage> {
+        self.core.total_usage.map(Into::into)
+    }
+
+    /// Findings may be told twice, when a node was cut short; taking one again changes nothing.
+    pub(super) fn found(&mut self, finding: &Finding) {
+        match finding {
+            Finding::Understood { goal, constraints, context } => {
+                self.understood = Some(Understood {
+                    core_goal: goal.clone(),
+                    key_constraints: constraints.clone(),
+                    relevant_context: context.clone(),
+                });
+            }
+            Finding::Expanded { depth, candidates } => {
+                let kept = self.tree.expanded(*depth, candidates, self.core.messages.len());
+                self.core.messages.truncate(kept);
+            }
+            Finding::Evaluated { chosen, scores } => {
+                let kept = self.tree.evaluated(*chosen, scores, self.core.messages.len());
+                self.core.messages.truncate(kept);
+                if let Some(thought) = self.tree.chosen_thought() {
+                    self.core.messages.push(Said::Assistant(thought));
+                    self.core.message_count_after_last_think = Some(self.core.messages.len());
+                }
+            }
+            Finding::Backtracked { reason, to_depth } => {
+                let kept = self.tree.backtracked(reason, *to_depth, self.core.messages.len());
+                self.core.messages.truncate(kept);
+            }
+            Finding::Planned { tasks, edges } => self.graph.planned(tasks, edges),
+            Finding::TaskStarted { task } => self.graph.started(task),
+            Finding::TaskCompleted { task, result } => self.graph.completed(task, result),
+            Finding::TaskFailed { task, error } => self.graph.failed(task, error),
+            Finding::TaskExpanded { tasks, edges, dropped, .. } => self.graph.expanded(tasks, edges, dropped),
+        }
+    }
+
+    /// A node is done, and with it what its kind does to the state.
+    pub(super) fn left(&mut self, node: &str) {
+        if node == "observe" {
+            self.core.observed();
+        }
+    }
+
+    pub(super) fn encode(&self) -> Box<RawValue> {
+        #[derive(Serialize)]
+        struct Dup<'a> {
+            core: &'a Core,
+            understood: &'a Option<Understood>,
+        }
+        #[derive(Serialize)]
+        struct Tot<'a> {
+            core: &'a Core,
+            tot: tree::Shown<'a>,
+        }
+        #[derive(Serialize)]
+        struct Got<'a> {
+            input_message: &'a str,
+            #[serde(flatten)]
+            graph: graph::Shown<'a>,
+        }
+        let encoded = match self.strategy {
+            StrategyKind::React => serde_json::value::to_raw_value(&self.core),
+            StrategyKind::Dup => {
+                serde_json::value::to_raw_value(&Dup { core: &self.core, understood: &self.understood })
+            }
+            StrategyKind::Tot => serde_json::value::to_raw_value(&Tot { core: &self.core, tot: self.tree.shown() }),
+            StrategyKind::Got => {
+                let graph = self.graph.shown();
+                serde_json::value::to_raw_value(&Got { input_message: &self.input_message, graph })
+            }
+        };
+        // Strings, numbers and lists of them always encode.
+        encoded.unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
+}
+
+impl Core {
+    fn remember(&mut self, message: &Message) {
+        let mut has_results = false;
+        for part in &message.parts {
+            if let Part::ToolResult(result) = part {
+                has_results = true;
+                self.messages.push(Said::User(told(&result.name, &result.content, result.is_error)));
+            }
+        }
+        let text = message.text();
+        match message.role {
+            Role::Assistant => self.messages.push(Said::Assistant(text.into())),
+            Role::User if has_results && text.is_empty() => {}
+            Role::User => self.messages.push(Said::User(text.into())),
+        }
+    }
+
+    fn answered(&mut self, text: &str, calls: &[ToolCall]) {
+        self.messages.push(Said::Assistant(text.into()));
+        self.message_count_after_last_think = Some(self.messages.len());
+        self.tool_results.clear();
+        self.tool_calls = calls
+            .iter()
+            .map(|call| {
+                let arguments = match &call.input {
+                    ToolInput::Json(value) => value.to_string(),
+                    ToolInput::Malformed(text) => text.to_string(),
+                };
+                Call { arguments, id: call.id.0.clone(), name: call.name.clone() }
+            })
+            .collect();
+    }
+
+    /// Results stand in the order of the calls, whatever the order they came in.
+    fn tool_finished(&mut self, call: &CallId, output: &ToolOutput) {
+        let place = |id: &Arc<str>| self.tool_calls.iter().position(|known| known.id == *id);
+        let Some(index) = place(&call.0) else { return };
+        let Some(name) = self.tool_calls.get(index).map(|known| known.name.clone()) else { return };
+        let result =
+            CallResult { call_id: call.0.clone(), content: output.content.clone(), is_error: output.is_error, name };
+        let before = self.tool_results.iter().take_while(|known| place(&known.call_id) < Some(index)).count();
+        match self.tool_results.get_mut(before) {
+            Some(known) if known.call_id == call.0 => *known = result,
+            Some(_) | None => self.tool_results.insert(before, result),
+        }
+    }
+
+    fn observed(&mut self) {
+        for result in self.tool_results.drain(..) {
+            self.messages.push(Said::User(told(&result.name, &result.content, result.is_error)));
+        }
+        self.tool_calls.clear();
+        self.turn_count += 1;
+    }
+}
+
+/// How a tool's answer reads among messages that know only three roles.
+fn told(name: &str, content: &str, is_error: bool) -> Arc<str> {
+    let what = if is_error { "error" } else { "result" };
+    format!("Tool {name} {what}:\n{content}").into()
+}
+
+impl SortedUsage {
+    const NONE: Self = Self { completion_tokens: 0, prompt_tokens: 0, total_tokens: 0 };
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            completion_tokens: self.completion_tokens.saturating_add(other.completion_tokens),
+            prompt_tokens: self.prompt_tokens.saturating_add(other.prompt_tokens),
+            total_tokens: self.total_tokens.saturating_add(other.total_tokens),
+        }
+    }
+}
+
+impl From<SortedUsage> for Usage {
+    fn from(used: SortedUsage) -> Self {
+        let SortedUsage { completion_tokens, prompt_tokens, total_tokens } = used;
+        Self { prompt_tokens, completion_tokens, total_tokens }
+    }
+}
+
+/// JSON has no other numbers; a score that is none counts as the worst.
+pub(super) fn finite(score: f32) -> f32 {
+    if score.is_finite() { score } else { 0.0 }
+}

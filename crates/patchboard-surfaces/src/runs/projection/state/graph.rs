@@ -1,0 +1,99 @@
+//! A graph of tasks, as its state shows it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use patchboard_core::run::finding::Task;
+use serde::Serialize;
+
+type Edge = (Arc<str>, Arc<str>);
+
+#[derive(Default)]
+pub(super) struct Graph {
+    nodes: Vec<GraphNode>,
+    edges: Vec<Edge>,
+    states: BTreeMap<Arc<str>, TaskState>,
+}
+
+#[derive(Serialize)]
+struct GraphNode {
+    description: Arc<str>,
+    id: Arc<str>,
+    tool_calls: [(); 0],
+}
+
+#[derive(Default, Serialize)]
+struct TaskState {
+    error: Option<Arc<str>>,
+    result: Option<Arc<str>>,
+    status: Status,
+}
+
+#[derive(Default, Serialize)]
+enum Status {
+    #[default]
+    Pending,
+    Running,
+    Done,
+    Failed,
+}
+
+#[derive(Serialize)]
+pub(super) struct Shown<'a> {
+    node_states: &'a BTreeMap<Arc<str>, TaskState>,
+    task_graph: TaskGraph<'a>,
+}
+
+#[derive(Serialize)]
+struct TaskGraph<'a> {
+    edges: &'a [Edge],
+    nodes: &'a [GraphNode],
+}
+
+impl Graph {
+    /// Another plan takes the place of the one before.
+    pub(super) fn planned(&mut self, tasks: &[Task], edges: &[Edge]) {
+        *self = Self::default();
+        self.add(tasks, edges);
+    }
+
+    pub(super) fn started(&mut self, task: &Arc<str>) {
+        self.set(task, TaskState { status: Status::Running, ..TaskState::default() });
+    }
+
+    pub(super) fn completed(&mut self, task: &Arc<str>, result: &Arc<str>) {
+        self.set(task, TaskState { status: Status::Done, result: Some(result.clone()), error: None });
+    }
+
+    pub(super) fn failed(&mut self, task: &Arc<str>, error: &Arc<str>) {
+        self.set(task, TaskState { status: Status::Failed, result: None, error: Some(error.clone()) });
+    }
+
+    pub(super) fn expanded(&mut self, tasks: &[Task], edges: &[Edge], dropped: &[Edge]) {
+        self.edges.retain(|edge| !dropped.contains(edge));
+        self.add(tasks, edges);
+    }
+
+    pub(super) fn shown(&self) -> Shown<'_> {
+        Shown { node_states: &self.states, task_graph: TaskGraph { edges: &self.edges, nodes: &self.nodes } }
+    }
+
+    fn add(&mut self, tasks: &[Task], edges: &[Edge]) {
+        for task in tasks {
+            if self.nodes.iter().all(|known| known.id != task.id) {
+                let Task { id, description } = task.clone();
+                self.states.entry(id.clone()).or_default();
+                self.nodes.push(GraphNode { description, id, tool_calls: [] });
+            }
+        }
+        for edge in edges {
+            if !self.edges.contains(edge) {
+                self.edges.push(edge.clone());
+            }
+        }
+    }
+
+    fn set(&mut self, task: &Arc<str>, state: TaskState) {
+        self.states.insert(task.clone(), state);
+    }
+}

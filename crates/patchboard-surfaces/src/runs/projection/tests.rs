@@ -1,0 +1,305 @@
+use jiff::Timestamp;
+use patchboard_core::agent::{Origin, StrategyKind};
+use patchboard_core::event::{ApprovalRequest, UsageNote};
+use patchboard_core::id::{ApprovalId, RunId, Seq, SessionKey};
+use patchboard_core::model::{StopReason, TokenCount};
+use patchboard_core::run::finding::Task;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn run() -> RunId {
+    "018f3c2a-7b1d-7e5f-9a0b-1c2d3e4f5a6b".parse().unwrap()
+}
+
+fn records(events: Vec<(Option<u32>, Event)>) -> Vec<Envelope> {
+    let mut seq = Seq::FIRST;
+    let mut records = Vec::new();
+    for (node, event) in events {
+        let at: Timestamp = "2026-11-15T12:00:00.123456789Z".parse().unwrap();
+        let record = Envelope { topic: Topic::Run(run()), seq, at, node: node.map(NodeId), event };
+        seq = record.last_seq().next();
+        records.push(record);
+    }
+    records
+}
+
+fn told(records: &[Envelope], after: u64, dialogue: Dialogue) -> Vec<String> {
+    let mut projection = Projection::new("r".into(), after, dialogue);
+    let mut frames = Vec::new();
+    for record in records {
+        projection.take(record, &mut |frame| frames.push(frame));
+    }
+    frames
+}
+
+fn event_id(frame: &str) -> u64 {
+    let frame: Value = serde_json::from_str(frame).unwrap();
+    frame["event"]["event_id"].as_u64().unwrap()
+}
+
+fn briefing(strategy: StrategyKind, thread: Option<&str>) -> Event {
+    Event::Briefed(Arc::new(Briefing {
+        client_id: "r".into(),
+        thread: thread.map(Into::into),
+        agent_asked: strategy.name().into(),
+        strategy,
+        adaptive: false,
+        detached: false,
+        verbose: false,
+        folder: None,
+        origin: Origin { channel: "runs".into(), account: "local".into(), peer: None, guild: None, team: None },
+        message: "hi".into(),
+        system: "be brief".into(),
+        history: Vec::new(),
+    }))
+}
+
+fn any_pieces() -> impl Strategy<Value = Pieces> {
+    prop::collection::vec("\\PC{0,6}", 0..4).prop_map(|pieces| pieces.iter().map(String::as_str).collect())
+}
+
+fn any_call() -> impl Strategy<Value = ToolCall> {
+    (0u8..4, any::<bool>()).prop_map(|(id, is_json)| {
+        let input = if is_json { ToolInput::Json(json!({ "a": 1 }).into()) } else { ToolInput::Malformed("{".into()) };
+        ToolCall { id: call_id(id), name: "t".into(), input }
+    })
+}
+
+fn call_id(id: u8) -> CallId {
+    CallId(format!("c{id}").into())
+}
+
+fn any_name() -> impl Strategy<Value = Arc<str>> {
+    "a|b|c|d".prop_map(Into::into)
+}
+
+fn any_tasks() -> impl Strategy<Value = Vec<Task>> {
+    let task = (any_name(), "\\PC{0,4}").prop_map(|(id, description)| Task { id, description: description.into() });
+    prop::collection::vec(task, 0..4)
+}
+
+fn any_finding() -> impl Strategy<Value = Finding> {
+    let edges = || prop::collection::vec((any_name(), any_name()), 0..4);
+    prop_oneof![
+        any_name().prop_map(|goal| Finding::Understood { goal, constraints: vec!["x".into()], context: "y".into() }),
+        (0u32..4, prop::collection::vec(any_name(), 0..4))
+            .prop_map(|(depth, candidates)| Finding::Expanded { depth, candidates }),
+        (0u32..5, prop::collection::vec(any::<f32>(), 0..4))
+            .prop_map(|(chosen, scores)| Finding::Evaluated { chosen, scores }),
+        (0u32..5).prop_map(|to_depth| Finding::Backtracked { reason: "no".into(), to_depth }),
+        (any_tasks(), edges()).prop_map(|(tasks, edges)| Finding::Planned { tasks, edges }),
+        any_name().prop_map(|task| Finding::TaskStarted { task }),
+        (any_name(), "\\PC{0,300}").prop_map(|(task, result)| Finding::TaskCompleted { task, result: result.into() }),
+        any_name().prop_map(|task| Finding::TaskFailed { task, error: "no".into() }),
+        (any_name(), any_tasks(), edges(), edges()).prop_map(|(task, tasks, edges, dropped)| Finding::TaskExpanded {
+            task,
+            tasks,
+            edges,
+            dropped
+        }),
+    ]
+}
+
+/// Any record at all, in any order: more than a driver would ever write.
+fn any_event() -> impl Strategy<Value = (Option<u32>, Event)> {
+    let names = prop_oneof![Just("think"), Just("act"), Just("observe"), Just("execute_graph")];
+    let event = prop_oneof![
+        2 => (0u32..3, names, any::<bool>())
+            .prop_map(|(key, name, again)| Event::NodeEntered { key: NodeKey(key), name: name.into(), again }),
+        2 => prop_oneof![
+            4 => Just(NodeOutcome::Done),
+            1 => Just(NodeOutcome::Interrupted),
+            1 => Just(NodeOutcome::Failed("no".into())),
+        ]
+        .prop_map(Event::NodeLeft),
+        2 => any_pieces().prop_map(Event::Text),
+        1 => any_pieces().prop_map(Event::Draft),
+        1 => any_pieces().prop_map(Event::Thought),
+        2 => (0u8..4, any::<bool>(), any_pieces()).prop_map(|(id, begins, pieces)| {
+            Event::Arguments { call: call_id(id), name: "t".into(), begins, pieces }
+        }),
+        2 => prop::collection::vec(any_call(), 0..3)
+            .prop_map(|calls| Event::Answered(Answered::Whole { stop: StopReason::EndOfTurn, calls })),
+        1 => Just(Event::Answered(Answered::Failed("no".into()))),
+        3 => any_finding().prop_map(Event::Found),
+        1 => any_call().prop_map(Event::ToolRequested),
+        1 => (0u8..4).prop_map(|id| Event::ToolStarted { call: call_id(id), name: "t".into() }),
+        1 => (0u8..4, any_pieces())
+            .prop_map(|(id, pieces)| Event::ToolSaid { call: call_id(id), name: "t".into(), pieces }),
+        1 => (0u8..4, any::<bool>()).prop_map(|(id, is_error)| Event::ToolFinished {
+            call: call_id(id),
+            output: ToolOutput { content: "out".into(), is_error },
+        }),
+        1 => any_call().prop_map(|call| Event::ApprovalWanted(ApprovalRequest {
+            approval: ApprovalId(run().0),
+            call,
+            expires_at: Timestamp::UNIX_EPOCH,
+        })),
+        1 => Just(Event::ApprovalSettled { approval: ApprovalId(run().0), approved: true, by: "x".into() }),
+        1 => (any::<u64>(), any::<u64>()).prop_map(|(input, output)| Event::Usage(UsageNote {
+            tokens: TokenCount { input, output },
+            provider: "p".into(),
+            model: "m".into(),
+            estimated: false,
+        })),
+        1 => Just(Event::RunStarted { session: SessionKey::conversation("a", "b", "c", "d"), agent: "a".into() }),
+    ];
+    (prop::option::weighted(0.9, 0u32..4), event)
+}
+
+fn any_run() -> impl Strategy<Value = Vec<Envelope>> {
+    let strategy = prop::sample::select(StrategyKind::ALL.to_vec());
+    let thread = prop::option::of(Just("t"));
+    let outcome = prop_oneof![
+        3 => Just(RunOutcome::Completed),
+        1 => Just(RunOutcome::Failed),
+        1 => Just(RunOutcome::Cancelled),
+    ];
+    (strategy, thread, prop::collection::vec(any_event(), 0..60), outcome).prop_map(
+        |(strategy, thread, mut events, outcome)| {
+            events.insert(0, (None, briefing(strategy, thread)));
+            events.push((None, Event::RunEnded { outcome }));
+            records(events)
+        },
+    )
+}
+
+/// Every key after another one sorts after it, in this object and all inside it.
+fn is_sorted(text: &str) -> bool {
+    let value: Value = serde_json::from_str(text).unwrap();
+    // `Value` keeps its keys sorted, so writing it again changes nothing exactly when they were.
+    value.to_string() == text
+}
+
+proptest! {
+    #[test]
+    fn whoever_left_after_any_event_gets_exactly_the_rest(records in any_run(), strict in any::<bool>()) {
+        let dialogue = if strict { Dialogue::Strict } else { Dialogue::Full };
+        let whole = told(&records, 0, dialogue);
+        let (end, events) = whole.split_last().unwrap();
+        for (frame, number) in events.iter().zip(1..) {
+            prop_assert_eq!(event_id(frame), number, "numbers have no gaps");
+        }
+        for after in 0..=events.len() + 1 {
+            let rest = told(&records, after as u64, dialogue);
+            prop_assert_eq!(&rest[..rest.len() - 1], &events[after.min(events.len())..]);
+            prop_assert_eq!(rest.last(), Some(end));
+        }
+        let end: Value = serde_json::from_str(end).unwrap();
+        match end["type"].as_str() {
+            Some("run_end") => prop_assert_eq!(end["event_id"].as_u64(), Some(events.len() as u64 + 1)),
+            other => prop_assert_eq!(other, Some("error")),
+        }
+    }
+
+    #[test]
+    fn both_dialogues_number_alike(records in any_run()) {
+        let (full, strict) = (told(&records, 0, Dialogue::Full), told(&records, 0, Dialogue::Strict));
+        prop_assert_eq!(full.len(), strict.len());
+        for (full, strict) in full.iter().zip(&strict) {
+            let (full, strict): (Value, Value) =
+                (serde_json::from_str(full).unwrap(), serde_json::from_str(strict).unwrap());
+            prop_assert_eq!(&full["event"]["event_id"], &strict["event"]["event_id"]);
+            match full["event"]["type"].as_str() {
+                Some("run_start" | "thought_chunk" | "got_expand") => {
+                    prop_assert_eq!(&strict["event"]["type"], "custom");
+                    prop_assert_eq!(&strict["event"]["value"]["type"], &full["event"]["type"]);
+                }
+                _ => prop_assert_eq!(full, strict),
+            }
+        }
+    }
+
+    #[test]
+    fn states_are_sorted_and_updates_repeat_values(records in any_run()) {
+        let frames = told(&records, 0, Dialogue::Full);
+        let mut values = None;
+        for frame in &frames {
+            let Some((head, state)) = frame.split_once(r#","state":"#) else { continue };
+            // Checkpoints have fields after their state.
+            let state = state.split(r#","thread_id":"#).next().unwrap().trim_end_matches("}}");
+            let balance = state.matches('{').count() - state.matches('}').count();
+            let state = format!("{state}{}", "}".repeat(balance));
+            if head.contains(r#""type":"values""#) {
+                values = Some(state.clone());
+            } else if head.contains(r#""type":"updates""#) {
+                prop_assert_eq!(values.as_ref(), Some(&state));
+            }
+            prop_assert!(is_sorted(&state), "{}", state);
+        }
+    }
+}
+
+#[test]
+fn the_reply_is_what_was_said_last_for_the_user() {
+    let entered =
+        |node, name: &str| (Some(node), Event::NodeEntered { key: NodeKey(node), name: name.into(), again: false });
+    let answered =
+        |node| (Some(node), Event::Answered(Answered::Whole { stop: StopReason::EndOfTurn, calls: Vec::new() }));
+    let left = |node, outcome| (Some(node), Event::NodeLeft(outcome));
+    let text = |node, text: &str| (Some(node), Event::Text(Pieces::one(text)));
+    let draft = |node, text: &str| (Some(node), Event::Draft(Pieces::one(text)));
+    let reply = |middle: Vec<(Option<u32>, Event)>| {
+        let mut events = vec![(None, briefing(StrategyKind::React, None))];
+        events.extend(middle);
+        events.push((None, Event::RunEnded { outcome: RunOutcome::Completed }));
+        let frames = told(&records(events), 0, Dialogue::Full);
+        let end: Value = serde_json::from_str(frames.last().unwrap()).unwrap();
+        end["reply"].as_str().unwrap().to_owned()
+    };
+    let spoken = |node| vec![entered(node, "think"), text(node, "spo"), text(node, "ken"), answered(node)];
+    let mut done = spoken(0);
+    done.push(left(0, NodeOutcome::Done));
+    assert_eq!(reply(done.clone()), "spoken");
+
+    let mut then_a_draft = done.clone();
+    then_a_draft.extend([entered(1, "x"), draft(1, "note"), answered(1), left(1, NodeOutcome::Done)]);
+    assert_eq!(reply(then_a_draft), "spoken");
+
+    let mut then_half = done.clone();
+    then_half.extend([entered(1, "x"), text(1, "half"), left(1, NodeOutcome::Interrupted)]);
+    assert_eq!(reply(then_half), "spoken");
+
+    let mut then_failed = done;
+    then_failed.extend([entered(1, "x"), text(1, "whole"), answered(1), left(1, NodeOutcome::Failed("no".into()))]);
+    assert_eq!(reply(then_failed), "spoken");
+
+    // Several answers in one node, side by side with another node: each node has its own words.
+    let mut two_nodes = vec![entered(0, "x"), entered(1, "y")];
+    two_nodes.extend([
+        text(0, "let me see"),
+        draft(1, "note"),
+        answered(0),
+        text(0, "it "),
+        answered(1),
+        text(0, "is"),
+    ]);
+    two_nodes.extend([answered(0), left(0, NodeOutcome::Done), left(1, NodeOutcome::Done)]);
+    assert_eq!(reply(two_nodes), "it is");
+}
+
+#[test]
+fn summaries_are_cut_between_characters() {
+    let check = |result: &str, expected: &str| assert_eq!(summary(result), expected);
+    check("short", "short");
+    check(&"x".repeat(200), &"x".repeat(200));
+    check(&"x".repeat(201), &format!("{}...", "x".repeat(200)));
+    check(&format!("{}ü", "x".repeat(199)), &format!("{}...", "x".repeat(199)));
+}
+
+#[test]
+fn checkpoint_ids_are_of_version_six_and_keep_the_time() {
+    let at: Timestamp = "2026-11-15T12:00:00.123456700Z".parse().unwrap();
+    let id = checkpoint::id(run(), at);
+    assert_eq!(id, "1f1e0ec1-6828-6a07-9a0b-1d2d3e4f5a6b");
+    let digits = id.replace('-', "");
+    let number = u128::from_str_radix(&digits, 16).unwrap();
+    assert_eq!((number >> 76) & 0xf, 6, "version");
+    assert_eq!((number >> 62) & 0b11, 0b10, "variant");
+    let ticks = (number >> 80 << 12) | ((number >> 64) & 0xfff);
+    let nanoseconds = (ticks as i128 - 0x01B2_1DD2_1381_4000) * 100;
+    assert_eq!(nanoseconds, at.as_nanosecond());
+    assert!(checkpoint::id(run(), "2026-11-15T12:00:01Z".parse().unwrap()) > id, "they sort by time");
+}

@@ -1,0 +1,233 @@
+//! The runs protocol's requests and answers as they stand on the wire; its events are in `event`. Nothing here is used
+//! outside this folder.
+
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub(super) mod event;
+mod salvage;
+
+/// A longer run id is refused: it would be repeated in every event of its run.
+pub(super) const MAX_RUN_ID_BYTES: usize = 1024;
+/// Problems quote what they complain about; quotes are cut here.
+const MAX_PROBLEM_BYTES: usize = 1024;
+
+/// Every `type` of a request, as a request with another one is told.
+const TYPES: &[&str] =
+    &["run", "tools_list", "tool_show", "user_messages", "ping", "agent_list", "attach", "cancel", "tool_approve"];
+
+#[derive(Debug)]
+pub(super) enum Request {
+    Run(Run),
+    ToolsList(ToolsList),
+    ToolShow(ToolShow),
+    UserMessages(UserMessages),
+    Ping(Ping),
+    AgentList(AgentList),
+    Attach(Attach),
+    Cancel(Cancel),
+    ToolApprove(ToolApprove),
+}
+
+/// A request that could not be read, and the id to answer it under, if at least that could be.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    pub(super) id: Option<String>,
+    pub(super) problem: String,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+impl Request {
+    /// Unknown fields are ignored; an optional field that is null counts as absent.
+    pub(super) fn parse(text: &str) -> Result<Self, Unreadable> {
+        Self::read(text).map_err(|problem| Unreadable::new(text, &problem.to_string()))
+    }
+
+    /// Frames of bytes are text all the same.
+    pub(super) fn parse_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::parse(text),
+            Err(problem) => Err(Unreadable::new(&String::from_utf8_lossy(bytes), &problem.to_string())),
+        }
+    }
+
+    fn read(text: &str) -> Result<Self, serde_json::Error> {
+        let head: Head = object(text)?;
+        Ok(match head.kind.as_str() {
+            "run" => Self::Run(object(text)?),
+            "tools_list" => Self::ToolsList(object(text)?),
+            "tool_show" => Self::ToolShow(object(text)?),
+            "user_messages" => Self::UserMessages(object(text)?),
+            "ping" => Self::Ping(object(text)?),
+            "agent_list" => Self::AgentList(object(text)?),
+            "attach" => Self::Attach(object(text)?),
+            "cancel" => Self::Cancel(object(text)?),
+            "tool_approve" => Self::ToolApprove(object(text)?),
+            unknown => return Err(serde_json::Error::unknown_variant(unknown, TYPES)),
+        })
+    }
+}
+
+/// A struct would also be read from an array; a request is an object.
+fn object<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text);
+    }
+    serde_json::from_str::<IgnoredAny>(text)
+        .and_then(|_| Err(serde_json::Error::custom("expected an object with a `type`")))
+}
+
+impl Unreadable {
+    fn new(text: &str, problem: &str) -> Self {
+        let cut = problem.floor_char_boundary(MAX_PROBLEM_BYTES);
+        let mut problem = problem.get(..cut).unwrap_or_default().to_owned();
+        if cut == MAX_PROBLEM_BYTES {
+            problem.push_str("...");
+        }
+        Self { id: salvage::id(text), problem: format!("parse error: {problem}") }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Run {
+    pub(super) message: String,
+    pub(super) agent: String,
+    pub(super) id: Option<String>,
+    pub(super) thread_id: Option<String>,
+    pub(super) working_folder: Option<String>,
+    pub(super) got_adaptive: Option<bool>,
+    pub(super) verbose: Option<bool>,
+    pub(super) detach: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolsList {
+    pub(super) id: String,
+    pub(super) working_folder: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolShow {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) output: Option<Output>,
+    pub(super) working_folder: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Output {
+    Yaml,
+    Json,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct UserMessages {
+    pub(super) id: String,
+    pub(super) thread_id: String,
+    pub(super) before: Option<u64>,
+    pub(super) limit: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Ping {
+    pub(super) id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct AgentList {
+    pub(super) id: String,
+    pub(super) source_filter: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Attach {
+    pub(super) id: String,
+    pub(super) after: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Cancel {
+    pub(super) id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolApprove {
+    pub(super) id: String,
+    pub(super) call_id: String,
+    pub(super) approve: bool,
+}
+
+/// Everything that is said, except events and ends of runs.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Response<'a> {
+    ToolsList {
+        id: &'a str,
+        tools: Vec<Tool<'a>>,
+    },
+    /// Exactly one of `tool` and `tool_yaml` is there.
+    ToolShow {
+        id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool: Option<Tool<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_yaml: Option<String>,
+    },
+    UserMessages {
+        id: &'a str,
+        thread_id: &'a str,
+        messages: Vec<UserMessage<'a>>,
+        has_more: bool,
+    },
+    AgentList {
+        id: &'a str,
+        agents: Vec<Agent<'a>>,
+    },
+    Pong {
+        id: &'a str,
+    },
+    Error {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
+        error: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+pub(super) struct Tool<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(super) description: &'a str,
+    pub(super) input_schema: &'a Value,
+}
+
+#[derive(Serialize)]
+pub(super) struct UserMessage<'a> {
+    pub(super) role: &'static str,
+    pub(super) content: &'a str,
+    /// What `before` takes.
+    pub(super) seq: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Agent<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<&'a str>,
+    pub(super) source: &'static str,
+}
+
+/// Frames hold strings, numbers and JSON values only, so encoding cannot fail.
+pub(super) fn encode(frame: &impl Serialize) -> String {
+    serde_json::to_string(frame).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

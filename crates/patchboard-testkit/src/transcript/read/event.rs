@@ -1,0 +1,175 @@
+//! Events: a word, the node they belong to where there is one, then JSON.
+
+use std::sync::Arc;
+
+use patchboard_core::agent::{Origin, StrategyKind};
+use patchboard_core::event::{Answered, Envelope, Event, NodeOutcome, Pieces, RunOutcome, Topic, UsageNote};
+use patchboard_core::id::{ApprovalId, CallId, NodeId, Seq, SessionKey};
+use patchboard_core::model::{StopReason, TokenCount};
+use patchboard_core::run::brief::Briefing;
+use patchboard_core::run::finding::{Finding, Task};
+use patchboard_core::run::strategy::NodeKey;
+use patchboard_core::tool::ToolOutput;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Read, approval, call, each, message, noon, number, parse, run, text_of};
+
+pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let (word, node) = match word.split_once('@') {
+        Some((word, node)) => (word, Some(NodeId(node.parse().map_err(|_| format!("not a node: {node}"))?))),
+        None => (word, None),
+    };
+    let json = if rest.is_empty() { Value::Null } else { parse(rest)? };
+    let event = match word {
+        "run_started" => Event::RunStarted {
+            session: SessionKey::conversation("default", "web", "a", "main"),
+            agent: "default".into(),
+        },
+        "briefed" => Event::Briefed(Arc::new(briefing(&json)?)),
+        "node_entered" => Event::NodeEntered {
+            key: NodeKey(small(&json["key"])),
+            name: arc(&json["name"]),
+            again: is_true(&json["again"]),
+        },
+        "node_left" => Event::NodeLeft(match (text_of(&json), json["failed"].as_str()) {
+            ("done", _) => NodeOutcome::Done,
+            ("interrupted", _) => NodeOutcome::Interrupted,
+            (_, Some(error)) => NodeOutcome::Failed(error.into()),
+            (_, None) => return Err(format!("no node ends like this: {json}")),
+        }),
+        "text" => Event::Text(pieces(&json)),
+        "draft" => Event::Draft(pieces(&json)),
+        "thought" => Event::Thought(pieces(&json)),
+        "arguments" => Event::Arguments {
+            call: call_id(&json),
+            name: arc(&json["name"]),
+            begins: is_true(&json["begins"]),
+            pieces: pieces(&json["pieces"]),
+        },
+        "answered" => Event::Answered(match json["failed"].as_str() {
+            Some(error) => Answered::Failed(error.into()),
+            None => Answered::Whole { stop: StopReason::EndOfTurn, calls: each(&json, |one| Ok(call(one)))? },
+        }),
+        "found" => Event::Found(finding(&json)?),
+        "tool_requested" => Event::ToolRequested(call(&json)),
+        "tool_started" => Event::ToolStarted { call: call_id(&json), name: arc(&json["name"]) },
+        "tool_said" => {
+            Event::ToolSaid { call: call_id(&json), name: arc(&json["name"]), pieces: pieces(&json["pieces"]) }
+        }
+        "tool_finished" => Event::ToolFinished {
+            call: call_id(&json),
+            output: ToolOutput { content: arc(&json["content"]), is_error: is_true(&json["is_error"]) },
+        },
+        "approval_wanted" => Event::ApprovalWanted(approval(&json)?),
+        "approval_settled" => Event::ApprovalSettled {
+            approval: ApprovalId(Uuid::from_u128(number(&json["approval"]).into())),
+            approved: is_true(&json["approved"]),
+            by: "gateway:local".into(),
+        },
+        "usage" => Event::Usage(UsageNote {
+            tokens: TokenCount { input: number(&json["input"]), output: number(&json["output"]) },
+            provider: "main".into(),
+            model: "m".into(),
+            estimated: false,
+        }),
+        "run_failed" => Event::RunFailed { message: arc(&json) },
+        "run_ended" => Event::RunEnded {
+            outcome: match text_of(&json) {
+                "completed" => RunOutcome::Completed,
+                "failed" => RunOutcome::Failed,
+                "cancelled" => RunOutcome::Cancelled,
+                "interrupted" => RunOutcome::Interrupted,
+                other => return Err(format!("no outcome is called `{other}`")),
+            },
+        },
+        other => return Err(format!("no event is called `{other}`")),
+    };
+    Ok(Envelope { topic: Topic::Run(run(&Value::Null)), seq, at: noon()?, node, event })
+}
+
+fn briefing(json: &Value) -> Read<Briefing> {
+    let agent = text_of(&json["agent"]);
+    Ok(Briefing {
+        client_id: arc(&json["id"]),
+        thread: json["thread"].as_str().map(Into::into),
+        agent_asked: agent.into(),
+        strategy: StrategyKind::named(agent).unwrap_or(StrategyKind::React),
+        adaptive: is_true(&json["adaptive"]),
+        detached: is_true(&json["detached"]),
+        verbose: false,
+        folder: None,
+        origin: Origin { channel: "runs".into(), account: "local".into(), peer: None, guild: None, team: None },
+        message: arc(&json["message"]),
+        system: arc(&json["system"]),
+        history: each(&json["history"], message)?,
+    })
+}
+
+/// `{"kind": {…}}`
+fn finding(json: &Value) -> Read<Finding> {
+    let Some((kind, about)) = json.as_object().and_then(|fields| fields.iter().next()) else {
+        return Err(format!("not a finding: {json}"));
+    };
+    Ok(match kind.as_str() {
+        "understood" => Finding::Understood {
+            goal: arc(&about["goal"]),
+            constraints: texts(&about["constraints"])?,
+            context: arc(&about["context"]),
+        },
+        "expanded" => Finding::Expanded { depth: small(&about["depth"]), candidates: texts(&about["candidates"])? },
+        "evaluated" => Finding::Evaluated {
+            chosen: small(&about["chosen"]),
+            scores: each(&about["scores"], |score| Ok(score.as_f64().unwrap_or(0.0) as f32))?,
+        },
+        "backtracked" => Finding::Backtracked { reason: arc(&about["reason"]), to_depth: small(&about["to_depth"]) },
+        "planned" => Finding::Planned { tasks: tasks(&about["tasks"])?, edges: edges(&about["edges"])? },
+        "task_started" => Finding::TaskStarted { task: arc(about) },
+        "task_completed" => Finding::TaskCompleted { task: arc(&about["task"]), result: arc(&about["result"]) },
+        "task_failed" => Finding::TaskFailed { task: arc(&about["task"]), error: arc(&about["error"]) },
+        "task_expanded" => Finding::TaskExpanded {
+            task: arc(&about["task"]),
+            tasks: tasks(&about["tasks"])?,
+            edges: edges(&about["edges"])?,
+            dropped: edges(&about["dropped"])?,
+        },
+        other => return Err(format!("no finding is called `{other}`")),
+    })
+}
+
+/// `[["id","what to do"], …]`
+fn tasks(json: &Value) -> Read<Vec<Task>> {
+    each(json, |task| Ok(Task { id: arc(&task[0]), description: arc(&task[1]) }))
+}
+
+fn edges(json: &Value) -> Read<Vec<(Arc<str>, Arc<str>)>> {
+    each(json, |edge| Ok((arc(&edge[0]), arc(&edge[1]))))
+}
+
+fn texts(json: &Value) -> Read<Vec<Arc<str>>> {
+    each(json, |text| Ok(arc(text)))
+}
+
+fn pieces(json: &Value) -> Pieces {
+    match json.as_array() {
+        Some(pieces) => pieces.iter().map(text_of).collect(),
+        None => Pieces::one(text_of(json)),
+    }
+}
+
+fn call_id(json: &Value) -> CallId {
+    CallId(arc(&json["id"]))
+}
+
+fn arc(json: &Value) -> Arc<str> {
+    text_of(json).into()
+}
+
+fn small(json: &Value) -> u32 {
+    u32::try_from(number(json)).unwrap_or(u32::MAX)
+}
+
+fn is_true(json: &Value) -> bool {
+    json.as_bool().unwrap_or(false)
+}
