@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use patchboard_core::agent::{AgentSpec, AgentTable, Binding, StrategyKind};
-use patchboard_core::board::{Limits, Parts};
+use patchboard_core::agent::{AgentSpec, AgentTable, Binding};
+use patchboard_core::board::{Limits, Parts, Recovered};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::port::{Embedder, Store};
@@ -18,16 +18,18 @@ use patchboard_providers::{
     Chain, ChainOptions, Link, ModelChoice, Pool, ProviderKind, ProviderOptions, embedder, upstream,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
-use patchboard_tools::{Builtins, JsonSchemaCheck, WorkFolder};
+use patchboard_tools::{JsonSchemaCheck, WorkspaceOptions, Workspaces};
 use tokio_util::task::TaskTracker;
 
-use crate::config::section::{self, AgentConfig, BudgetsConfig, Strategy};
+use crate::config::section::{self, AgentConfig, BudgetsConfig};
 use crate::config::{Config, Loaded, Secrets};
 use crate::system::{SoulFiles, SystemClock, SystemIds};
 
+mod builtins;
+
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A board on the configured database, with what a crash left open closed.
+/// A board on the configured database, going on with what the last server left open.
 pub(crate) async fn board(
     loaded: &Loaded,
     secrets: &Secrets,
@@ -39,11 +41,13 @@ pub(crate) async fn board(
     let store = SqliteStore::open(SqliteOptions::new(path))
         .with_context(|| format!("cannot open the database `{}`", path.display()))?;
     let store: Arc<dyn Store> = Arc::new(store);
+    let workspaces = workspaces(loaded, tracker)?;
     let board = Board::assemble(Parts {
         agents: agents(loaded, secrets, pool)?,
-        tools: vec![Builtins::new(work_folder(loaded)?, tracker.clone())],
+        tools: vec![builtins::builtins(config, secrets, &workspaces, tracker)?],
         schemas: Arc::new(JsonSchemaCheck::default()),
         souls: Arc::new(souls(config)),
+        folders: Arc::new(workspaces),
         embedder: memory_embedder(loaded, secrets, pool)?,
         budgets: budget_limits(&config.budgets),
         prices: config.price_table(),
@@ -59,9 +63,13 @@ pub(crate) async fn board(
         version: VERSION,
         store,
     });
-    let interrupted = board.recover().await.context("cannot close what the last server left open")?;
-    if interrupted > 0 {
-        tracing::warn!(runs = interrupted, "the last server stopped in the middle of runs; they ended as interrupted");
+    let Recovered { resumed, closed } =
+        board.recover().await.context("cannot go on with what the last server left open")?;
+    if closed > 0 {
+        tracing::warn!(runs = closed, "the last server stopped in the middle of runs; they ended as interrupted");
+    }
+    if resumed > 0 {
+        tracing::info!(runs = resumed, "runs of the last server go on where they stopped");
     }
     Ok(board)
 }
@@ -106,19 +114,15 @@ fn agent_spec(
         provider: Arc::new(Chain::new(first, fallbacks, ChainOptions::default())),
         context_window: agent.window(&model),
         model: model.into(),
-        strategy: match agent.strategy {
-            Strategy::React => StrategyKind::React,
-            other @ (Strategy::Dup | Strategy::Tot | Strategy::Got) => {
-                return Err(anyhow!("agent `{name}`: the strategy `{}` is not built into this server", other.as_str()));
-            }
-        },
+        strategy: agent.strategy.kind(),
+        reasoning: agent.reasoning(),
+        description: agent.description.as_deref().map(Into::into),
         max_tokens: agent.max_tokens,
         #[expect(clippy::cast_possible_truncation, reason = "a temperature between 0 and 2 fits")]
         temperature: agent.temperature.map(|temperature| temperature as f32),
         system_prompt: agent.system_prompt.as_deref().map(Into::into),
         tools: agent.tools.as_ref().map(|globs| globs.iter().map(|glob| Glob::new(glob.as_str())).collect()),
         budget: budget_limits(&agent.budget),
-        max_model_calls: agent.model_calls(agent.strategy),
         max_run_tokens: agent.max_run_tokens,
         run_timeout: agent.run_timeout.into(),
     })
@@ -150,12 +154,18 @@ fn memory_embedder(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::R
 }
 
 /// File tools work here, and never in the data directory or where keys are.
-fn work_folder(loaded: &Loaded) -> anyhow::Result<WorkFolder> {
+fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspaces> {
     let config = &loaded.config;
     let mut protected = vec![config.data_dir.clone()];
     protected.extend(loaded.folders.credentials_dir());
     protected.extend(config.secret_files());
-    WorkFolder::open(&config.runs.working_folder, protected).context("cannot open the working folder")
+    let options = WorkspaceOptions {
+        working_folder: config.runs.working_folder.clone(),
+        allowed_roots: config.runs.allowed_roots.clone(),
+        protected,
+        tasks: tracker.clone(),
+    };
+    Workspaces::new(options).context("cannot open the working folder")
 }
 
 fn souls(config: &Config) -> SoulFiles {

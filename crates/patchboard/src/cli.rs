@@ -7,14 +7,19 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Config, Environment, LoadRequest, Loaded, Override};
 
+mod approvals;
 mod chat;
 mod config;
 mod doctor;
+#[cfg(target_os = "linux")]
+mod exec;
 mod explain;
 mod failure;
 mod onboard;
 pub(crate) mod output;
+mod own_server;
 mod progress;
+mod run;
 mod serve;
 mod sessions;
 mod tools;
@@ -36,11 +41,17 @@ enum Verb {
     Serve(serve::ServeArgs),
     /// Talk to an agent in the terminal.
     Chat(chat::ChatArgs),
+    /// Have an agent work on something, and watch it.
+    Run(run::RunArgs),
+    /// Follow a run again.
+    Attach(run::AttachArgs),
+    /// Answer tool calls that wait for approval.
+    Approvals(approvals::ApprovalsArgs),
     /// Look at conversations, or clear one.
     Sessions(sessions::SessionsArgs),
     /// Show what models were used and what they cost.
     Usage(usage::UsageArgs),
-    /// List the tools agents can use.
+    /// List the tools agents can use, or call one.
     Tools(tools::ToolsArgs),
     /// Choose a model provider and store its key.
     Onboard(onboard::OnboardArgs),
@@ -50,6 +61,10 @@ enum Verb {
     Doctor(doctor::DoctorArgs),
     /// Explain an error code such as PB0103.
     Explain(explain::ExplainArgs),
+    /// Hold one command in its jail; for the server itself.
+    #[cfg(target_os = "linux")]
+    #[command(name = patchboard_tools::sandbox::EXEC_VERB, hide = true)]
+    Exec,
 }
 
 /// Where the configuration is; every command takes these.
@@ -121,6 +136,9 @@ pub(crate) fn run() -> ExitCode {
     let outcome = match cli.command {
         Verb::Serve(args) => serve::run(args),
         Verb::Chat(args) => chat::run(args),
+        Verb::Run(args) => run::run(args),
+        Verb::Attach(args) => run::attach(args),
+        Verb::Approvals(args) => approvals::run(args),
         Verb::Sessions(args) => sessions::run(args),
         Verb::Usage(args) => usage::run(args),
         Verb::Tools(args) => tools::run(args),
@@ -128,6 +146,8 @@ pub(crate) fn run() -> ExitCode {
         Verb::Config(args) => config::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Explain(args) => explain::run(args),
+        #[cfg(target_os = "linux")]
+        Verb::Exec => exec::run(),
     };
     match outcome {
         Ok(code) => code,

@@ -1,4 +1,4 @@
-//! Talks to a running server over its gateway, as the operator.
+//! Talks to a running server, as the operator: over its gateway here, over its runs surface in `runs`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use futures_util::{SinkExt, StreamExt};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, Uri};
@@ -16,10 +17,12 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::data_dir;
 
+pub(crate) mod runs;
+
 /// How long a server may take to say hello.
 const HELLO: Duration = Duration::from_secs(10);
 
-/// Where a server is and how to sign in.
+/// Where a surface of a server is and how to sign in.
 #[derive(Debug)]
 pub(crate) struct Address {
     url: String,
@@ -33,25 +36,42 @@ impl Address {
         Some(Self { url: format!("ws://{gateway}/ws"), token: data_dir::operator_token(data_dir) })
     }
 
-    /// A server named by its address: `ws://host:port/ws`, or short for that.
+    /// The same for its runs surface; `Err` when a server runs there without one.
+    pub(crate) fn of_runs(data_dir: &Path) -> Result<Option<Self>, RunsOff> {
+        let Some(server) = data_dir::find_server(data_dir) else { return Ok(None) };
+        let runs = server.runs.ok_or(RunsOff)?;
+        Ok(Some(Self { url: format!("ws://{runs}/"), token: data_dir::operator_token(data_dir) }))
+    }
+
+    /// A gateway named by its address: `ws://host:port/ws`, or short for that.
     pub(crate) fn of_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
+        Self::named(url, "/ws", token)
+    }
+
+    /// A runs surface named by its address: `ws://host:port/`, or short for that.
+    pub(crate) fn of_runs_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
+        Self::named(url, "/", token)
+    }
+
+    fn named(url: &str, path: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
         let url = url.trim_end_matches('/');
         let url = if url.contains("://") { url.replacen("http", "ws", 1) } else { format!("ws://{url}") };
         let uri: Uri = url.parse().with_context(|| format!("`{url}` is not an address of a server"))?;
-        let url = if matches!(uri.path(), "" | "/") { format!("{url}/ws") } else { url };
+        let url = if matches!(uri.path(), "" | "/") { format!("{url}{path}") } else { url };
         Ok(Self { url, token })
     }
 }
 
-/// One connection. Requests are sent one after the other.
+/// The server does not listen for runs.
 #[derive(Debug)]
-pub(crate) struct Client {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
-    sent: u64,
-}
+pub(crate) struct RunsOff;
 
-impl Client {
-    pub(crate) async fn connect(address: &Address) -> anyhow::Result<Self> {
+/// A WebSocket to a server.
+#[derive(Debug)]
+struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+
+impl Socket {
+    async fn open(address: &Address) -> anyhow::Result<Self> {
         let url = &address.url;
         let mut request = url.as_str().into_client_request().with_context(|| format!("bad address `{url}`"))?;
         if let Some(token) = &address.token {
@@ -64,7 +84,36 @@ impl Client {
             .map_err(|_| anyhow!("no answer"))
             .and_then(|connected| connected.map_err(Into::into))
             .with_context(|| format!("cannot reach a server at {url}"))?;
-        let mut client = Self { socket, sent: 0 };
+        Ok(Self(socket))
+    }
+
+    async fn send(&mut self, text: String) -> anyhow::Result<()> {
+        self.0.send(Message::text(text)).await.context("the connection to the server broke")
+    }
+
+    async fn next(&mut self) -> anyhow::Result<Utf8Bytes> {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(text),
+                Some(Ok(Message::Close(_))) | None => bail!("the server closed the connection"),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error).context("the connection to the server broke"),
+            }
+        }
+    }
+}
+
+/// One connection to a gateway. Requests are sent one after the other.
+#[derive(Debug)]
+pub(crate) struct Client {
+    socket: Socket,
+    sent: u64,
+}
+
+impl Client {
+    pub(crate) async fn connect(address: &Address) -> anyhow::Result<Self> {
+        let url = &address.url;
+        let mut client = Self { socket: Socket::open(address).await?, sent: 0 };
         let hello = tokio::time::timeout(HELLO, client.frame())
             .await
             .with_context(|| format!("the server at {url} does not say hello: does it want a token?"))??;
@@ -79,20 +128,13 @@ impl Client {
         self.sent += 1;
         let id = format!("cli-{}", self.sent);
         let frame = json!({ "id": id, "method": method, "params": params });
-        self.socket.send(Message::text(frame.to_string())).await.context("the connection to the server broke")?;
+        self.socket.send(frame.to_string()).await?;
         Ok(id)
     }
 
     /// The next frame of any request.
     pub(crate) async fn frame(&mut self) -> anyhow::Result<Value> {
-        loop {
-            match self.socket.next().await {
-                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text)?),
-                Some(Ok(Message::Close(_))) | None => bail!("the server closed the connection"),
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(error).context("the connection to the server broke"),
-            }
-        }
+        Ok(serde_json::from_str(&self.socket.next().await?)?)
     }
 
     /// One request, one result.

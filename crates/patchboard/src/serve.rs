@@ -1,5 +1,6 @@
 //! A running server: everything bound before anything is announced, everything recorded before anything is gone.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,12 +17,15 @@ use patchboard_surfaces::guard::Guard;
 use patchboard_surfaces::limit::Rate;
 use patchboard_surfaces::listen::{self, Listener};
 use patchboard_surfaces::pump::PumpLimits;
+use patchboard_surfaces::runs::{self, RunsOptions};
+use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::assemble::{self, VERSION};
-use crate::config::{Loaded, Secrets};
+use crate::config::types::Listen;
+use crate::config::{Config, Loaded, Secrets};
 use crate::data_dir::{self, DataDir, ServerRecord};
 
 /// After the drain, connections get this long to hear that the server is gone.
@@ -58,51 +62,32 @@ impl Server {
         let config = &loaded.config;
         let operator = data.operator_token()?;
         // Bound before the database is touched: a port in use is the likeliest thing to go wrong.
-        let socket = match config.gateway.listen.address() {
-            Some(address) => Some(bind("gateway", address).await?),
-            None => None,
-        };
+        let gateway = bind("gateway", config.gateway.listen).await?;
+        let runs = bind("runs", config.runs.listen).await?;
         let pool = Pool::new();
         let board = assemble::board(loaded, secrets, &pool, &background).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
-        let mut record = ServerRecord {
+        let record = ServerRecord {
             pid: std::process::id(),
             version: VERSION.to_owned(),
-            gateway: None,
-            runs: None,
+            gateway: gateway.as_ref().map(|bound| bound.address),
+            runs: runs.as_ref().map(|bound| bound.address),
             hub: None,
             bridge: None,
         };
-        let render = metrics.clone();
-        if let Some(socket) = socket {
-            let address = socket.local_addr().context("cannot read the gateway's address")?;
-            record.gateway = Some(address);
-            let gateway = &config.gateway;
-            let options = GatewayOptions {
-                gate: AuthGate::new("gateway", secrets.gateway_token.clone(), Some(operator)),
-                guard: Guard {
-                    surface: "gateway",
-                    allowed_hosts: allowed_hosts(&gateway.allowed_hosts, address),
-                    allowed_origins: gateway.allowed_origins.clone(),
-                },
-                rate: Rate {
-                    per_second: f64::from(gateway.rate_limit.per_second),
-                    burst: f64::from(gateway.rate_limit.burst),
-                },
-                limits: PumpLimits { sign_in: config.limits.auth_timeout.into(), ..PumpLimits::default() },
-                max_message: config.limits.message.as_usize(),
-                version: VERSION,
-                metrics: config.telemetry.metrics.then(|| {
-                    let render: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(move || render.render());
-                    render
-                }),
-                draining: draining.clone(),
-                tracker: connections.clone(),
-            };
-            let router = gateway::router(board.clone(), options);
-            let listener = Listener { surface: "gateway", socket, max_connections: gateway.max_connections as usize };
+        let plugs = Plugs { config, secrets, operator, draining: &draining, connections: &connections };
+        let open = |surface, bound: Bound, router, max_connections: u32| {
+            let listener = Listener { surface, socket: bound.socket, max_connections: max_connections as usize };
             background.spawn(listen::serve(listener, router, draining.clone(), connections.clone()));
+        };
+        if let Some(bound) = gateway {
+            let router = gateway::router(board.clone(), plugs.gateway(bound.address, &metrics));
+            open("gateway", bound, router, config.gateway.max_connections);
+        }
+        if let Some(bound) = runs {
+            let router = runs::router(board.clone(), plugs.runs(bound.address));
+            open("runs", bound, router, config.runs.max_connections);
         }
         let keeping = board.clone();
         let retention = &config.storage.retention;
@@ -134,6 +119,9 @@ impl Server {
         if report.cancelled > 0 {
             tracing::warn!(runs = report.cancelled, "runs were cancelled because they did not end in time");
         }
+        if report.suspended > 0 {
+            tracing::info!(runs = report.suspended, "runs did not end in time; they go on at the next start");
+        }
         Ok(())
     }
 }
@@ -146,8 +134,80 @@ pub(crate) fn announce(server: &Server, ready_file: Option<&PathBuf>) -> anyhow:
     Ok(())
 }
 
-async fn bind(surface: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} for the {surface}"))
+/// What surfaces are plugged into.
+struct Plugs<'a> {
+    config: &'a Config,
+    secrets: &'a Secrets,
+    operator: SecretString,
+    draining: &'a CancellationToken,
+    connections: &'a TaskTracker,
+}
+
+impl Plugs<'_> {
+    fn gateway(&self, address: SocketAddr, metrics: &PrometheusHandle) -> GatewayOptions {
+        let gateway = &self.config.gateway;
+        let metrics = metrics.clone();
+        GatewayOptions {
+            gate: AuthGate::new("gateway", self.secrets.gateway_token.clone(), Some(self.operator.clone())),
+            guard: guard("gateway", &gateway.allowed_hosts, &gateway.allowed_origins, address),
+            rate: Rate {
+                per_second: f64::from(gateway.rate_limit.per_second),
+                burst: f64::from(gateway.rate_limit.burst),
+            },
+            limits: PumpLimits { sign_in: self.config.limits.auth_timeout.into(), ..PumpLimits::default() },
+            max_message: self.config.limits.message.as_usize(),
+            version: VERSION,
+            metrics: self.config.telemetry.metrics.then(|| {
+                let render: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(move || metrics.render());
+                render
+            }),
+            draining: self.draining.clone(),
+            tracker: self.connections.clone(),
+        }
+    }
+
+    fn runs(&self, address: SocketAddr) -> RunsOptions {
+        let runs = &self.config.runs;
+        RunsOptions {
+            gate: AuthGate::new("runs", self.secrets.runs_token.clone(), Some(self.operator.clone())),
+            guard: guard("runs", &runs.allowed_hosts, &runs.allowed_origins, address),
+            limits: PumpLimits { stall: runs.stall_timeout.into(), ..PumpLimits::default() },
+            max_message: self.config.limits.message.as_usize(),
+            strict_clients: runs.strict_clients,
+            close_on_error: runs.close_on_error,
+            draining: self.draining.clone(),
+            tracker: self.connections.clone(),
+        }
+    }
+}
+
+fn guard(surface: &'static str, hosts: &[String], origins: &[String], address: SocketAddr) -> Guard {
+    Guard { surface, allowed_hosts: allowed_hosts(hosts, address), allowed_origins: origins.to_vec() }
+}
+
+/// A socket that is listened on and not yet served.
+struct Bound {
+    socket: TcpListener,
+    /// With the port that was picked, where the configuration left it open.
+    address: SocketAddr,
+}
+
+async fn bind(surface: &'static str, listen: Listen) -> Result<Option<Bound>, CannotListen> {
+    let Some(address) = listen.address() else { return Ok(None) };
+    let bound = async {
+        let socket = TcpListener::bind(address).await?;
+        Ok(Bound { address: socket.local_addr()?, socket })
+    };
+    bound.await.map(Some).map_err(|source| CannotListen { surface, address, source })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} for {surface}")]
+pub(crate) struct CannotListen {
+    pub(crate) surface: &'static str,
+    address: SocketAddr,
+    #[source]
+    source: io::Error,
 }
 
 /// A name clients may call a server by that listens on one address of the network.

@@ -8,9 +8,10 @@ const HOMES: &[(&str, &[&str])] = &[
     // The surfaces are routers; the binary binds the listeners they are served on.
     ("axum", &["patchboard-surfaces", "patchboard"]),
     ("rust-embed", &["patchboard-surfaces"]),
-    ("reqwest", &["patchboard-providers"]),
-    // The client is configured in one crate; `main` installs the process's crypto provider.
-    ("rustls", &["patchboard-providers", "patchboard"]),
+    // Models and the web are two clients with opposite rules: one is told where to connect, the other where not to.
+    ("reqwest", &["patchboard-providers", "patchboard-tools"]),
+    // Whoever builds a client needs a crypto provider; `main` installs the process's own.
+    ("rustls", &["patchboard-providers", "patchboard-tools", "patchboard"]),
     ("rusqlite", &["patchboard-store"]),
     ("tokio-postgres", &["patchboard-store"]),
     ("deadpool-postgres", &["patchboard-store"]),

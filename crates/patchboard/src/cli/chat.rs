@@ -7,16 +7,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::signal::ctrl_c;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
+use super::own_server::{Choice, OwnServer, Surfaces};
 use super::{Target, output};
 use crate::client::{Address, Client};
-use crate::config::{Config, Override};
-use crate::data_dir::DataDir;
-use crate::serve::Server;
-use crate::telemetry;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
@@ -51,44 +46,20 @@ async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let (address, own) = match args.target.find()? {
         Some(address) => (address, None),
         None => {
-            let (address, server) = start_own(&args).await?;
-            (address, Some(server))
+            let choice = if args.json { Choice::Untold } else { Choice::Told };
+            let own = OwnServer::start(&args.target.place, Surfaces::Gateway, choice).await?;
+            let address = Address::of_data_dir(&own.data_dir)
+                .ok_or_else(|| Failure::unreachable("the server started for this chat is gone"))?;
+            (address, Some(own))
         }
     };
     let client = Client::connect(&address).await.map_err(Failure::no_server)?;
     let mut conversation = Conversation { client, args };
     let outcome = conversation.hold().await;
-    if let Some(server) = own {
-        server.shut_down().await?;
+    if let Some(own) = own {
+        own.shut_down().await?;
     }
     outcome
-}
-
-/// A server in this process, on the same data directory and a port of its own, gone when the chat ends.
-async fn start_own(args: &ChatArgs) -> Result<(Address, Server), Failure> {
-    let mut request = args.target.place.request()?;
-    for (flag, path, value) in [
-        ("--gateway", "gateway.listen", "127.0.0.1:0"),
-        ("--runs", "runs.listen", "off"),
-        ("--hub", "hub.listen", "off"),
-        ("--bridge", "bridge.listen", "off"),
-    ] {
-        request.overrides.push(Override::new(flag, path, value));
-    }
-    let (mut loaded, mut secrets) = Config::load_for_start(request)?;
-    let chosen = loaded.ensure_provider(&mut secrets).await;
-    if let (Some(choice), false) = (chosen, args.json) {
-        output::error(&choice.why);
-    }
-    let data_dir = loaded.config.data_dir.clone();
-    let data = DataDir::take(&data_dir).map_err(|error| Failure::cannot_start(error.into()))?;
-    let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
-    let server = Server::start(&loaded, &secrets, data, metrics, TaskTracker::new(), CancellationToken::new())
-        .await
-        .map_err(Failure::cannot_start)?;
-    let address = Address::of_data_dir(&data_dir)
-        .ok_or_else(|| Failure::unreachable("the server started for this chat is gone"))?;
-    Ok((address, server))
 }
 
 struct Conversation {

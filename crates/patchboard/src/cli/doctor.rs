@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::failure::Failure;
 use super::{Where, block_on, output};
 use crate::assemble::provider_options;
+use crate::config::types::Listen;
 use crate::config::{Config, Loaded, Secrets, report};
 use crate::data_dir;
 
@@ -45,6 +46,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
         findings.push(provider(&mut loaded, &mut secrets).await);
         findings.push(open_files(&loaded));
         findings.push(python());
+        findings.push(confinement());
         Ok(findings)
     })?;
     let mut healthy = true;
@@ -99,20 +101,26 @@ fn data_directory(loaded: &Loaded) -> Finding {
 
 fn ports(loaded: &Loaded) -> Vec<Finding> {
     let running = data_dir::find_server(&loaded.config.data_dir);
-    let ours = |address: SocketAddr| running.as_ref().is_some_and(|server| server.gateway == Some(address));
-    let Some(address) = loaded.config.gateway.listen.address() else {
-        return vec![Finding::Note("gateway: off".to_owned())];
+    let (gateway, runs) = match running {
+        Some(server) => (server.gateway, server.runs),
+        None => (None, None),
     };
-    if ours(address) {
-        return vec![Finding::Good(format!("gateway: the running server listens on {address}"))];
+    let surfaces = [("gateway", loaded.config.gateway.listen, gateway), ("runs", loaded.config.runs.listen, runs)];
+    surfaces.into_iter().map(|(surface, listen, running)| port(surface, listen, running)).collect()
+}
+
+fn port(surface: &str, listen: Listen, running: Option<SocketAddr>) -> Finding {
+    let Some(address) = listen.address() else { return Finding::Note(format!("{surface}: off")) };
+    if running == Some(address) {
+        return Finding::Good(format!("{surface}: the running server listens on {address}"));
     }
-    vec![match TcpListener::bind(address) {
-        Ok(_) => Finding::Good(format!("gateway: {address} is free")),
+    match TcpListener::bind(address) {
+        Ok(_) => Finding::Good(format!("{surface}: {address} is free")),
         Err(error) => Finding::Bad {
-            problem: format!("gateway: cannot listen on {address}: {error}"),
-            hint: "choose another address with --gateway or `gateway.listen`".to_owned(),
+            problem: format!("{surface}: cannot listen on {address}: {error}"),
+            hint: format!("choose another address with --{surface} or `{surface}.listen`"),
         },
-    }]
+    }
 }
 
 async fn provider(loaded: &mut Loaded, secrets: &mut Secrets) -> Finding {
@@ -160,4 +168,18 @@ fn python() -> Finding {
         }
         Ok(_) | Err(_) => Finding::Note("local model: no python3, so `serve --local-model` cannot work".to_owned()),
     }
+}
+
+/// How much of a jail this machine can make for the commands of agents.
+#[cfg(target_os = "linux")]
+fn confinement() -> Finding {
+    let found = patchboard_tools::sandbox::Landlock::probe();
+    let said = format!("sandbox: {found}");
+    // Before ABI 6 a command can do things that other machines keep it from.
+    if found.abi() >= 6 { Finding::Good(said) } else { Finding::Note(said) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn confinement() -> Finding {
+    Finding::Note("sandbox: commands of agents run on Linux only".to_owned())
 }

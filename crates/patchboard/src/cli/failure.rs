@@ -8,6 +8,7 @@ use patchboard_providers::managed;
 use super::output;
 use crate::config::problem::ConfigProblems;
 use crate::data_dir;
+use crate::serve::CannotListen;
 
 /// Exit codes: 0 is success, 70 a bug (a panic).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +52,11 @@ impl Failure {
         let failure = Self::unusable(format!("{error:#}"));
         let is = |found: fn(&(dyn std::error::Error + 'static)) -> bool| error.chain().any(found);
         if is(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::AddrInUse)) {
-            let hint = "another program uses that port; choose another one, such as --gateway 127.0.0.1:0";
+            let surface =
+                error.chain().find_map(|cause| cause.downcast_ref::<CannotListen>()).map(|error| error.surface);
+            let flag = surface.unwrap_or("gateway");
+            let hint = format!("another program uses that port; choose another one, such as --{flag} 127.0.0.1:0");
+            let hint = if flag == "gateway" { hint } else { format!("{hint}, or do without: --{flag} off") };
             return failure.code("PB0201").hint(hint);
         }
         if is(|cause| matches!(cause.downcast_ref(), Some(data_dir::Error::InUse { .. }))) {

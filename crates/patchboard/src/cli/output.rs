@@ -42,6 +42,12 @@ pub(crate) fn error(text: &str) {
     drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
 }
 
+/// A part of a line that was not asked for, shown at once.
+pub(crate) fn aside(text: &str) {
+    let mut out = io::stderr().lock();
+    drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
 /// Rows in columns as wide as their widest cell; the last column is not padded.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {

@@ -28,7 +28,7 @@ pub(crate) struct ServeArgs {
     /// Address of the gateway; port 0 picks a free one, `off` disables it.
     #[arg(long, value_name = "ADDR")]
     gateway: Option<String>,
-    /// Address of the runs surface.
+    /// Address of the runs surface; port 0 picks a free one, `off` disables it.
     #[arg(long, value_name = "ADDR")]
     runs: Option<String>,
     /// Address of the hub.
@@ -95,9 +95,15 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
     let server =
         Server::start(&loaded, &secrets, data, metrics, background, stop).await.map_err(Failure::cannot_start)?;
     serve::announce(&server, args.ready_file.as_ref()).map_err(Failure::cannot_start)?;
-    match server.record.gateway {
-        Some(address) => tracing::info!(version = crate::assemble::VERSION, "ready: gateway on http://{address}"),
-        None => tracing::warn!("ready, but the gateway is off and nothing else listens"),
+    let record = &server.record;
+    let listening = [("gateway", "http", record.gateway), ("runs", "ws", record.runs)];
+    let listening: Vec<String> = listening
+        .into_iter()
+        .filter_map(|(surface, scheme, address)| Some(format!("{surface} on {scheme}://{}", address?)))
+        .collect();
+    match listening.is_empty() {
+        false => tracing::info!(version = crate::assemble::VERSION, "ready: {}", listening.join(", ")),
+        true => tracing::warn!("ready, but every surface is off and nothing listens"),
     }
 
     signals.any().await;

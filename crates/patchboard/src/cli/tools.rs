@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::{Target, block_on, output};
 
+mod call;
+
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
     #[command(subcommand)]
@@ -30,37 +32,43 @@ enum ToolsVerb {
         #[command(flatten)]
         target: Target,
     },
+    /// Call a tool and print its answer.
+    Call(call::CallArgs),
 }
 
 pub(super) fn run(args: ToolsArgs) -> Result<ExitCode, Failure> {
-    block_on(async move {
-        match args.verb {
-            ToolsVerb::List { target, json } => {
-                let tools = all(&target).await?;
-                if json {
-                    tools.iter().for_each(|tool| output::line(&tool.to_string()));
-                    return Ok(ExitCode::SUCCESS);
-                }
-                let rows: Vec<Vec<String>> = tools
-                    .iter()
-                    .map(|tool| {
-                        let summary = text(tool, "description").lines().next().unwrap_or_default().to_owned();
-                        vec![text(tool, "name").to_owned(), text(tool, "kind").to_owned(), summary]
-                    })
-                    .collect();
-                output::table(&["NAME", "KIND", "DESCRIPTION"], &rows);
-            }
-            ToolsVerb::Show { name, target } => {
-                let tools = all(&target).await?;
-                let Some(tool) = tools.iter().find(|tool| text(tool, "name") == name) else {
-                    return Err(Failure::failed(format!("no tool is named `{name}`"))
-                        .hint("`patchboard tools list` shows all of them"));
-                };
-                output::line(&serde_json::to_string_pretty(tool).unwrap_or_default());
-            }
-        }
-        Ok(ExitCode::SUCCESS)
-    })
+    match args.verb {
+        ToolsVerb::List { target, json } => block_on(list(target, json)),
+        ToolsVerb::Show { name, target } => block_on(show(name, target)),
+        ToolsVerb::Call(args) => call::run(args),
+    }
+}
+
+async fn list(target: Target, json: bool) -> Result<ExitCode, Failure> {
+    let tools = all(&target).await?;
+    if json {
+        tools.iter().for_each(|tool| output::line(&tool.to_string()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<Vec<String>> = tools
+        .iter()
+        .map(|tool| {
+            let summary = text(tool, "description").lines().next().unwrap_or_default().to_owned();
+            vec![text(tool, "name").to_owned(), text(tool, "kind").to_owned(), summary]
+        })
+        .collect();
+    output::table(&["NAME", "KIND", "DESCRIPTION"], &rows);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn show(name: String, target: Target) -> Result<ExitCode, Failure> {
+    let tools = all(&target).await?;
+    let Some(tool) = tools.iter().find(|tool| text(tool, "name") == name) else {
+        let message = format!("no tool is named `{}`", output::one_line(&name));
+        return Err(Failure::failed(message).hint("`patchboard tools list` shows all of them"));
+    };
+    output::line(&serde_json::to_string_pretty(tool).unwrap_or_default());
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn all(target: &Target) -> Result<Vec<Value>, Failure> {

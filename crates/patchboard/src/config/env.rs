@@ -27,10 +27,12 @@ pub(crate) const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 pub(crate) const RUST_LOG: &str = "RUST_LOG";
 /// Any non-empty value turns colour off.
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
+/// Kind of the terminal; on a `dumb` one nothing is drawn in place.
+pub(crate) const TERM: &str = "TERM";
 
 /// What each variable does, for the reference page.
 #[cfg(test)]
-pub(crate) const VARIABLES: [(&str, &str); 11] = [
+pub(crate) const VARIABLES: [(&str, &str); 12] = [
     ("PATCHBOARD__SECTION__KEY", "sets any configuration key; `PATCHBOARD__GATEWAY__LISTEN=:0` is `gateway.listen`"),
     (
         ANTHROPIC_API_KEY,
@@ -48,6 +50,7 @@ pub(crate) const VARIABLES: [(&str, &str); 11] = [
     (XDG_DATA_HOME, "where the default data folder lives, instead of `~/.local/share`"),
     (RUST_LOG, "log filter when `log.filter` is not set"),
     (NO_COLOR, "any non-empty value turns colour off"),
+    (TERM, "where it is `dumb` or not set, nothing is drawn in place"),
 ];
 
 /// A snapshot of environment variables. Tests make their own; the process'

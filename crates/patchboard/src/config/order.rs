@@ -9,9 +9,10 @@ use serde::{Deserialize, Deserializer, de::Visitor, forward_to_deserialize_any};
 use super::{
     Config,
     section::{
-        AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, HubConfig, LimitsConfig, LogConfig,
-        McpConfig, MemoryConfig, ModelChoice, PluginConfig, PriceConfig, ProviderConfig, RateLimitConfig,
-        RetentionConfig, RunsConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, WorkerConfig,
+        AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, GotConfig, HubConfig, LimitsConfig,
+        LogConfig, McpConfig, MemoryConfig, ModelChoice, PluginConfig, PriceConfig, ProviderConfig, RateLimitConfig,
+        RetentionConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, TotConfig,
+        WorkerConfig,
     },
 };
 
@@ -27,6 +28,8 @@ pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
         fields_of::<TlsConfig>(),
         fields_of::<ProviderConfig>(),
         fields_of::<AgentConfig>(),
+        fields_of::<TotConfig>(),
+        fields_of::<GotConfig>(),
         fields_of::<BindingConfig>(),
         fields_of::<BudgetsConfig>(),
         fields_of::<PriceConfig>(),
@@ -36,6 +39,7 @@ pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
         fields_of::<WorkerConfig>(),
         fields_of::<McpConfig>(),
         fields_of::<ToolsConfig>(),
+        fields_of::<SearchConfig>(),
         fields_of::<StorageConfig>(),
         fields_of::<RetentionConfig>(),
         fields_of::<LimitsConfig>(),

@@ -24,6 +24,8 @@ pub(crate) struct Secrets {
     pub bridge_token: Option<SecretString>,
     /// Keys by provider name; a provider that needs none, or has none, is absent.
     pub provider_keys: BTreeMap<String, SecretString>,
+    /// Key of the search endpoint.
+    pub search_key: Option<SecretString>,
     /// Bearer tokens by MCP server name.
     pub mcp_tokens: BTreeMap<String, SecretString>,
     /// Environment of each MCP server, by name; references are resolved.
@@ -35,7 +37,7 @@ pub(crate) struct Secrets {
 impl Secrets {
     /// Every one of them, for whoever must keep them out of sight.
     pub(crate) fn all(&self) -> impl Iterator<Item = &SecretString> {
-        let tokens = [&self.gateway_token, &self.runs_token, &self.bridge_token];
+        let tokens = [&self.gateway_token, &self.runs_token, &self.bridge_token, &self.search_key];
         let environments = self.mcp_env.values().chain(self.worker_env.values());
         tokens
             .into_iter()
@@ -58,7 +60,8 @@ impl Config {
         let tokens = [&self.gateway.token, &self.runs.token, &self.bridge.token];
         let keys = self.providers.values().map(|provider| &provider.api_key);
         let mcp = self.mcp.values().map(|server| &server.token);
-        let references = tokens.into_iter().chain(keys).chain(mcp).flatten();
+        let search = self.tools.search.iter().map(|search| &search.api_key);
+        let references = tokens.into_iter().chain(keys).chain(mcp).chain(search).flatten();
         let mut files: Vec<PathBuf> = references
             .filter_map(|reference| match reference {
                 SecretRef::File(path) => Some(path.clone()),
@@ -99,6 +102,8 @@ pub(crate) fn resolve(config: &Config, environment: &Environment, folders: &Fold
         let variables = reader.read_variables(&server.env, &path.key("env"));
         secrets.mcp_env.insert(name.clone(), variables);
     }
+    let search_key = config.tools.search.as_ref().and_then(|search| search.api_key.as_ref());
+    secrets.search_key = reader.read(search_key, || at("tools.search.api_key"));
     for (index, worker) in config.workers.iter().enumerate() {
         let path = at("workers").index(index).key("env");
         let variables = reader.read_variables(&worker.env, &path);

@@ -45,6 +45,16 @@ fn check_name(name: &str, path: KeyPath, problems: &mut Vec<Problem>) {
     }
 }
 
+/// Warns where a key would be readable on its way to another machine.
+fn check_key_travels_safely(address: &str, path: KeyPath, problems: &mut Vec<Problem>) {
+    if address.starts_with("http://") && !url::is_loopback(address) {
+        problems.push(
+            Problem::warning(Code::RiskySetting, path, "the API key travels unencrypted to another machine")
+                .hint("use https://"),
+        );
+    }
+}
+
 /// A name that refers to something which is not configured.
 fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str> + Clone, path: KeyPath) -> Problem {
     let hint = match nearest(name, known.clone()) {

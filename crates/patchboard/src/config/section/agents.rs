@@ -2,16 +2,21 @@
 
 use std::path::PathBuf;
 
+use patchboard_core::agent::StrategyKind;
+use patchboard_core::run::strategy::Reasoning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::BudgetsConfig;
+use super::{BudgetsConfig, GotConfig, TotConfig};
 use crate::config::types::TimeSpan;
 
 /// An agent. `default` always exists and answers what no binding claims.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AgentConfig {
+    /// What the agent is for, in one sentence, for people who choose among agents.
+    #[schemars(example = &"Reviews changes to the code.")]
+    pub description: Option<String>,
     /// Provider whose model the agent uses. Left out, the only one configured, or the one named `default` or `main`.
     #[schemars(example = &"main")]
     pub provider: Option<String>,
@@ -21,7 +26,7 @@ pub(crate) struct AgentConfig {
     /// Model name; left out, the provider's.
     #[schemars(example = &"llama3.2")]
     pub model: Option<String>,
-    /// How the agent works through a task.
+    /// How the agent works through a task. A run may ask the default agent for another one.
     pub strategy: Strategy,
     /// Longest answer of one model call, in tokens.
     #[schemars(range(min = 1))]
@@ -46,16 +51,24 @@ pub(crate) struct AgentConfig {
     /// Model calls of one run. Left out, 10 for react and dup, 100 for tot and got.
     #[schemars(range(min = 1, max = 1000), example = 10)]
     pub max_model_calls: Option<u32>,
+    /// Rounds of tool calls in one run, or in one task of a graph. Left out, as many as the model calls allow.
+    #[schemars(range(min = 1, max = 1000), example = 10)]
+    pub max_turns: Option<u32>,
     /// Tokens one run may use in all its calls; left out, only budgets count.
     #[schemars(range(min = 1), example = 200000)]
     pub max_run_tokens: Option<u64>,
     /// How long one run may take.
     pub run_timeout: TimeSpan,
+    /// How the strategy `tot` searches its tree of thoughts.
+    pub tot: TotConfig,
+    /// How the strategy `got` works on its graph of tasks.
+    pub got: GotConfig,
 }
 
 impl Default for AgentConfig {
     fn default() -> Self {
         Self {
+            description: None,
             provider: None,
             fallback: Vec::new(),
             model: None,
@@ -68,25 +81,26 @@ impl Default for AgentConfig {
             budget: BudgetsConfig::default(),
             context_window: None,
             max_model_calls: None,
+            max_turns: None,
             max_run_tokens: None,
             run_timeout: TimeSpan::from_secs(1800),
+            tot: TotConfig::default(),
+            got: GotConfig::default(),
         }
     }
 }
 
 impl AgentConfig {
-    /// Model calls a run of this agent may make with `strategy`, which a
-    /// request may have chosen instead of the agent's own.
-    pub(crate) fn model_calls(&self, strategy: Strategy) -> u32 {
-        self.max_model_calls.unwrap_or(match strategy {
-            Strategy::React | Strategy::Dup => 10,
-            // Searching strategies branch: ten calls would end them at depth one.
-            Strategy::Tot | Strategy::Got => 100,
-        })
+    /// How far each strategy may go, whichever of them a run asks for.
+    pub(crate) fn reasoning(&self) -> Reasoning {
+        Reasoning {
+            max_model_calls: self.max_model_calls,
+            max_turns: self.max_turns,
+            tot: self.tot.options(),
+            got: self.got.options(),
+        }
     }
-}
 
-impl AgentConfig {
     /// Tokens that `model` can take in, by configuration or by its name.
     pub(crate) fn window(&self, model: &str) -> u32 {
         // Too small costs some memory of the run; too large costs the run.
@@ -119,14 +133,12 @@ pub(crate) enum Strategy {
 }
 
 impl Strategy {
-    pub(crate) const ALL: [Self; 4] = [Self::React, Self::Dup, Self::Tot, Self::Got];
-
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub(crate) const fn kind(self) -> StrategyKind {
         match self {
-            Self::React => "react",
-            Self::Dup => "dup",
-            Self::Tot => "tot",
-            Self::Got => "got",
+            Self::React => StrategyKind::React,
+            Self::Dup => StrategyKind::Dup,
+            Self::Tot => StrategyKind::Tot,
+            Self::Got => StrategyKind::Got,
         }
     }
 }

@@ -1,5 +1,8 @@
+use patchboard_core::agent::StrategyKind;
+use patchboard_core::run::strategy::{GotOptions, Reasoning, Search, TotOptions};
+
 use super::{
-    AgentConfig, LogConfig, ProviderConfig, ProviderKind, Strategy,
+    AgentConfig, LogConfig, ProviderConfig, ProviderKind,
     hub::Pairing,
     log::{LogFormat, LogLevel},
     tools::Approval,
@@ -70,10 +73,43 @@ fn default_rate_limit_lets_a_burst_of_200_pass() {
 #[test]
 fn searching_strategies_get_more_model_calls() {
     let agent = AgentConfig::default();
-    let calls = Strategy::ALL.map(|strategy| (strategy.as_str(), agent.model_calls(strategy)));
+    let calls = StrategyKind::ALL.map(|kind| (kind.name(), agent.reasoning().model_calls(kind)));
     assert_eq!(calls, [("react", 10), ("dup", 10), ("tot", 100), ("got", 100)]);
     let fixed = AgentConfig { max_model_calls: Some(3), ..AgentConfig::default() };
-    assert!(Strategy::ALL.iter().all(|strategy| fixed.model_calls(*strategy) == 3));
+    assert!(StrategyKind::ALL.iter().all(|kind| fixed.reasoning().model_calls(*kind) == 3));
+}
+
+#[test]
+fn reasoning_of_the_defaults_is_that_of_the_core() {
+    assert_eq!(AgentConfig::default().reasoning(), Reasoning::default());
+}
+
+#[test]
+fn reasoning_as_configured() {
+    let text = r#"
+        strategy = "got"
+        description = "Plans."
+        max_turns = 4
+        [tot]
+        breadth = 5
+        depth = 10
+        search = "depth-first"
+        beam = 2
+        threshold = 0.25
+        [got]
+        max_tasks = 64
+        parallel = 1
+        adaptive = true
+    "#;
+    let agent: AgentConfig = toml::from_str(text).unwrap();
+    assert_eq!((agent.strategy.kind(), agent.description.as_deref()), (StrategyKind::Got, Some("Plans.")));
+    let wanted = Reasoning {
+        max_model_calls: None,
+        max_turns: Some(4),
+        tot: TotOptions { breadth: 5, depth: 10, search: Search::DepthFirst, beam: 2, threshold: 0.25 },
+        got: GotOptions { max_tasks: 64, parallel: 1, adaptive: true, ..GotOptions::default() },
+    };
+    assert_eq!(agent.reasoning(), wanted);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::TimeSpan;
+use crate::config::types::{SecretRef, TimeSpan};
 
 /// What tools may do, and who is asked first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,12 +20,50 @@ pub(crate) struct ToolsConfig {
     /// Hosts that fetching tools may reach although they are loopback, private or link-local.
     #[schemars(example = ["intranet.example.com"])]
     pub fetch_private_hosts: Vec<String>,
+    /// Where `websearch` and `codesearch` ask. Left out, there are no such tools.
+    pub search: Option<SearchConfig>,
 }
 
 impl Default for ToolsConfig {
     fn default() -> Self {
-        Self { approval: BTreeMap::new(), bash_timeout: TimeSpan::from_secs(120), fetch_private_hosts: Vec::new() }
+        Self {
+            approval: BTreeMap::new(),
+            bash_timeout: TimeSpan::from_secs(120),
+            fetch_private_hosts: Vec::new(),
+            search: None,
+        }
     }
+}
+
+/// A search endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["kind", "url"]))]
+pub(crate) struct SearchConfig {
+    /// Which API the endpoint speaks.
+    #[schemars(example = &"searxng")]
+    pub kind: SearchKind,
+    /// Address of the endpoint itself, its path included. It may be on this machine or a private network.
+    #[schemars(example = &"http://127.0.0.1:8888/search", extend("x-kind" = "url"))]
+    pub url: String,
+    /// Key for the endpoint, where it wants one.
+    #[schemars(example = &"env:SEARCH_API_KEY")]
+    pub api_key: Option<SecretRef>,
+}
+
+impl Default for SearchConfig {
+    fn default() -> Self {
+        Self { kind: SearchKind::Searxng, url: String::new(), api_key: None }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SearchKind {
+    /// the Exa search API: JSON by POST, the key in `x-api-key`
+    Exa,
+    /// the JSON API of a SearXNG server
+    Searxng,
 }
 
 // Ordered from lenient to strict, so that the stricter of two is the larger.

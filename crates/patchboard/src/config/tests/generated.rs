@@ -72,6 +72,7 @@ fn sample_with_everything_on_is_understood() {
         .env("PATCHBOARD_BRIDGE_TOKEN", "t")
         .env("OPENAI_API_KEY", "k")
         .env("MCP_TOKEN", "t")
+        .env("SEARCH_API_KEY", "k")
         .env("FILES_TOKEN", "t");
     let problems = bench.problems();
     let found: Vec<(&str, String)> =

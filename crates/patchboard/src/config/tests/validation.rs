@@ -105,6 +105,50 @@ fn agents_and_providers() {
 }
 
 #[test]
+fn names_of_strategies_are_reserved() {
+    for name in ["react", "dup", "tot", "got"] {
+        check(&format!("[agents.{name}]"), &[&format!("PB0118 agents.{name}")]);
+    }
+    check("[agents.default]\nstrategy = \"tot\"", &[]);
+}
+
+#[test]
+fn reasoning_has_bounds() {
+    let tot = |setting: &str| format!("[agents.default.tot]\n{setting}");
+    let got = |setting: &str| format!("[agents.default.got]\n{setting}");
+    for good in ["breadth = 2", "breadth = 5", "depth = 10", "beam = 5", "threshold = 0", "threshold = 1.0"] {
+        check(&tot(good), &[]);
+    }
+    for bad in ["breadth = 1", "breadth = 6", "depth = 0", "depth = 11", "beam = 0", "beam = 6", "threshold = 1.5"] {
+        let key = bad.split(' ').next().unwrap_or_default();
+        check(&tot(bad), &[&format!("PB0111 agents.default.tot.{key}")]);
+    }
+    for bad in ["max_tasks = 0", "max_tasks = 65", "parallel = 0", "parallel = 17"] {
+        let key = bad.split(' ').next().unwrap_or_default();
+        check(&got(bad), &[&format!("PB0111 agents.default.got.{key}")]);
+    }
+    check(&tot("search = \"breadth-first\""), &["PB0110 agents.default.tot.search"]);
+    check("[agents.default]\nmax_turns = 0", &["PB0111 agents.default.max_turns"]);
+}
+
+#[test]
+fn search_endpoints() {
+    let search = |settings: &str| format!("[tools.search]\n{settings}");
+    check(&search("kind = \"searxng\"\nurl = \"http://127.0.0.1:8888/search\""), &[]);
+    check(&search("kind = \"exa\"\nurl = \"https://api.exa.ai/search\"\napi_key = \"env:TOKEN\""), &[]);
+    check(&search("kind = \"exa\""), &["PB0117 tools.search.url"]);
+    check(&search("kind = \"exa\"\nurl = \"x\""), &["PB0121 tools.search.url"]);
+    check(
+        &search("kind = \"exa\"\nurl = \"https://h\"\napi_key = \"env:UNSET_VARIABLE\""),
+        &["PB0108 tools.search.api_key"],
+    );
+    check(
+        &search("kind = \"exa\"\nurl = \"http://h.example\"\napi_key = \"env:TOKEN\""),
+        &["PB0123? tools.search.url"],
+    );
+}
+
+#[test]
 fn provider_addresses() {
     let provider =
         |url: &str| format!("[providers.x]\nkind = \"openai\"\napi_key = \"env:TOKEN\"\nbase_url = \"{url}\"");

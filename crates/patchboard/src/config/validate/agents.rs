@@ -1,18 +1,20 @@
 //! Agents, the bindings that lead to them, and the hub's router.
 
+use patchboard_core::agent::StrategyKind;
+
 use super::{check_name, providers::check_provider, repeated, unknown};
 use crate::config::{
     Config,
     key_path::KeyPath,
     problem::{Code, Problem},
-    section::{AgentConfig, Strategy},
+    section::AgentConfig,
 };
 
 pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     for (name, agent) in &config.agents {
         let path = KeyPath::dotted("agents").key(name);
         check_name(name, path.clone(), problems);
-        if Strategy::ALL.iter().any(|strategy| strategy.as_str() == name) {
+        if StrategyKind::named(name).is_some() {
             problems.push(
                 Problem::error(Code::UnusableName, path.clone(), format!("`{name}` is the name of a strategy"))
                     .hint(format!("choose another name and set strategy = \"{name}\"")),

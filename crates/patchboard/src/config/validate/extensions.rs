@@ -1,10 +1,10 @@
-//! Plugins, workers, MCP servers, tool approval and the log filter.
+//! Plugins, workers, MCP servers, tool approval, the search endpoint and the log filter.
 
 use std::collections::BTreeMap;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{check_name, repeated, url};
+use super::{check_key_travels_safely, check_name, repeated, url};
 use crate::config::{
     Config, glob,
     key_path::KeyPath,
@@ -29,6 +29,11 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
             let path = KeyPath::dotted("tools.approval").key(pattern);
             problems.push(Problem::error(Code::BadPattern, path, complaint));
         }
+    }
+    if let Some(search) = &config.tools.search
+        && search.api_key.is_some()
+    {
+        check_key_travels_safely(&search.url, KeyPath::dotted("tools.search.url"), problems);
     }
     if let Some(filter) = &config.log.filter
         && EnvFilter::try_new(filter).is_err()

@@ -1,6 +1,6 @@
 //! Providers and the models that memory uses.
 
-use super::{check_name, unknown, url};
+use super::{check_key_travels_safely, check_name, unknown};
 use crate::config::{
     Config,
     agent_lookup::OFFLINE_PROVIDER,
@@ -14,17 +14,8 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     for (name, provider) in &config.providers {
         let path = KeyPath::dotted("providers").key(name);
         check_name(name, path.clone(), problems);
-        let plain =
-            provider.base_url.as_deref().is_some_and(|root| root.starts_with("http://") && !url::is_loopback(root));
-        if plain && provider.api_key.is_some() {
-            problems.push(
-                Problem::warning(
-                    Code::RiskySetting,
-                    path.key("base_url"),
-                    "the API key travels unencrypted to another machine",
-                )
-                .hint("use https://"),
-            );
+        if let (Some(root), Some(_)) = (&provider.base_url, &provider.api_key) {
+            check_key_travels_safely(root, path.key("base_url"), problems);
         }
     }
     for pattern in config.prices.keys() {

@@ -1,0 +1,66 @@
+//! A server inside a command, for as long as the command takes: on the same data directory, on ports of its own.
+
+use std::path::PathBuf;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::failure::Failure;
+use super::{Where, output};
+use crate::config::{Config, Override};
+use crate::data_dir::DataDir;
+use crate::serve::Server;
+use crate::telemetry;
+
+/// What it listens for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Surfaces {
+    Gateway,
+    GatewayAndRuns,
+}
+
+/// Is it said on standard error which model is used?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    Told,
+    Untold,
+}
+
+pub(super) struct OwnServer {
+    pub(super) data_dir: PathBuf,
+    server: Server,
+}
+
+impl OwnServer {
+    pub(super) async fn start(place: &Where, surfaces: Surfaces, choice: Choice) -> Result<Self, Failure> {
+        let mut request = place.request()?;
+        let runs = match surfaces {
+            Surfaces::Gateway => "off",
+            Surfaces::GatewayAndRuns => "127.0.0.1:0",
+        };
+        for (flag, path, value) in [
+            ("--gateway", "gateway.listen", "127.0.0.1:0"),
+            ("--runs", "runs.listen", runs),
+            ("--hub", "hub.listen", "off"),
+            ("--bridge", "bridge.listen", "off"),
+        ] {
+            request.overrides.push(Override::new(flag, path, value));
+        }
+        let (mut loaded, mut secrets) = Config::load_for_start(request)?;
+        let chosen = loaded.ensure_provider(&mut secrets).await;
+        if let (Some(chosen), Choice::Told) = (chosen, choice) {
+            output::error(&chosen.why);
+        }
+        let data_dir = loaded.config.data_dir.clone();
+        let data = DataDir::take(&data_dir).map_err(|error| Failure::cannot_start(error.into()))?;
+        let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
+        let server = Server::start(&loaded, &secrets, data, metrics, TaskTracker::new(), CancellationToken::new())
+            .await
+            .map_err(Failure::cannot_start)?;
+        Ok(Self { data_dir, server })
+    }
+
+    pub(super) async fn shut_down(self) -> Result<(), Failure> {
+        Ok(self.server.shut_down().await?)
+    }
+}

@@ -1,0 +1,240 @@
+//! `patchboard run` and `patchboard attach`: one agent run, watched to its end, through a running server or one started
+//! for it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::failure::Failure;
+use super::own_server::{Choice, OwnServer, Surfaces};
+use super::{Where, output};
+use crate::client::Address;
+use crate::client::runs::{Frame, RunRequest, RunsClient};
+use crate::config::Environment;
+use crate::config::env::PATCHBOARD_TOKEN;
+use follow::{Follow, Interrupt};
+
+mod event;
+mod follow;
+mod screen;
+mod tasks;
+mod terminal;
+mod thoughts;
+mod view;
+
+/// A message read from standard input is at most this long; servers take no longer ones.
+const MAX_MESSAGE: u64 = 4 * 1024 * 1024;
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    target: RunsTarget,
+    /// What is asked for; `-` reads it from standard input.
+    #[arg(short, long, value_name = "TEXT", required_unless_present = "words", conflicts_with = "words")]
+    message: Option<String>,
+    /// What is asked for, as plain words.
+    #[arg(value_name = "TEXT")]
+    words: Vec<String>,
+    /// How it is worked on: react, dup, tot or got by the default agent, or the name of a configured agent.
+    #[arg(long, value_name = "NAME", default_value = "react")]
+    agent: String,
+    /// Conversation to go on with; left out, the run has one of its own.
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+    /// Folder where tools work; left out, the server's.
+    #[arg(short, long, value_name = "DIR")]
+    working_folder: Option<PathBuf>,
+    /// Let got split tasks that turn out to be large.
+    #[arg(long)]
+    adaptive: bool,
+    /// Print the run's id and leave; `patchboard attach` follows it later.
+    #[arg(long)]
+    detach: bool,
+    /// Name of the run, for `attach`; left out, one is made.
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Log this run in more detail.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print every event as a line of JSON, and the reply as the last.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AttachArgs {
+    /// The run's id, as `run --id` or `run --detach` named it.
+    id: String,
+    #[command(flatten)]
+    target: RunsTarget,
+    /// Only events after this number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    after: u64,
+    /// Print every event as a line of JSON, and the reply as the last.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which server a run is asked of.
+#[derive(Debug, Args)]
+struct RunsTarget {
+    #[command(flatten)]
+    place: Where,
+    /// Address of the server's runs surface, instead of the one that runs on the data directory. Its token is read from
+    /// PATCHBOARD_TOKEN.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+}
+
+impl RunsTarget {
+    /// `None` when no server runs on the data directory.
+    fn find(&self) -> Result<Option<Address>, Failure> {
+        if let Some(url) = &self.url {
+            let token = Environment::from_process().get(PATCHBOARD_TOKEN).map(Into::into);
+            return Ok(Some(Address::of_runs_url(url, token)?));
+        }
+        self.on(&self.place.load()?.config.data_dir)
+    }
+
+    fn on(&self, data_dir: &Path) -> Result<Option<Address>, Failure> {
+        Address::of_runs(data_dir).map_err(|_| {
+            Failure::unreachable(format!("the server on `{}` does not listen for runs", data_dir.display()))
+                .hint("start it without `--runs off`")
+        })
+    }
+
+    fn nobody(&self) -> Result<Failure, Failure> {
+        let data_dir = self.place.load()?.config.data_dir;
+        Ok(Failure::unreachable(format!("no server runs on `{}`", data_dir.display())))
+    }
+}
+
+pub(super) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    on_runtime(start(args))
+}
+
+pub(super) fn attach(args: AttachArgs) -> Result<ExitCode, Failure> {
+    on_runtime(join(args))
+}
+
+fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(work);
+    // A line still being read from the terminal must not hold up the exit.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
+    let request = request(&args, &std::env::current_dir()?)?;
+    let (address, own) = match args.target.find()? {
+        Some(address) => (address, None),
+        None if args.detach => {
+            let failure = args.target.nobody()?;
+            return Err(failure.hint("a detached run needs one that goes on: start it with `patchboard serve`"));
+        }
+        None => {
+            let choice = if args.json { Choice::Untold } else { Choice::Told };
+            let own = OwnServer::start(&args.target.place, Surfaces::GatewayAndRuns, choice).await?;
+            let gone = || Failure::unreachable("the server started for this run is gone");
+            (args.target.on(&own.data_dir)?.ok_or_else(gone)?, Some(own))
+        }
+    };
+    let outcome = watch(&address, &args, &request).await;
+    match (own, &outcome) {
+        // Asked to leave at once.
+        (Some(_), Ok(Watched { in_haste: true, .. })) | (None, _) => {}
+        (Some(own), _) => own.shut_down().await?,
+    }
+    outcome.map(|watched| watched.code)
+}
+
+/// How watching came to its end.
+#[derive(Debug)]
+struct Watched {
+    code: ExitCode,
+    /// A second Ctrl-C: nothing more is waited for.
+    in_haste: bool,
+}
+
+impl From<ExitCode> for Watched {
+    fn from(code: ExitCode) -> Self {
+        Self { code, in_haste: false }
+    }
+}
+
+async fn watch(address: &Address, args: &RunArgs, request: &RunRequest) -> Result<Watched, Failure> {
+    let mut client = RunsClient::connect(address).await.map_err(Failure::no_server)?;
+    client.run(request).await?;
+    if args.detach {
+        return leave(client, request, args.json).await.map(Watched::from);
+    }
+    Follow::new(client, request.id.clone(), args.json, Interrupt::Cancels)?.to_the_end().await
+}
+
+/// Waits until the run is on record, so that leaving does not undo it.
+async fn leave(mut client: RunsClient, request: &RunRequest, json: bool) -> Result<ExitCode, Failure> {
+    match client.frame().await? {
+        Frame::Error(error) if json => {
+            output::line(&serde_json::json!({ "error": error }).to_string());
+            Ok(ExitCode::FAILURE)
+        }
+        Frame::Error(error) => Err(Failure::failed(output::plain(&error))),
+        Frame::Event(_) | Frame::End(_) | Frame::ApprovalRefused(_) => {
+            let id = &request.id;
+            output::line(&if json { serde_json::json!({ "id": id }).to_string() } else { id.clone() });
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+async fn join(args: AttachArgs) -> Result<ExitCode, Failure> {
+    let Some(address) = args.target.find()? else {
+        let failure = args.target.nobody()?;
+        return Err(failure.hint("start one with `patchboard serve`: runs that were cut short go on then"));
+    };
+    let mut client = RunsClient::connect(&address).await.map_err(Failure::no_server)?;
+    client.attach(&args.id, args.after).await?;
+    let watched = Follow::new(client, args.id, args.json, Interrupt::Leaves)?.to_the_end().await?;
+    Ok(watched.code)
+}
+
+fn request(args: &RunArgs, current_dir: &Path) -> Result<RunRequest, Failure> {
+    let message = match args.message.as_deref() {
+        Some("-") => read_message()?,
+        Some(message) => message.to_owned(),
+        None => args.words.join(" "),
+    };
+    let folder = args.working_folder.as_deref().map(|folder| {
+        // Relative to where the command was typed, not to where the server was started.
+        let folder = current_dir.join(folder);
+        folder.to_str().map(str::to_owned).ok_or_else(|| {
+            Failure::unusable(format!("the working folder `{}` cannot be named to a server", folder.display()))
+                .hint("choose one whose path is UTF-8")
+        })
+    });
+    Ok(RunRequest {
+        id: args.id.clone().unwrap_or_else(|| format!("run-{}", uuid::Uuid::new_v4())),
+        message,
+        agent: args.agent.clone(),
+        thread_id: args.thread.clone(),
+        working_folder: folder.transpose()?,
+        got_adaptive: args.adaptive,
+        verbose: args.verbose,
+        detach: args.detach,
+    })
+}
+
+fn read_message() -> Result<String, Failure> {
+    let mut message = String::new();
+    std::io::stdin().lock().take(MAX_MESSAGE + 1).read_to_string(&mut message)?;
+    if message.len() as u64 > MAX_MESSAGE {
+        return Err(Failure::unusable(format!("the message is longer than {MAX_MESSAGE} bytes")));
+    }
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests;

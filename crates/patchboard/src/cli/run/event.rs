@@ -1,0 +1,97 @@
+//! Events of a run as the terminal needs them; kinds it shows nothing of are left unread.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Event {
+    /// For `got_expand` this is the task.
+    #[serde(default)]
+    pub(super) node_id: String,
+    #[serde(default)]
+    pub(super) event_id: u64,
+    #[serde(flatten)]
+    pub(super) what: Happening,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Happening {
+    NodeEnter {
+        id: String,
+    },
+    NodeExit {
+        id: String,
+        result: Value,
+    },
+    MessageChunk {
+        content: String,
+        id: String,
+    },
+    ToolCall {
+        name: String,
+        arguments: Value,
+    },
+    ToolEnd {
+        call_id: Option<String>,
+        name: String,
+        result: String,
+        is_error: bool,
+    },
+    ToolApproval {
+        call_id: Option<String>,
+        name: String,
+        arguments: Value,
+    },
+    TotExpand {
+        candidates: Vec<String>,
+    },
+    TotEvaluate {
+        chosen: usize,
+        scores: Vec<f32>,
+    },
+    TotBacktrack {
+        reason: String,
+        to_depth: usize,
+    },
+    GotPlan {
+        node_ids: Vec<String>,
+    },
+    GotNodeStart {
+        id: String,
+    },
+    GotNodeComplete {
+        id: String,
+    },
+    GotNodeFailed {
+        id: String,
+        error: String,
+    },
+    Values {
+        state: Value,
+    },
+    /// An event inside an event, as `runs.strict_clients` sends what old clients do not know.
+    Custom {
+        value: Value,
+    },
+    #[serde(other)]
+    Other,
+}
+
+impl Event {
+    pub(super) fn read(text: &str) -> serde_json::Result<Self> {
+        let event: Self = serde_json::from_str(text)?;
+        match event.what {
+            // Somebody else's value is not an event, and no reason to stop.
+            Happening::Custom { value } => Ok(Self {
+                node_id: event.node_id,
+                event_id: event.event_id,
+                what: Happening::deserialize(value).unwrap_or(Happening::Other),
+            }),
+            what => Ok(Self { what, ..event }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

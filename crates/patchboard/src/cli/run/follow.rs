@@ -1,0 +1,274 @@
+//! Follows one run over its connection, and carries what a person says back to it.
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
+
+use super::Watched;
+use super::event::{Event, Happening};
+use super::terminal::{Keyboard, Terminal};
+use super::view::{Say, View, shown};
+use crate::cli::failure::Failure;
+use crate::cli::output;
+use crate::client::runs::{Frame, RunEnd, RunsClient};
+
+/// How long a cancelled run may take to say that it is over.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Questions that may wait to be asked; answers to further ones must come from elsewhere.
+const MAX_QUESTIONS: usize = 64;
+/// Exit codes of programs ended by these signals, as shells count them.
+const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
+
+/// What Ctrl-C means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Interrupt {
+    /// The run is this command's.
+    Cancels,
+    /// The run is only watched.
+    Leaves,
+}
+
+pub(super) struct Follow {
+    client: RunsClient,
+    id: String,
+    json: bool,
+    interrupt: Interrupt,
+    view: View,
+    terminal: Terminal,
+    keyboard: Keyboard,
+    questions: VecDeque<Question>,
+    signals: Signals,
+    leaving: Option<Leaving>,
+    last_event: u64,
+}
+
+/// A tool that waits for a person.
+struct Question {
+    call_id: String,
+    words: String,
+}
+
+struct Leaving {
+    code: u8,
+    until: Instant,
+}
+
+enum Heard {
+    Frame(anyhow::Result<Frame>),
+    Line(String),
+    Signal(u8),
+    TooLong(u8),
+}
+
+impl Follow {
+    pub(super) fn new(client: RunsClient, id: String, json: bool, interrupt: Interrupt) -> Result<Self, Failure> {
+        Ok(Self {
+            client,
+            id,
+            json,
+            interrupt,
+            view: View::new(Terminal::reply(), Terminal::asides()),
+            terminal: Terminal::new(),
+            keyboard: Keyboard::new(),
+            questions: VecDeque::new(),
+            signals: Signals::new()?,
+            leaving: None,
+            last_event: 0,
+        })
+    }
+
+    pub(super) async fn to_the_end(mut self) -> Result<Watched, Failure> {
+        loop {
+            match self.hear().await {
+                Heard::Frame(Ok(Frame::Event(raw))) => self.event(raw.get()).await?,
+                Heard::Frame(Ok(Frame::End(end))) => return Ok(self.ended(&end)),
+                Heard::Frame(Ok(Frame::Error(error))) => return Ok(self.failed(&error)),
+                Heard::Frame(Ok(Frame::ApprovalRefused(error))) => self.remark(&error),
+                Heard::Frame(Err(error)) => return self.broke_off(&error),
+                Heard::Line(line) => self.answer(&line).await?,
+                Heard::Signal(code) => {
+                    if self.leaving.is_some() {
+                        return Ok(self.leave(code, true));
+                    }
+                    if self.interrupt == Interrupt::Leaves {
+                        return Ok(self.leave(code, false));
+                    }
+                    self.client.cancel(&self.id).await?;
+                    self.leaving = Some(Leaving { code, until: Instant::now() + FAREWELL });
+                }
+                Heard::TooLong(code) => return Ok(self.leave(code, false)),
+            }
+        }
+    }
+
+    async fn hear(&mut self) -> Heard {
+        let leaving = self.leaving.as_ref().map(|leaving| (leaving.code, leaving.until));
+        let too_long = async move {
+            match leaving {
+                Some((code, until)) => {
+                    tokio::time::sleep_until(until).await;
+                    code
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            code = self.signals.next() => Heard::Signal(code),
+            code = too_long => Heard::TooLong(code),
+            line = self.keyboard.line(), if !self.questions.is_empty() => Heard::Line(line),
+            frame = self.client.frame() => Heard::Frame(frame),
+        }
+    }
+
+    async fn event(&mut self, raw: &str) -> Result<(), Failure> {
+        if self.json {
+            output::line(raw);
+        }
+        let event = Event::read(raw).map_err(|error| Failure::failed(format!("an event cannot be read: {error}")))?;
+        self.last_event = event.event_id;
+        match &event.what {
+            Happening::ToolApproval { call_id: Some(call_id), name, arguments } => {
+                self.wanted(call_id, &format!("{name} {}", shown(arguments)));
+            }
+            Happening::ToolEnd { call_id: Some(call_id), .. } => self.settled(call_id),
+            _ => {}
+        }
+        if !self.json {
+            self.terminal.say(self.view.event(&event));
+        }
+        Ok(())
+    }
+
+    /// A person at the terminal is asked; elsewhere it is told how to answer.
+    fn wanted(&mut self, call_id: &str, call: &str) {
+        let call = output::one_line(call);
+        if !self.json && Keyboard::has_person() && self.questions.len() < MAX_QUESTIONS {
+            self.questions.push_back(Question { call_id: call_id.to_owned(), words: format!("Allow {call}? [y/N] ") });
+            if self.questions.len() == 1 {
+                self.ask();
+            }
+            return;
+        }
+        let id = output::one_line(call_id);
+        self.remark(&format!(
+            "approval wanted: {call}\nhint: answer with `patchboard approvals answer {id} --approve` or `--refuse`"
+        ));
+    }
+
+    fn ask(&mut self) {
+        match self.questions.front() {
+            Some(question) => {
+                self.terminal.say(self.view.pause());
+                self.terminal.ask(&question.words);
+            }
+            None => self.terminal.settle(),
+        }
+    }
+
+    async fn answer(&mut self, line: &str) -> Result<(), Failure> {
+        if let Some(question) = self.questions.pop_front() {
+            let approve = matches!(line.trim(), "y" | "Y" | "yes");
+            self.client.approve(&question.call_id, approve).await?;
+            self.ask();
+        }
+        Ok(())
+    }
+
+    /// Somebody else has answered, or nobody has in time.
+    fn settled(&mut self, call_id: &str) {
+        let was_asked = self.questions.front().is_some_and(|question| question.call_id == call_id);
+        self.questions.retain(|question| question.call_id != call_id);
+        if was_asked {
+            output::error("(settled)");
+            self.ask();
+        }
+    }
+
+    fn ended(mut self, end: &RunEnd) -> Watched {
+        self.terminal.settle();
+        if self.json {
+            output::line(&serde_json::to_string(end).unwrap_or_default());
+        } else {
+            self.terminal.say(self.view.ended(end));
+        }
+        // Cancelled too late: it came to its end all the same.
+        self.leaving.map_or(ExitCode::SUCCESS, |leaving| ExitCode::from(leaving.code)).into()
+    }
+
+    fn failed(mut self, error: &str) -> Watched {
+        self.say_failure(error);
+        self.leaving.map_or(ExitCode::FAILURE, |leaving| ExitCode::from(leaving.code)).into()
+    }
+
+    fn broke_off(mut self, error: &anyhow::Error) -> Result<Watched, Failure> {
+        if let Some(Leaving { code, .. }) = self.leaving {
+            return Ok(self.leave(code, false));
+        }
+        let error = format!("{error:#}");
+        if self.json {
+            self.say_failure(&error);
+            return Ok(ExitCode::FAILURE.into());
+        }
+        self.terminal.settle();
+        self.terminal.say(self.view.pause());
+        let id = output::one_line(&self.id);
+        Err(Failure::failed(error)
+            .hint(format!("if the run goes on, `patchboard attach {id} --after {}` follows it", self.last_event)))
+    }
+
+    fn leave(mut self, code: u8, in_haste: bool) -> Watched {
+        self.terminal.settle();
+        if self.json {
+            output::line(&json!({ "error": "interrupted" }).to_string());
+        } else {
+            self.terminal.say(self.view.pause());
+            if self.interrupt == Interrupt::Leaves {
+                let id = output::one_line(&self.id);
+                let again = format!("the run goes on; `patchboard attach {id} --after {}` follows it", self.last_event);
+                self.terminal.say(vec![Say::Line(again)]);
+            }
+        }
+        Watched { code: ExitCode::from(code), in_haste }
+    }
+
+    fn say_failure(&mut self, error: &str) {
+        self.terminal.settle();
+        if self.json {
+            output::line(&json!({ "error": error }).to_string());
+        } else {
+            self.terminal.say(self.view.pause());
+            self.terminal.say(vec![Say::Line(format!("error: {}", output::plain(error)))]);
+        }
+    }
+
+    fn remark(&mut self, text: &str) {
+        if !self.json {
+            self.terminal.say(self.view.pause());
+        }
+        self.terminal.say(vec![Say::Line(output::plain(text))]);
+    }
+}
+
+/// Ctrl-C, and what `kill` sends.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => INTERRUPTED,
+            _ = self.terminate.recv() => TERMINATED,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A block of lines on a terminal that is drawn again in its place.
+
+/// Lines of a block at most, however tall the terminal is: a block taller than the screen cannot be gone back over.
+const MAX_LINES: usize = 40;
+/// Where the terminal does not tell.
+const USUAL: Size = Size { columns: 80, rows: 24 };
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+}
+
+impl Size {
+    /// The terminal behind standard error.
+    pub(super) fn now() -> Self {
+        match rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+                Self { columns: size.ws_col.into(), rows: size.ws_row.into() }
+            }
+            Ok(_) | Err(_) => USUAL,
+        }
+    }
+}
+
+/// What is drawn now.
+#[derive(Debug, Default)]
+pub(super) struct Screen {
+    drawn: Vec<String>,
+}
+
+impl Screen {
+    /// The bytes that put `lines` where the block was. Empty when nothing changed.
+    pub(super) fn draw(&mut self, lines: &[String], size: Size) -> String {
+        let lines = fitted(lines, size);
+        if lines == self.drawn {
+            return String::new();
+        }
+        let mut bytes = String::new();
+        if !self.drawn.is_empty() {
+            bytes.push_str(&format!("\x1b[{}A\r", self.drawn.len()));
+        }
+        // No line may wrap, or the block would be taller than it is counted: long ones are cut, and the terminal, which
+        // may have become narrower, is told not to.
+        bytes.push_str("\x1b[?7l");
+        for line in &lines {
+            bytes.push_str(line);
+            bytes.push_str("\x1b[K\n");
+        }
+        bytes.push_str("\x1b[J\x1b[?7h");
+        self.drawn = lines;
+        bytes
+    }
+
+    /// Leaves what is drawn where it is; the next block begins below it.
+    pub(super) fn settle(&mut self) {
+        self.drawn.clear();
+    }
+}
+
+/// As many lines as there is room for: the first, and the newest at the end.
+fn fitted(lines: &[String], size: Size) -> Vec<String> {
+    let room = size.rows.saturating_sub(2).clamp(3, MAX_LINES);
+    let width = size.columns.saturating_sub(1).max(1);
+    let cut_line = |line: &String| cut(line, width);
+    if lines.len() <= room {
+        return lines.iter().map(cut_line).collect();
+    }
+    let hidden = lines.len() - (room - 1);
+    let first = lines.iter().take(1).map(cut_line);
+    let rest = lines.iter().skip(hidden + 1).map(cut_line);
+    first.chain([cut(&format!("  … {hidden} more lines"), width)]).chain(rest).collect()
+}
+
+/// At most so many columns, the last of them an ellipsis where something is missing.
+pub(super) fn cut(text: &str, columns: usize) -> String {
+    let whole: usize = text.chars().map(width).sum();
+    if whole <= columns {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let mut kept: String = text
+        .chars()
+        .take_while(|&c| {
+            used += width(c);
+            used <= columns
+        })
+        .collect();
+    kept.push('…');
+    kept
+}
+
+/// Columns a character takes. Rather too many than too few: what is cut early does no harm.
+fn width(c: char) -> usize {
+    match u32::from(c) {
+        0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f
+        | 0x231a..=0x231b
+        | 0x2e80..=0xa4cf
+        | 0xa960..=0xa97f
+        | 0xac00..=0xd7a3
+        | 0xf900..=0xfaff
+        | 0xfe30..=0xfe6f
+        | 0xff00..=0xff60
+        | 0xffe0..=0xffe6
+        | 0x1f000..=0x1faff
+        | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests;

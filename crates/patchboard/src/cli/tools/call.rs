@@ -1,0 +1,166 @@
+//! `patchboard tools call`
+
+use std::io::{IsTerminal, Read, stderr, stdin};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::cli::failure::Failure;
+use crate::cli::{Target, approvals, block_on, output};
+use crate::client::Client;
+
+/// Arguments read from standard input are at most this long.
+const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;
+/// How often a call that takes its time is looked after: it may wait for an answer.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    name: String,
+    /// The arguments, an object; `-` reads it from standard input.
+    #[arg(value_name = "JSON", default_value = "{}")]
+    arguments: String,
+    #[command(flatten)]
+    target: Target,
+    /// Folder where the tool works; left out, the server's.
+    #[arg(short, long, value_name = "DIR")]
+    working_folder: Option<PathBuf>,
+    /// Where the call has to be approved, approve it.
+    #[arg(short, long)]
+    yes: bool,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
+    let params = params(&args, &std::env::current_dir()?)?;
+    block_on(async move {
+        // Two connections, so that the call can be asked about while it is under way.
+        let mut client = args.target.connect().await?;
+        let mut beside = args.target.connect().await?;
+        let before = approvals::open(&mut beside).await?;
+        let calling = client.call("tool.call", params.clone());
+        tokio::pin!(calling);
+        let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
+        let answer = loop {
+            tokio::select! {
+                answer = &mut calling => break answer?,
+                () = tokio::time::sleep(LOOK), if !approval.is_settled => approval.look(&mut beside).await?,
+            }
+        };
+        Ok(show(&answer, args.json))
+    })
+}
+
+/// Who agrees, if somebody has to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Consent {
+    Given,
+    /// A person at the terminal.
+    Asked,
+    /// Somebody elsewhere.
+    Awaited,
+}
+
+impl CallArgs {
+    fn consent(&self) -> Consent {
+        match (self.yes, stdin().is_terminal() && stderr().is_terminal()) {
+            (true, _) => Consent::Given,
+            (false, true) => Consent::Asked,
+            (false, false) => Consent::Awaited,
+        }
+    }
+}
+
+struct Approval {
+    /// What waited before the call did.
+    before: Vec<Value>,
+    call: Value,
+    consent: Consent,
+    is_settled: bool,
+}
+
+impl Approval {
+    async fn look(&mut self, beside: &mut Client) -> Result<(), Failure> {
+        let open = approvals::open(beside).await?;
+        let Some(ours) = open.iter().find(|item| is_of(item, &self.call) && !self.before.contains(item)) else {
+            return Ok(());
+        };
+        self.is_settled = true;
+        let field = |key: &str| ours.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into));
+        let call = format!("{} {}", field("name").unwrap_or_default(), field("input").unwrap_or_default());
+        let approve = match self.consent {
+            Consent::Given => true,
+            Consent::Asked => {
+                output::aside(&output::one_line(&format!("Allow {call}? [y/N] ")));
+                let answer = tokio::task::spawn_blocking(|| {
+                    let mut answer = String::new();
+                    stdin().read_line(&mut answer).map(|_| answer)
+                });
+                let answer = answer.await.map_err(|error| Failure::failed(error.to_string()))??;
+                matches!(answer.trim(), "y" | "Y" | "yes")
+            }
+            Consent::Awaited => {
+                let id = field("approval_id").unwrap_or_default();
+                output::error(&output::one_line(&format!("approval wanted: {call}")));
+                output::error(&output::one_line(&format!(
+                    "hint: answer with `patchboard approvals answer {id} --approve` or `--refuse`, or call with --yes"
+                )));
+                return Ok(());
+            }
+        };
+        Ok(approvals::answer(beside, ours, approve).await?)
+    }
+}
+
+/// Is it the question about this very call?
+fn is_of(approval: &Value, call: &Value) -> bool {
+    approval.get("name") == call.get("name") && approval.get("input") == call.get("arguments")
+}
+
+fn params(args: &CallArgs, current_dir: &Path) -> Result<Value, Failure> {
+    let text = match args.arguments.as_str() {
+        "-" => {
+            let mut text = String::new();
+            stdin().lock().take(MAX_ARGUMENTS + 1).read_to_string(&mut text)?;
+            if text.len() as u64 > MAX_ARGUMENTS {
+                return Err(Failure::unusable(format!("the arguments are longer than {MAX_ARGUMENTS} bytes")));
+            }
+            text
+        }
+        given => given.to_owned(),
+    };
+    let arguments: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::unusable(format!("the arguments are not JSON: {error}")).hint(HINT))?;
+    if !arguments.is_object() {
+        return Err(Failure::unusable("the arguments are not an object").hint(HINT));
+    }
+    let mut params = json!({ "name": args.name, "arguments": arguments });
+    if let (Some(folder), Some(fields)) = (&args.working_folder, params.as_object_mut()) {
+        // Relative to where the command was typed, not to where the server was started.
+        fields.insert("working_folder".to_owned(), current_dir.join(folder).to_string_lossy().into());
+    }
+    Ok(params)
+}
+
+const HINT: &str = "write an object, such as '{\"path\": \"README.md\"}'";
+
+/// A tool that failed answers on standard error.
+fn show(answer: &Value, json: bool) -> ExitCode {
+    let failed = answer.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+    let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
+    let content = output::plain(content.trim_end_matches('\n'));
+    match (json, failed) {
+        (true, _) => output::line(&answer.to_string()),
+        (false, false) => output::line(&content),
+        (false, true) => output::error(&format!("error: {content}")),
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests;
