@@ -42,8 +42,8 @@ PAYLOADS = {
 NODES = {
     "react": {"think", "act", "observe", "compress"},
     "dup": {"understand", "plan", "act", "observe"},
-    "tot": {"think_expand", "think_evaluate", "act", "observe", "backtrack"},
-    "got": {"plan_graph", "execute_graph"},
+    "tot": {"think_expand", "think_evaluate", "act", "observe", "backtrack", "answer"},
+    "got": {"plan_graph", "execute_graph", "aggregate"},
 }
 REACT_STATE = [
     "approval_result",

@@ -65,19 +65,28 @@ class CompleteTest(RunsTestCase):
         plug.connect((host, int(port)))
         return self.another(sock=plug, max_queue=1)
 
-    def test_a_slow_reader_slows_its_run_and_costs_little(self) -> None:
-        big = "x" * 10_000
-        self.connect(Reply(*[Text(big)] * 10_000))
+    def test_a_reader_that_pauses_pauses_its_run_and_costs_little(self) -> None:
+        # Far more than the buffers between the two ends hold.
+        many = 8 * EVENTS
+        words = [Text(f"word number {number} of {'very ' * 10}many ") for number in range(many)]
+        watcher = self.connect(Reply(*words))
+        slow = self.slow_client()
         before = peak_memory(self.server)
-        runs = self.slow_client()
-        runs.start("a hundred megabytes")
-        run = runs.until("message_chunk")
-        request = self.model.requests[0]
-        # The model cannot get rid of its answer as long as nobody reads it.
-        self.assertFalse(request.finished.wait(2.0), "the run went on without its reader")
-        self.assertLess(peak_memory(self.server) - before, 50)
-        runs.send({"type": "cancel", "id": run.id})
-        self.assertTrue(request.finished.wait(10.0), "cancelled, and still talking to the model")
+        slow.start("slow")
+        run = slow.until("message_chunk")
+        # Who watches sees how far the run is: nowhere near its end, as long as its own client does not read.
+        watched = watcher.attach(run.id)
+        with self.assertRaises(TimeoutError):
+            while watched.ending is None:
+                watcher.read(watched, 3.0)
+        grown = peak_memory(self.server) - before
+        told(f"a run waits for its reader after {len(watched.frames)} of {many} events and costs {grown} MB")
+        self.assertLess(len(watched.frames), many)
+        self.assertLess(grown, 20)
+        run = slow.finish(run, 100)
+        self.assert_whole(run, "react")
+        self.assertEqual(run.reply, "".join(word.text for word in words))
+        self.assertEqual(watcher.finish(watched, 100).frames, run.frames)
 
     def test_tools_and_text_keep_the_model_s_order(self) -> None:
         steps = [Text("one "), Call("ls", {}, "a"), Text("two "), Call("glob", {"pattern": "*"}, "b"), Text("three")]

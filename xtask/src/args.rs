@@ -21,7 +21,9 @@ Usage: cargo xtask <command>
               --check        only say which are stale
   bench     build for release and measure, beside bare baselines
               --only ROW     measure this row alone (may be repeated):
-                             ping, turns, tokens, streams, start, memory, size, growth
+                             ping, turns, tokens, streams, start, memory, size, growth, bash,
+                             runs-ping, runs-list, runs-first, runs-streams, runs-resume,
+                             or runs for all of these five
               --seconds N    time for each rate, and for its baseline again
               --turns N      turns after which memory is looked at
               --growth N     stored events beside which a turn is timed

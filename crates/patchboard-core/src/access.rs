@@ -107,7 +107,7 @@ pub fn needed(command: &Command) -> Grant {
         | Command::ListPlugins
         | Command::DescribeNode => Grant::Inspect,
         Command::ClearSession { .. } => Grant::Manage,
-        Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => Grant::Operate,
+        Command::ApproveTools { .. } | Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => Grant::Operate,
     }
 }
 

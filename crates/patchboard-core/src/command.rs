@@ -62,6 +62,10 @@ pub enum Command {
     },
     /// Calls one tool for the caller itself, on the path of every call. Cancelling the ask stops the tool.
     CallTool(CallTool),
+    /// Offers from now on what an MCP server has, although it has changed since it was last approved.
+    ApproveTools {
+        server: String,
+    },
     ListAgents,
     ListPlugins,
     LoadPlugin {

@@ -57,6 +57,12 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput>;
+
+    /// Where tools are not offered before the operator has seen them: if this host is the one named `server`, all that
+    /// it has now is approved, and the answer names those that waited for it. `Err` is a sentence for the operator.
+    fn approve<'a>(&'a self, _server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {
+        Box::pin(std::future::ready(None))
+    }
 }
 
 /// Checks tool arguments against a JSON Schema.

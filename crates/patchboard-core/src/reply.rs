@@ -31,6 +31,8 @@ pub enum Reply {
     Usage(Page<UsageGroup>),
     Tools(Page<ToolSpec>),
     ToolCalled(ToolOutput),
+    /// Those that waited for it.
+    ToolsApproved(Vec<Arc<str>>),
     Agents(Vec<AgentSummary>),
     Plugins(Vec<PluginSummary>),
     Node(NodeReport),

@@ -33,7 +33,8 @@ const SOCKET_BUFFER: usize = 4 * 1024;
 const MAX_BODY: usize = 2 * 1024 * 1024;
 
 pub struct GatewayOptions {
-    pub gate: AuthGate,
+    /// Shared with whoever else answers on the same listener: wrong tokens are counted together.
+    pub gate: Arc<AuthGate>,
     pub guard: Guard,
     /// Messages of one connection, `ping` excepted.
     pub rate: Rate,
@@ -76,7 +77,7 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
     let gateway = Gateway {
         plug: Sockets {
             board,
-            gate: Arc::new(options.gate),
+            gate: options.gate,
             surface: Surface::Gateway,
             limits: options.limits,
             draining: options.draining,

@@ -330,11 +330,11 @@ impl Pending {
             biased;
             // What was cancelled is not answered.
             () = stop.cancelled() => None,
-            () = tokio::time::sleep(KEEP_ALIVE) => Some((Ok(Bytes::from_static(b":\n\n")), self)),
             message = self.message() => {
                 let piece = event(&message);
                 Some((Ok(piece), self))
             }
+            () = tokio::time::sleep(KEEP_ALIVE) => Some((Ok(Bytes::from_static(b":\n\n")), self)),
         }
     }
 }

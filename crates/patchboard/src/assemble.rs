@@ -19,6 +19,7 @@ use patchboard_providers::{
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use patchboard_tools::{JsonSchemaCheck, WorkspaceOptions, Workspaces};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::section::{self, AgentConfig, BudgetsConfig};
@@ -26,6 +27,7 @@ use crate::config::{Config, Loaded, Secrets};
 use crate::system::{SoulFiles, SystemClock, SystemIds};
 
 mod builtins;
+mod mcp;
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -35,6 +37,7 @@ pub(crate) async fn board(
     secrets: &Secrets,
     pool: &Pool,
     tracker: &TaskTracker,
+    stop: &CancellationToken,
 ) -> anyhow::Result<Board> {
     let config = &loaded.config;
     let path = &config.storage.path;
@@ -42,9 +45,12 @@ pub(crate) async fn board(
         .with_context(|| format!("cannot open the database `{}`", path.display()))?;
     let store: Arc<dyn Store> = Arc::new(store);
     let workspaces = workspaces(loaded, tracker)?;
+    let mut tools = vec![builtins::builtins(config, secrets, &workspaces, tracker)?];
+    let pins = mcp::StoredPins { store: store.clone(), clock: Arc::new(SystemClock) };
+    tools.extend(mcp::hosts(config, secrets, pins, tracker, stop).tool_hosts());
     let board = Board::assemble(Parts {
         agents: agents(loaded, secrets, pool)?,
-        tools: vec![builtins::builtins(config, secrets, &workspaces, tracker)?],
+        tools,
         schemas: Arc::new(JsonSchemaCheck::default()),
         souls: Arc::new(souls(config)),
         folders: Arc::new(workspaces),

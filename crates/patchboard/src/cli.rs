@@ -15,6 +15,7 @@ mod doctor;
 mod exec;
 mod explain;
 mod failure;
+mod mcp;
 mod onboard;
 pub(crate) mod output;
 mod own_server;
@@ -53,6 +54,8 @@ enum Verb {
     Usage(usage::UsageArgs),
     /// List the tools agents can use, or call one.
     Tools(tools::ToolsArgs),
+    /// Offer the tools to an MCP client, on standard input and output.
+    Mcp(mcp::McpArgs),
     /// Choose a model provider and store its key.
     Onboard(onboard::OnboardArgs),
     /// Check, show or describe the configuration.
@@ -142,6 +145,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Sessions(args) => sessions::run(args),
         Verb::Usage(args) => usage::run(args),
         Verb::Tools(args) => tools::run(args),
+        Verb::Mcp(args) => mcp::run(args),
         Verb::Onboard(args) => onboard::run(args),
         Verb::Config(args) => config::run(args),
         Verb::Doctor(args) => doctor::run(args),

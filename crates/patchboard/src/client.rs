@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use futures_util::{SinkExt, StreamExt};
+use patchboard_tools::mcp::RelayTarget;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -51,6 +52,13 @@ impl Address {
     /// A runs surface named by its address: `ws://host:port/`, or short for that.
     pub(crate) fn of_runs_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
         Self::named(url, "/", token)
+    }
+
+    /// The MCP endpoint beside the gateway.
+    pub(crate) fn mcp(self) -> RelayTarget {
+        let url = self.url.replacen("ws", "http", 1);
+        let url = url.strip_suffix("/ws").map(|base| format!("{base}/mcp")).unwrap_or(url);
+        RelayTarget { url, token: self.token }
     }
 
     fn named(url: &str, path: &str, token: Option<SecretString>) -> anyhow::Result<Self> {

@@ -16,6 +16,7 @@ use patchboard_surfaces::gateway::{self, GatewayOptions};
 use patchboard_surfaces::guard::Guard;
 use patchboard_surfaces::limit::Rate;
 use patchboard_surfaces::listen::{self, Listener};
+use patchboard_surfaces::mcp::{self, McpOptions};
 use patchboard_surfaces::pump::PumpLimits;
 use patchboard_surfaces::runs::{self, RunsOptions};
 use secrecy::SecretString;
@@ -65,7 +66,7 @@ impl Server {
         let gateway = bind("gateway", config.gateway.listen).await?;
         let runs = bind("runs", config.runs.listen).await?;
         let pool = Pool::new();
-        let board = assemble::board(loaded, secrets, &pool, &background).await?;
+        let board = assemble::board(loaded, secrets, &pool, &background, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
         let record = ServerRecord {
@@ -82,7 +83,9 @@ impl Server {
             background.spawn(listen::serve(listener, router, draining.clone(), connections.clone()));
         };
         if let Some(bound) = gateway {
-            let router = gateway::router(board.clone(), plugs.gateway(bound.address, &metrics));
+            let gate = Arc::new(plugs.gateway_gate());
+            let router = gateway::router(board.clone(), plugs.gateway(gate.clone(), bound.address, &metrics))
+                .merge(mcp::router(board.clone(), plugs.mcp(gate, bound.address)));
             open("gateway", bound, router, config.gateway.max_connections);
         }
         if let Some(bound) = runs {
@@ -144,16 +147,18 @@ struct Plugs<'a> {
 }
 
 impl Plugs<'_> {
-    fn gateway(&self, address: SocketAddr, metrics: &PrometheusHandle) -> GatewayOptions {
+    /// Shared by all that answers on the gateway's listener.
+    fn gateway_gate(&self) -> AuthGate {
+        AuthGate::new("gateway", self.secrets.gateway_token.clone(), Some(self.operator.clone()))
+    }
+
+    fn gateway(&self, gate: Arc<AuthGate>, address: SocketAddr, metrics: &PrometheusHandle) -> GatewayOptions {
         let gateway = &self.config.gateway;
         let metrics = metrics.clone();
         GatewayOptions {
-            gate: AuthGate::new("gateway", self.secrets.gateway_token.clone(), Some(self.operator.clone())),
+            gate,
             guard: guard("gateway", &gateway.allowed_hosts, &gateway.allowed_origins, address),
-            rate: Rate {
-                per_second: f64::from(gateway.rate_limit.per_second),
-                burst: f64::from(gateway.rate_limit.burst),
-            },
+            rate: self.gateway_rate(),
             limits: PumpLimits { sign_in: self.config.limits.auth_timeout.into(), ..PumpLimits::default() },
             max_message: self.config.limits.message.as_usize(),
             version: VERSION,
@@ -162,6 +167,23 @@ impl Plugs<'_> {
                 render
             }),
             draining: self.draining.clone(),
+            tracker: self.connections.clone(),
+        }
+    }
+
+    fn gateway_rate(&self) -> Rate {
+        let limit = &self.config.gateway.rate_limit;
+        Rate { per_second: f64::from(limit.per_second), burst: f64::from(limit.burst) }
+    }
+
+    fn mcp(&self, gate: Arc<AuthGate>, address: SocketAddr) -> McpOptions {
+        let gateway = &self.config.gateway;
+        McpOptions {
+            gate,
+            guard: guard("mcp", &gateway.allowed_hosts, &gateway.allowed_origins, address),
+            rate: self.gateway_rate(),
+            max_message: self.config.limits.message.as_usize(),
+            version: VERSION,
             tracker: self.connections.clone(),
         }
     }

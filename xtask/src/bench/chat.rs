@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
 
-use super::ws::{Socket, client_frame};
+use super::ws::{self, Socket, client_frame};
 
 #[derive(Debug)]
 pub(super) struct Chat {
@@ -36,7 +36,7 @@ pub(super) struct Heard {
 impl Chat {
     /// Connects and waits for the hello. The channel decides which model answers, the account is the session.
     pub(super) async fn open(gateway: SocketAddr, channel: &str, account: impl Into<String>) -> anyhow::Result<Chat> {
-        let mut socket = Socket::connect(gateway).await?;
+        let mut socket = Socket::connect(gateway, ws::GATEWAY).await?;
         let hello = socket.next().await?;
         anyhow::ensure!(find(hello, b"\"ok\":true").is_some(), "no hello: {}", String::from_utf8_lossy(hello));
         Ok(Chat { socket, channel: channel.to_owned(), account: account.into(), requests: 0 })
@@ -130,7 +130,7 @@ fn read(payload: &[u8]) -> Option<Told<'_>> {
     Some(Told { event, data, seq })
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+pub(super) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 

@@ -1,4 +1,4 @@
-//! The baseline of the gateway: the least a WebSocket server can do with the same library and the same settings.
+//! The baseline of everything that speaks WebSocket: the least a WebSocket server can do with the same library and the same settings.
 
 use anyhow::Context;
 use axum::Router;
@@ -10,7 +10,7 @@ use axum::serve::ListenerExt;
 use super::helper;
 use crate::output;
 
-/// As large as the gateway's, so that memory can be compared too.
+/// As large as the product's, so that memory can be compared too.
 const SOCKET_BUFFER: usize = 4 * 1024;
 
 /// Serves until it is killed.

@@ -8,7 +8,7 @@ use super::rows;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// The rows to measure, or all of them when empty.
+    /// The rows to measure, or groups of rows; all of them when empty.
     pub(crate) only: Vec<String>,
     /// For each figure that is a rate, and for its baseline again.
     pub(crate) seconds: u64,
@@ -68,7 +68,7 @@ impl Options {
     }
 
     pub(crate) fn chooses(&self, row: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| name == row)
+        self.only.is_empty() || self.only.iter().any(|name| covers(name, row))
     }
 }
 
@@ -88,9 +88,14 @@ impl Part {
     }
 }
 
+/// The name of a row stands for the row, and its first word for all rows that begin with it.
+fn covers(name: &str, row: &str) -> bool {
+    row.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 fn row_name(name: String) -> anyhow::Result<String> {
     let mut known = rows::ALL.iter().map(|row| row.name());
-    if !known.any(|row| row == name) {
+    if !known.any(|row| covers(&name, row)) {
         let known: Vec<&str> = rows::ALL.iter().map(|row| row.name()).collect();
         bail!("no row is called `{name}`; there are {}", known.join(", "));
     }

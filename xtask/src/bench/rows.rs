@@ -1,8 +1,10 @@
 //! What is measured. A hot path that is added to the product gets a row here.
 
+mod bash;
 mod growth;
 mod memory;
 mod ping;
+mod runs;
 mod size;
 mod start;
 mod streams;
@@ -14,7 +16,7 @@ use super::figure::Figure;
 
 /// Some figures that are taken together.
 pub(crate) trait Row {
-    /// As given to `--only`.
+    /// As given to `--only`. Rows whose names begin with the same word and a hyphen are a group.
     fn name(&self) -> &'static str;
 
     fn about(&self) -> &'static str;
@@ -32,4 +34,10 @@ pub(crate) const ALL: &[&dyn Row] = &[
     &memory::IdleMemory,
     &size::Size,
     &growth::Growth,
+    &runs::RunsPing,
+    &runs::RunsList,
+    &runs::RunsFirst,
+    &runs::RunsStreams,
+    &runs::RunsResume,
+    &bash::Bash,
 ];

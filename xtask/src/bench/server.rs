@@ -30,6 +30,9 @@ pub(super) struct Launch<'a> {
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) gateway: SocketAddr,
+    pub(super) runs: SocketAddr,
+    /// When the process was started.
+    pub(super) started: Instant,
     /// From the start of the process to its ready file.
     pub(super) took: Duration,
     process: Held,
@@ -38,6 +41,7 @@ pub(super) struct Server {
 #[derive(Deserialize)]
 struct Ready {
     gateway: SocketAddr,
+    runs: SocketAddr,
 }
 
 impl Launch<'_> {
@@ -48,6 +52,9 @@ impl Launch<'_> {
         if ready_file.exists() {
             fs::remove_file(&ready_file).context("cannot remove an old ready file")?;
         }
+        // Tools work beside the data, not above it.
+        let work = self.folder.join("work");
+        fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
         let log_file = self.folder.join("server.log");
         let log = File::create(&log_file).with_context(|| format!("cannot write {}", log_file.display()))?;
         let mut command = Command::new(self.binary);
@@ -58,7 +65,7 @@ impl Launch<'_> {
         }
         command.arg("--ready-file").arg(&ready_file);
         // Settings of whoever measures must not change what is measured.
-        command.env_clear().env("HOME", self.folder).current_dir(self.folder);
+        command.env_clear().env("HOME", self.folder).current_dir(work);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
 
         let started = Instant::now();
@@ -76,14 +83,15 @@ impl Launch<'_> {
             std::thread::sleep(POLL);
         };
         let took = started.elapsed();
-        let Ready { gateway } = serde_json::from_str(&ready).context("cannot read the ready file")?;
-        Ok(Server { gateway, took, process })
+        let Ready { gateway, runs } = serde_json::from_str(&ready).context("cannot read the ready file")?;
+        Ok(Server { gateway, runs, started, took, process })
     }
 
-    /// One connection of a measurement sends what a thousand users would.
+    /// One connection of a measurement sends what a thousand users would, and nobody is there to approve of anything.
     fn config(&self) -> String {
         let mut config = format!(
             "[gateway.rate_limit]\nper_second = 1000000\nburst = 1000000\n\n\
+             [tools.approval]\nbash = \"allow\"\n\n\
              [log]\nlevel = \"warn\"\n\n\
              [providers.stub]\nkind = \"openai\"\nbase_url = \"http://{}/v1\"\n",
             self.stub
@@ -100,6 +108,11 @@ impl Launch<'_> {
 impl Server {
     pub(super) fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// Ends it at once and unasked, as a crash would.
+    pub(super) fn kill(self) {
+        drop(self.process);
     }
 
     pub(super) fn stop(self) -> anyhow::Result<()> {

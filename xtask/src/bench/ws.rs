@@ -10,7 +10,10 @@ use tokio::net::TcpStream;
 
 use super::inbox::Inbox;
 
-const PATH: &str = "/ws";
+/// Where the gateway answers, and the bare echo like it.
+pub(super) const GATEWAY: &str = "/ws";
+/// Where runs are asked for.
+pub(super) const RUNS: &str = "/";
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
@@ -32,12 +35,12 @@ struct Header {
 }
 
 impl Socket {
-    pub(super) async fn connect(address: SocketAddr) -> anyhow::Result<Socket> {
+    pub(super) async fn connect(address: SocketAddr, path: &str) -> anyhow::Result<Socket> {
         let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
         stream.set_nodelay(true).context("cannot set TCP_NODELAY")?;
         let mut socket = Socket { stream, inbox: Inbox::new() };
         let head = format!(
-            "GET {PATH} HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         );
         socket.send(head.as_bytes()).await?;

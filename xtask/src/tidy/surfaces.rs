@@ -14,6 +14,7 @@ const KNOWN: &[(&str, Word)] = &[
     ("hub", Word::whole("crate::hub")),
     ("bridge", Word::whole("crate::bridge")),
     ("console", Word::whole("crate::console")),
+    ("mcp", Word::whole("crate::mcp")),
 ];
 
 pub(super) fn check(context: &Context) -> Vec<Problem> {

@@ -76,6 +76,7 @@ impl Board {
                 Reply::Tools(cut_page(inner.deps.registry.offer(None, Some(&folder)).specs.to_vec(), &page)?)
             }
             Command::CallTool(call) => self.call_tool(caller, call, stop).await?,
+            Command::ApproveTools { server } => self.approve_tools(caller, &server).await?,
             Command::ListAgents => Reply::Agents(self.agents()),
             Command::ListPlugins => Reply::Plugins(Vec::new()),
             Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => return Err(no_plugin_host()),
@@ -157,6 +158,21 @@ impl Board {
             is_built_in: false,
         });
         strategies.chain(configured).collect()
+    }
+
+    async fn approve_tools(&self, caller: &Caller, server: &str) -> Result<Reply, BoardError> {
+        let approved = self.0.deps.registry.approve(server).await?;
+        let audit = AuditRow {
+            at: self.0.clock.now(),
+            principal: caller.principal.clone(),
+            surface: caller.surface.name().into(),
+            action: "tools.approve".into(),
+            subject: server.into(),
+            run: None,
+            detail: approved.join(" ").into(),
+        };
+        self.0.store.commit(Batch { durability: Durability::Boundary, writes: vec![Write::Audit(audit)] }).await?;
+        Ok(Reply::ToolsApproved(approved))
     }
 
     async fn clear_session(

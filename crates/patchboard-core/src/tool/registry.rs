@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Glob, ToolSpec};
+use crate::error::{BoardError, ErrorKind};
 use crate::port::ToolHost;
 
 #[derive(Debug, Default)]
@@ -23,6 +24,16 @@ impl ToolRegistry {
     /// Hosts in order of precedence; built-ins come first and so keep their names.
     pub fn new(hosts: Vec<Arc<dyn ToolHost>>) -> Self {
         Self { hosts }
+    }
+
+    /// Approves what the host of that name has now; see `ToolHost::approve`.
+    pub async fn approve(&self, server: &str) -> Result<Vec<Arc<str>>, BoardError> {
+        for host in &self.hosts {
+            if let Some(answer) = host.approve(server).await {
+                return answer.map_err(|problem| BoardError::new(ErrorKind::Unavailable, problem));
+            }
+        }
+        Err(BoardError::not_found(format!("no server of tools that are approved is named `{server}`")))
     }
 
     /// All tools by name, sorted. A later host's tool of a name already taken is left out and named in the log.

@@ -97,6 +97,9 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
                 origin,
             })))
         }),
+        "tool.approve" => with(method, params, |approve: wire::ToolApprove| {
+            Ok(Asked::Command(Command::ApproveTools { server: approve.server }))
+        }),
         "approval.list" => with_defaults(method, params, |list: wire::ListParams| {
             Ok(Asked::Command(Command::ListApprovals(page(list))))
         }),
@@ -234,6 +237,7 @@ pub(super) fn reply(reply: Reply) -> Value {
             })
         }),
         Reply::ToolCalled(output) => json!({ "content": &*output.content, "is_error": output.is_error }),
+        Reply::ToolsApproved(tools) => json!({ "approved": tools.iter().map(|name| &**name).collect::<Vec<_>>() }),
         Reply::Agents(agents) => agents.into_iter().map(|agent| json!({ "name": &*agent.name })).collect(),
         Reply::Plugins(plugins) => plugins.into_iter().map(|plugin| json!({ "name": plugin.name })).collect(),
         Reply::Node(node) => {

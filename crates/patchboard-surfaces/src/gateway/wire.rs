@@ -203,6 +203,11 @@ pub(super) struct ToolCall {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct ToolApprove {
+    pub(super) server: String,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct ApprovalAnswer {
     pub(super) approval_id: String,
     pub(super) approve: bool,

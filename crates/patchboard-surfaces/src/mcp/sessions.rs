@@ -161,10 +161,6 @@ impl Call {
     pub(super) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
-
-    pub(super) async fn cancelled(&self) {
-        self.stop.cancelled().await;
-    }
 }
 
 impl Drop for Call {

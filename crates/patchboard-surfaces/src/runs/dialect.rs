@@ -433,7 +433,7 @@ impl Dialect for RunsDialect {
             (Gone::ByClient, Stage::Starting(start)) if !detached => steps.push(Step::Withdraw(start)),
             (Gone::ByClient | Gone::ByStall, Stage::Starting(start)) => steps.push(Step::SeeThrough(start)),
             (Gone::ByClient, Stage::Running(run)) if !detached => {
-                steps.push(Step::Ask(ticket, Command::CancelRun(run)))
+                steps.push(Step::Ask(ticket, Command::CancelRun(run)));
             }
             (Gone::ByStall, Stage::Running(run)) => steps.push(Step::Ask(ticket, Command::KeepRun(run))),
             (Gone::ByClient, Stage::Running(_)) | (Gone::ByServer, _) => {}

@@ -84,10 +84,10 @@ fn object<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
 }
 
 impl Unreadable {
-    fn new(text: &str, problem: &str) -> Self {
-        let cut = problem.floor_char_boundary(MAX_PROBLEM_BYTES);
-        let mut problem = problem.get(..cut).unwrap_or_default().to_owned();
-        if cut == MAX_PROBLEM_BYTES {
+    fn new(text: &str, whole: &str) -> Self {
+        let cut = whole.floor_char_boundary(MAX_PROBLEM_BYTES);
+        let mut problem = whole.get(..cut).unwrap_or_default().to_owned();
+        if cut < whole.len() {
             problem.push_str("...");
         }
         Self { id: salvage::id(text), problem: format!("parse error: {problem}") }

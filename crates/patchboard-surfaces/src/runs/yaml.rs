@@ -39,9 +39,9 @@ fn field(key: &str, value: &Value, indent: usize, out: &mut String) {
                 field(key, value, indent + 2, out);
             }
         }
-        leaf => {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
             out.push(' ');
-            leaf_value(leaf, indent + 2, out);
+            leaf_value(value, indent + 2, out);
         }
     }
 }
@@ -59,7 +59,9 @@ fn sequence(items: &[Value], indent: usize, out: &mut String) {
                     field(key, value, indent + 2, &mut inner);
                 }
             }
-            leaf => leaf_value(leaf, indent + 2, &mut inner),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                leaf_value(item, indent + 2, &mut inner);
+            }
         }
         out.push_str(inner.trim_start_matches(' '));
     }

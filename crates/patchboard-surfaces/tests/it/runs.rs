@@ -149,7 +149,7 @@ async fn next(socket: &mut Socket) -> Value {
         match socket.next().await.unwrap().unwrap() {
             Message::Text(text) => return serde_json::from_str(&text).unwrap(),
             Message::Ping(_) | Message::Pong(_) => {}
-            other => panic!("unexpected: {other:?}"),
+            other @ (Message::Binary(_) | Message::Close(_) | Message::Frame(_)) => panic!("unexpected: {other:?}"),
         }
     }
 }

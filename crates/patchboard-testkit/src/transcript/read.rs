@@ -54,6 +54,7 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
             content: text_of(&json["content"]).into(),
             is_error: json["is_error"].as_bool().unwrap_or(false),
         }),
+        "approved" => Reply::ToolsApproved(each(&json, |name| Ok(text_of(name).into()))?),
         "messages" => Reply::Messages {
             messages: each(&json["messages"], |message| {
                 let role = if text_of(&message["role"]) == "assistant" { Role::Assistant } else { Role::User };

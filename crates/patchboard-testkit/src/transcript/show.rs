@@ -53,6 +53,7 @@ pub(super) fn command(command: &Command) -> String {
             format!("call tool {} {}{folder} for {}", call.name, call.arguments, origin(&call.origin))
         }
         Command::ListAgents => "list agents".to_owned(),
+        Command::ApproveTools { server } => format!("approve tools of {server}"),
         Command::ListPlugins => "list plugins".to_owned(),
         Command::LoadPlugin { path } => format!("load plugin {path}"),
         Command::UnloadPlugin { name } => format!("unload plugin {name}"),

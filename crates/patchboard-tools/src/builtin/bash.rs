@@ -113,12 +113,15 @@ impl BuiltinTool for Bash {
                     "workdir": {
                         "type": "string",
                         "minLength": 1,
-                        "description": "The folder to run it in, relative to the working folder; the working folder itself by default."
+                        "description": "The folder to run it in, relative to the working folder, which is the default."
                     },
                     "timeout": {
                         "type": "integer",
                         "minimum": 0,
-                        "description": format!("Milliseconds after which the command is ended; {DEFAULT_TIMEOUT_MS} by default, at most {cap}, which 0 stands for.")
+                        "description": format!(
+                            "Milliseconds after which the command is ended; {DEFAULT_TIMEOUT_MS} by default, at most \
+                             {cap}, which 0 stands for."
+                        )
                     },
                     "description": {
                         "type": "string",

@@ -23,15 +23,17 @@ use crate::words::{clipped, plain};
 const MAX_MATCHES: usize = 100;
 const MAX_REGEX_CHARACTERS: usize = 2000;
 /// A compiled expression that takes more memory is refused.
-const MAX_COMPILED_BYTES: usize = 4 * 1024 * 1024;
+const MAX_COMPILED_BYTES: usize = 2 * 1024 * 1024;
+/// Of longer lines only the beginning is searched, so that no line takes long whatever the expression.
+const MAX_SEARCHED_BYTES: usize = 64 * 1024;
 /// Larger files are not searched, only counted.
 const MAX_FILE_BYTES: usize = 10 * 1024 * 1024;
 /// After so many bytes the search ends.
 const MAX_TOTAL_BYTES: usize = 256 * 1024 * 1024;
 /// Longer lines are cut in the answer.
 const MAX_LINE_BYTES: usize = 500;
-/// Lines between two looks at whether the call is still wanted.
-const LINES_AT_ONCE: usize = 4096;
+/// Bytes, more or less, between two looks at whether the call is still wanted.
+const BYTES_AT_ONCE: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Grep {
@@ -50,8 +52,9 @@ impl BuiltinTool for Grep {
             name: "grep".into(),
             description: "Search text files of the working folder for lines that match a regular expression (RE2-like \
                           syntax: no look-around, no back-references; `(?i)` ignores case). You get at most 100 lines, \
-                          those of recently changed files first. Binary files, symlinks and folders that tools generate, \
-                          such as `node_modules`, `target` or `.git`, are not searched unless `path` names such a folder."
+                          those of recently changed files first; of lines over 64 KiB only the beginning is searched. \
+                          Binary files, symlinks and folders that tools generate, such as `node_modules`, `target` or \
+                          `.git`, are not searched unless `path` names such a folder."
                 .into(),
             input_schema: Arc::new(json!({
                 "type": "object",
@@ -112,7 +115,7 @@ fn grep(
     let regex = regex.map_err(|error| Refusal(format!("`pattern` is not a regular expression: {error}")))?;
     let include = include.map(PathPattern::new).transpose().map_err(Refusal)?;
     let mut search =
-        Search { regex, stop, bytes: 0, matches: 0, files: Vec::new(), too_large: 0, ended: Ended::AtTheEnd };
+        Search { regex, stop, bytes: 0, matches: 0, files: Vec::new(), too_large: 0, ended: Ended::AllSearched };
     let omitted = match folder.find(path)? {
         Found::File(file) => {
             search.file(plain(path.as_ref()), file)?;
@@ -177,15 +180,15 @@ struct Hits {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    AtTheEnd,
-    AtEnoughMatches,
-    AtEnoughBytes,
+    AllSearched,
+    EnoughMatches,
+    EnoughBytes,
 }
 
 impl Search<'_> {
     fn all(&mut self, base: &Folder, candidates: Vec<Candidate>) -> Result<(), Refusal> {
         for Candidate { names, path, .. } in candidates {
-            if self.ended != Ended::AtTheEnd {
+            if self.ended != Ended::AllSearched {
                 break;
             }
             let Some((name, folders)) = names.split_last() else { continue };
@@ -213,28 +216,34 @@ impl Search<'_> {
             return Ok(());
         }
         let mut hits = Hits { path, lines: Vec::new() };
+        let mut since_look = 0;
         // What follows the last line end is a line only if there is anything.
         let content = content.strip_suffix(b"\n").unwrap_or(&content);
         for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
-            if index % LINES_AT_ONCE == 0 && self.stop.is_cancelled() {
-                return Err(Refusal::cancelled());
+            since_look += line.len() + 1;
+            if since_look > BYTES_AT_ONCE {
+                since_look = 0;
+                if self.stop.is_cancelled() {
+                    return Err(Refusal::cancelled());
+                }
             }
             let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let line = line.get(..MAX_SEARCHED_BYTES).unwrap_or(line);
             if !self.regex.is_match(line) {
                 continue;
             }
             hits.lines.push((index + 1, clipped(&String::from_utf8_lossy(line), MAX_LINE_BYTES)));
             self.matches += 1;
             if self.matches == MAX_MATCHES {
-                self.ended = Ended::AtEnoughMatches;
+                self.ended = Ended::EnoughMatches;
                 break;
             }
         }
         if !hits.lines.is_empty() {
             self.files.push(hits);
         }
-        if self.bytes >= MAX_TOTAL_BYTES && self.ended == Ended::AtTheEnd {
-            self.ended = Ended::AtEnoughBytes;
+        if self.bytes >= MAX_TOTAL_BYTES && self.ended == Ended::AllSearched {
+            self.ended = Ended::EnoughBytes;
         }
         Ok(())
     }
@@ -251,13 +260,13 @@ impl Search<'_> {
             }
         }
         match self.ended {
-            Ended::AtTheEnd => {}
-            Ended::AtEnoughMatches => {
+            Ended::AllSearched => {}
+            Ended::EnoughMatches => {
                 text.push_str(&format!(
                     "\n[the search ended at {MAX_MATCHES} matches; use a narrower `pattern`, `path` or `include`]"
                 ));
             }
-            Ended::AtEnoughBytes => {
+            Ended::EnoughBytes => {
                 text.push_str(&format!("\n[the search ended after {MAX_TOTAL_BYTES} bytes; name a folder in `path`]"));
             }
         }

@@ -315,3 +315,16 @@ async fn localhost_is_loopback_for_the_system_too() {
     let result = fetch(&guard, get("http://localhost:9/")).await;
     assert!(is_refused(&result), "{result:?}");
 }
+
+/// In a process of its own, since the environment is everybody's.
+#[test]
+fn a_proxy_in_the_environment_is_not_used() {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "fetch::tests::a_named_private_host_answers"]);
+    for variable in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+        child.env(variable, "http://127.0.0.1:1");
+    }
+    let told = child.env_remove("no_proxy").env_remove("NO_PROXY").output().unwrap();
+    let told = String::from_utf8_lossy(&told.stdout);
+    assert!(told.contains("1 passed; 0 failed"), "{told}");
+}

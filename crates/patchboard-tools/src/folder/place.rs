@@ -136,13 +136,13 @@ impl Place {
     pub(crate) fn move_to(&self, target: &Place, holders: &HashSet<Identity>) -> Result<(), PathError> {
         self.refuse_holder(holders)?;
         let spot = target.make_way()?;
-        self.spot.rename(self.name(), &spot, target.name(), Over::Nothing).map_err(|step| match step {
-            StepError::Os(Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR) => {
-                PathError::Exists { path: target.shown() }
-            }
-            StepError::Os(Errno::INVAL) => self.not_moved("a folder cannot be moved into itself"),
-            StepError::Os(Errno::XDEV) => self.not_moved("the target lies on another file system"),
-            other => other.told_as(self.shown(), "moved"),
+        let moved = self.spot.rename(self.name(), &spot, target.name(), Over::Nothing);
+        let Err(StepError::Os(error)) = moved else { return moved.map_err(|step| step.told_as(self.shown(), "moved")) };
+        Err(match error {
+            Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR => PathError::Exists { path: target.shown() },
+            Errno::INVAL => self.not_moved("a folder cannot be moved into itself"),
+            Errno::XDEV => self.not_moved("the target lies on another file system"),
+            other => StepError::Os(other).told_as(self.shown(), "moved"),
         })
     }
 

@@ -289,4 +289,13 @@ impl ToolHost for McpHost {
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move { self.run(scope, call, arguments, stop).await.unwrap_or_else(ToolOutput::error) })
     }
+
+    fn approve<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {
+        Box::pin(async move {
+            if **self.name() != *server {
+                return None;
+            }
+            Some(McpHost::approve(self).await.map_err(|error| error.to_string()))
+        })
+    }
 }

@@ -1,7 +1,7 @@
 //! Which files and directories to grant so that a protected path beneath them stays closed.
 //!
 //! A Landlock rule holds for everything beneath a directory and nothing can be taken back from it. So where a protected
-//! path lies beneath, the directories on the way to it get no rule of their own; what lies beside that way gets one each.
+//! path lies beneath, the directories on the way to it get no rule of their own; what lies beside it gets one each.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

@@ -54,16 +54,18 @@ pub(super) fn end_session(session: Pid) {
     }
 }
 
-/// Kills them. A group is hit as one, so that a process which only ever forks and exits cannot slip through; the groups
-/// of descendants hold nobody else, because a group stays within a session, and theirs begin with the supervisor's.
+/// Kills them, ancestors first, so that nobody lives to remark on the death of a child. A group is hit as one, so that a
+/// process which only ever forks and exits cannot slip through; the groups of descendants hold nobody else, because a
+/// group stays within a session, and theirs begin with the supervisor's.
 fn strike(pids: &[Pid]) {
-    let own = getpgrp();
-    let groups: HashSet<Pid> = pids.iter().filter_map(|pid| Ties::of(*pid)?.group).collect();
-    for group in groups.into_iter().filter(|group| *group != own) {
-        // Whoever ended by themselves meanwhile is gone, which is all that is wanted.
-        kill_process_group(group, Signal::KILL).unwrap_or(());
-    }
+    let mut struck = HashSet::from([getpgrp()]);
     for pid in pids {
+        // Whoever ended by themselves meanwhile is gone, which is all that is wanted.
+        if let Some(group) = Ties::of(*pid).and_then(|ties| ties.group)
+            && struck.insert(group)
+        {
+            kill_process_group(group, Signal::KILL).unwrap_or(());
+        }
         kill_process(*pid, Signal::KILL).unwrap_or(());
     }
 }

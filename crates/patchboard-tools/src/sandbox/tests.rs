@@ -45,6 +45,12 @@ impl Marked {
         Self(found.collect())
     }
 
+    /// Waits for at least so many. A process that is just becoming another program has no command line for a moment.
+    pub(crate) async fn at_least(count: usize, mark: &str) -> Self {
+        until("the marked processes run", || Self::find(mark).count() >= count).await;
+        Self::find(mark)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
@@ -199,8 +205,7 @@ async fn a_dropped_handle_ends_everything() {
     let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
     let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
-    let marked = Marked::find(&mark);
-    assert!(marked.count() >= 3);
+    let marked = Marked::at_least(3, &mark).await;
     drop(jailed);
     let took = marked.ended().await;
     assert!(took < Duration::from_millis(500), "{took:?}");
@@ -209,12 +214,11 @@ async fn a_dropped_handle_ends_everything() {
 #[tokio::test]
 async fn when_the_supervisor_is_killed_its_command_is_found_and_ended() {
     let (fixture, mark) = (Fixture::new(), mark());
-    let script = format!("sleep {mark} & echo ready; sleep {mark}");
+    let script = format!("sleep {mark} & echo ready; sleep {mark}; true");
     let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
     let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
-    let marked = Marked::find(&mark);
-    assert!(marked.count() >= 2);
+    let marked = Marked::at_least(3, &mark).await;
     let supervisor = Pid::from_raw(jailed.supervisor_pid().unwrap().try_into().unwrap()).unwrap();
     kill_process(supervisor, Signal::KILL).unwrap();
     assert!(matches!(jailed.wait().await, Err(Error::Lost)));
@@ -224,11 +228,11 @@ async fn when_the_supervisor_is_killed_its_command_is_found_and_ended() {
 #[tokio::test]
 async fn a_supervisor_that_is_asked_to_end_ends_its_command_first() {
     let (fixture, mark) = (Fixture::new(), mark());
-    let script = format!("setsid sleep {mark} & echo ready; sleep {mark}");
+    let script = format!("setsid sleep {mark} & echo ready; sleep {mark}; true");
     let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
     let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
-    let marked = Marked::find(&mark);
+    let marked = Marked::at_least(3, &mark).await;
     let supervisor = Pid::from_raw(jailed.supervisor_pid().unwrap().try_into().unwrap()).unwrap();
     // As when somebody ends all processes of the program's name.
     kill_process(supervisor, Signal::TERM).unwrap();
@@ -249,8 +253,8 @@ async fn a_killed_server_leaves_nothing_behind() {
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
     let temporary = PathBuf::from(lines.next_line().await.unwrap().unwrap());
     assert!(temporary.exists());
-    let marked = Marked::find(&mark);
-    assert!(marked.count() >= 5, "the server, the shell and three sleeps, but {}", marked.count());
+    // The server, its shell, the inner shell and three times `sleep`.
+    let marked = Marked::at_least(6, &mark).await;
     server.kill().await.unwrap();
     let took = marked.ended().await;
     assert!(took < Duration::from_millis(500), "{took:?}");

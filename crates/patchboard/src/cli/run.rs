@@ -171,7 +171,7 @@ async fn watch(address: &Address, args: &RunArgs, request: &RunRequest) -> Resul
     if args.detach {
         return leave(client, request, args.json).await.map(Watched::from);
     }
-    Follow::new(client, request.id.clone(), args.json, Interrupt::Cancels)?.to_the_end().await
+    Follow::new(client, request.id.clone(), args.json, Interrupt::Cancels)?.watch().await
 }
 
 /// Waits until the run is on record, so that leaving does not undo it.
@@ -197,7 +197,7 @@ async fn join(args: AttachArgs) -> Result<ExitCode, Failure> {
     };
     let mut client = RunsClient::connect(&address).await.map_err(Failure::no_server)?;
     client.attach(&args.id, args.after).await?;
-    let watched = Follow::new(client, args.id, args.json, Interrupt::Leaves)?.to_the_end().await?;
+    let watched = Follow::new(client, args.id, args.json, Interrupt::Leaves)?.watch().await?;
     Ok(watched.code)
 }
 

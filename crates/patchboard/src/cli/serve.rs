@@ -122,7 +122,6 @@ fn without_effect(config: &Config) -> Vec<(&'static str, &'static str)> {
     let said = [
         (!config.plugins.is_empty(), "plugins", "a plugin host"),
         (!config.workers.is_empty(), "workers", "a worker pool"),
-        (!config.mcp.is_empty(), "mcp", "an MCP client"),
         (config.memory.extract_with.is_some(), "memory.extract_with", "extraction by a model"),
         (config.telemetry.otlp_endpoint.is_some(), "telemetry.otlp_endpoint", "trace export"),
         (config.log.bodies, "log.bodies", "logging of bodies"),
@@ -130,7 +129,7 @@ fn without_effect(config: &Config) -> Vec<(&'static str, &'static str)> {
     said.into_iter().filter_map(|(set, key, missing)| set.then_some((key, missing))).collect()
 }
 
-fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(), Failure> {
+pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(), Failure> {
     let colour = Colour::choose(loaded.env.get(NO_COLOR).is_some());
     let format = match loaded.config.log.format {
         LogFormat::Human => Format::Human,

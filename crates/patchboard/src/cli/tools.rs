@@ -34,6 +34,13 @@ enum ToolsVerb {
     },
     /// Call a tool and print its answer.
     Call(call::CallArgs),
+    /// Offer what an MCP server has now, after its tools have changed.
+    Approve {
+        /// The server's name in the configuration.
+        server: String,
+        #[command(flatten)]
+        target: Target,
+    },
 }
 
 pub(super) fn run(args: ToolsArgs) -> Result<ExitCode, Failure> {
@@ -41,6 +48,7 @@ pub(super) fn run(args: ToolsArgs) -> Result<ExitCode, Failure> {
         ToolsVerb::List { target, json } => block_on(list(target, json)),
         ToolsVerb::Show { name, target } => block_on(show(name, target)),
         ToolsVerb::Call(args) => call::run(args),
+        ToolsVerb::Approve { server, target } => block_on(approve(server, target)),
     }
 }
 
@@ -68,6 +76,16 @@ async fn show(name: String, target: Target) -> Result<ExitCode, Failure> {
         return Err(Failure::failed(message).hint("`patchboard tools list` shows all of them"));
     };
     output::line(&serde_json::to_string_pretty(tool).unwrap_or_default());
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn approve(server: String, target: Target) -> Result<ExitCode, Failure> {
+    let answer = target.connect().await?.call("tool.approve", json!({ "server": server })).await?;
+    let approved = answer.get("approved").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if approved.is_empty() {
+        output::error("nothing waited for approval");
+    }
+    approved.iter().filter_map(Value::as_str).for_each(|name| output::line(&output::one_line(name)));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -27,7 +27,7 @@ pub(crate) mod workers;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use agents::{AgentConfig, Strategy};
+pub(crate) use agents::AgentConfig;
 pub(crate) use bindings::BindingConfig;
 pub(crate) use bridge::{BridgeConfig, TlsConfig};
 pub(crate) use budgets::BudgetsConfig;

@@ -28,11 +28,25 @@ fn what_is_handed_on_reads_back_the_same() {
 }
 
 #[test]
+fn a_first_word_chooses_all_rows_that_begin_with_it() {
+    let chosen = |line: &str| -> Vec<&str> {
+        let options = parsed(line).expect(line);
+        rows::ALL.iter().map(|row| row.name()).filter(|row| options.chooses(row)).collect()
+    };
+    assert_eq!(chosen("").len(), rows::ALL.len());
+    assert_eq!(chosen("--only ping"), ["ping"]);
+    assert_eq!(chosen("--only runs-ping --only size"), ["size", "runs-ping"]);
+    assert_eq!(chosen("--only runs"), ["runs-ping", "runs-list", "runs-first", "runs-streams", "runs-resume"]);
+}
+
+#[test]
 fn mistakes_are_named() {
     for (line, part) in [
         ("--fast", "unknown argument of `bench`: `--fast`"),
         ("--only", "`--only` needs a value"),
         ("--only pong", "no row is called `pong`; there are ping, "),
+        ("--only run", "no row is called `run`; there are ping, "),
+        ("--only runs-", "no row is called `runs-`; there are ping, "),
         ("--seconds soon", "`soon` is not a number"),
         ("--seconds 0", "0 is out of range: 1 to 60 are accepted"),
     ] {

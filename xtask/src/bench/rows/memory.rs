@@ -8,7 +8,7 @@ use crate::bench::env::Env;
 use crate::bench::figure::{Figure, Target, Unit};
 use crate::bench::load;
 use crate::bench::proc;
-use crate::bench::ws::Socket;
+use crate::bench::ws::{self, Socket};
 
 #[derive(Debug)]
 pub(super) struct IdleMemory;
@@ -70,7 +70,7 @@ fn with_clients<T>(
     look: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     hold(env, count, look, move |_| async move {
-        let mut socket = Socket::connect(address).await?;
+        let mut socket = Socket::connect(address, ws::GATEWAY).await?;
         socket.next().await?;
         Ok(socket)
     })
@@ -82,7 +82,7 @@ fn with_clients_of_echo<T>(
     count: usize,
     look: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    hold(env, count, look, move |_| Socket::connect(address))
+    hold(env, count, look, move |_| Socket::connect(address, ws::GATEWAY))
 }
 
 fn hold<T, F>(

@@ -2,7 +2,7 @@ use super::*;
 use crate::tidy::testing::{Package, graph, policy, shown, tree};
 
 fn problems(packages: &[Package<'_>]) -> Vec<String> {
-    let files = [("crates/patchboard-tools/Cargo.toml", "[dependencies]\nreqwest.workspace = true\n")];
+    let files = [("crates/patchboard-tools/Cargo.toml", "[dependencies]\nrusqlite.workspace = true\n")];
     shown(check(&Context { tree: tree(&files), graph: graph(packages), policy: policy() }))
 }
 
@@ -22,8 +22,8 @@ fn at_home_in_tests_and_in_xtask_is_fine() {
 #[test]
 fn away_from_home_is_found_with_its_line() {
     assert_eq!(
-        problems(&[("patchboard-tools", &["reqwest"])]),
-        ["crates/patchboard-tools/Cargo.toml:2: `reqwest` lives in `patchboard-providers` only: \
+        problems(&[("patchboard-tools", &["rusqlite"])]),
+        ["crates/patchboard-tools/Cargo.toml:2: `rusqlite` lives in `patchboard-store` only: \
           reach it through that crate, or change `xtask/src/tidy/homes.rs` with the reason"]
     );
     assert_eq!(problems(&[("patchboard-store", &["build:reqwest"])]).len(), 1);

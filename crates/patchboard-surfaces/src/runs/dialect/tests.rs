@@ -202,7 +202,13 @@ proptest! {
                         asked.push((ticket, starts));
                     }
                     Step::Follow { follow, .. } => follows.push(follow),
-                    _ => {}
+                    Step::Write(_)
+                    | Step::Withdraw(_)
+                    | Step::SeeThrough(_)
+                    | Step::Authenticate(_)
+                    | Step::WakeAt(_)
+                    | Step::Rest
+                    | Step::Close { .. } => {}
                 }
             }
             prop_assert!((0..=1).contains(&under_way), "{} runs at a time", under_way);

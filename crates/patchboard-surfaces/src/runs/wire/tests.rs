@@ -24,9 +24,12 @@ fn what_is_quoted_is_cut() {
 }
 
 #[test]
-fn deep_nesting_is_refused_in_words() {
-    let deep = format!(r#"{{"type":"ping","x":{}{},"id":"7"}}"#, "[".repeat(100_000), "]".repeat(100_000));
-    assert!(matches!(problem(&deep), (Some(id), _) if id == "7"));
+fn deep_nesting_harms_nobody() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let passed_over = format!(r#"{{"type":"ping","x":{deep},"id":"7"}}"#);
+    assert!(matches!(Request::parse(&passed_over), Ok(Request::Ping(ping)) if ping.id == "7"));
+    let instead_of_text = format!(r#"{{"type":"run","agent":"react","message":{deep},"id":"7"}}"#);
+    assert!(matches!(problem(&instead_of_text), (Some(id), _) if id == "7"));
     let unclosed = "{\"id\":".repeat(100_000);
     assert!(matches!(problem(&unclosed), (None, _)));
 }

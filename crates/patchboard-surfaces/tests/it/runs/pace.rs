@@ -45,7 +45,7 @@ async fn five_thousand_events_reach_a_slow_reader_without_a_gap() {
 
 #[tokio::test]
 async fn who_does_not_read_loses_the_connection_and_keeps_the_run() {
-    let pieces = long_pieces(20_000);
+    let pieces = long_pieces(8000);
     let gate = Arc::new(Semaphore::new(0));
     let mut held_at_the_end = script(&pieces);
     let end = held_at_the_end.len() - 1;

@@ -226,8 +226,7 @@ async fn a_cancelled_command_is_gone_with_all_it_started() {
         let call = fixture.tool.0.run(&scope, &arguments, stop.clone());
         let cancel = async {
             hear(&mut said, "ready").await;
-            let marked = Marked::find(&mark);
-            assert!(marked.count() > 0, "{command}");
+            let marked = Marked::at_least(1, &mark).await;
             stop.cancel();
             (marked.ended().await, WallInstant::now())
         };

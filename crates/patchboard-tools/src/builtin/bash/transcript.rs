@@ -48,8 +48,8 @@ impl Transcript {
     /// down. Dropped half-way, it loses at most a piece that was being told.
     pub(super) async fn read(&mut self, voice: &ToolVoice) {
         let mut tell_at = None;
+        let (mut out, mut err) = (vec![0; READ_BYTES], vec![0; READ_BYTES]);
         while self.stdout.is_some() || self.stderr.is_some() {
-            let (mut out, mut err) = ([0; READ_BYTES], [0; READ_BYTES]);
             tokio::select! {
                 count = read_some(&mut self.stdout, &mut out), if self.stdout.is_some() => {
                     let read = out.get(..count).unwrap_or_default();

@@ -61,7 +61,12 @@ pub(crate) fn text_of(place: &Place, stop: &CancellationToken) -> Result<String,
 
 pub(crate) fn write(place: &Place, content: &[u8], over: Over, stop: &CancellationToken) -> Result<(), PathError> {
     within_limit(place, content.len())?;
-    place.stage(content, stop)?.settle(over)
+    let staged = place.stage(content, stop)?;
+    // Whoever is told that the call was cancelled should find nothing changed.
+    if stop.is_cancelled() {
+        return Err(PathError::Cancelled);
+    }
+    staged.settle(over)
 }
 
 pub(crate) fn within_limit(place: &Place, bytes: usize) -> Result<(), PathError> {

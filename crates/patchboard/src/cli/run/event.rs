@@ -80,16 +80,12 @@ pub(super) enum Happening {
 
 impl Event {
     pub(super) fn read(text: &str) -> serde_json::Result<Self> {
-        let event: Self = serde_json::from_str(text)?;
-        match event.what {
+        let mut event: Self = serde_json::from_str(text)?;
+        if let Happening::Custom { value } = event.what {
             // Somebody else's value is not an event, and no reason to stop.
-            Happening::Custom { value } => Ok(Self {
-                node_id: event.node_id,
-                event_id: event.event_id,
-                what: Happening::deserialize(value).unwrap_or(Happening::Other),
-            }),
-            what => Ok(Self { what, ..event }),
+            event.what = Happening::deserialize(value).unwrap_or(Happening::Other);
         }
+        Ok(event)
     }
 }
 

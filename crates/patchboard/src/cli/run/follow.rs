@@ -82,7 +82,7 @@ impl Follow {
         })
     }
 
-    pub(super) async fn to_the_end(mut self) -> Result<Watched, Failure> {
+    pub(super) async fn watch(mut self) -> Result<Watched, Failure> {
         loop {
             match self.hear().await {
                 Heard::Frame(Ok(Frame::Event(raw))) => self.event(raw.get()).await?,
@@ -131,12 +131,11 @@ impl Follow {
         }
         let event = Event::read(raw).map_err(|error| Failure::failed(format!("an event cannot be read: {error}")))?;
         self.last_event = event.event_id;
-        match &event.what {
-            Happening::ToolApproval { call_id: Some(call_id), name, arguments } => {
-                self.wanted(call_id, &format!("{name} {}", shown(arguments)));
-            }
-            Happening::ToolEnd { call_id: Some(call_id), .. } => self.settled(call_id),
-            _ => {}
+        if let Happening::ToolApproval { call_id: Some(call_id), name, arguments } = &event.what {
+            self.wanted(call_id, &format!("{name} {}", shown(arguments)));
+        }
+        if let Happening::ToolEnd { call_id: Some(call_id), .. } = &event.what {
+            self.settled(call_id);
         }
         if !self.json {
             self.terminal.say(self.view.event(&event));

@@ -8,10 +8,8 @@ use crate::cli::{Cli, Verb};
 
 fn parsed(words: &[&str]) -> Result<RunArgs, ErrorKind> {
     let cli = Cli::try_parse_from(["patchboard", "run"].iter().chain(words)).map_err(|error| error.kind())?;
-    match cli.command {
-        Verb::Run(args) => Ok(args),
-        other => panic!("{other:?}"),
-    }
+    let Verb::Run(args) = cli.command else { panic!("{:?}", cli.command) };
+    Ok(args)
 }
 
 #[test]
@@ -43,10 +41,8 @@ fn a_request_says_what_the_flags_say() {
 fn a_run_is_joined_from_a_number() {
     let attach = |words: &[&str]| {
         let cli = Cli::try_parse_from(["patchboard", "attach"].iter().chain(words)).unwrap();
-        match cli.command {
-            Verb::Attach(AttachArgs { id, after, .. }) => (id, after),
-            other => panic!("{other:?}"),
-        }
+        let Verb::Attach(AttachArgs { id, after, .. }) = cli.command else { panic!("{:?}", cli.command) };
+        (id, after)
     };
     assert_eq!(attach(&["r"]), ("r".to_owned(), 0));
     assert_eq!(attach(&["r", "--after", "7"]), ("r".to_owned(), 7));

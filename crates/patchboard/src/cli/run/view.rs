@@ -239,10 +239,7 @@ impl View {
 
 /// Arguments as JSON on one line.
 pub(super) fn shown(arguments: &Value) -> String {
-    match arguments {
-        Value::Null => String::new(),
-        other => other.to_string(),
-    }
+    if arguments.is_null() { String::new() } else { arguments.to_string() }
 }
 
 #[cfg(test)]

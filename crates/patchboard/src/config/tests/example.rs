@@ -9,7 +9,7 @@ use super::{bench::Bench, generated::uncommented};
 use crate::config::{
     check::check,
     paths::PathRules,
-    section::{ProviderKind, Strategy, hub::Pairing, tools::Approval},
+    section::{ProviderKind, agents::Strategy, hub::Pairing, tools::Approval},
     shape, source,
     types::Listen,
 };

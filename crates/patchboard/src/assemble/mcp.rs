@@ -1,0 +1,79 @@
+//! The MCP servers of the configuration, and where it is kept which of their tools were approved.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::error::BoxError;
+use patchboard_core::port::{Batch, Clock, Durability, Space, Store, Write};
+use patchboard_tools::mcp::{McpHosts, McpReach, McpServerOptions, PinStore, Pins};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::section::McpConfig;
+use crate::config::{Config, Secrets};
+
+/// Started in the background; they end with `stop`.
+pub(super) fn hosts(
+    config: &Config,
+    secrets: &Secrets,
+    pins: StoredPins,
+    tracker: &TaskTracker,
+    stop: &CancellationToken,
+) -> Arc<McpHosts> {
+    let servers = config.mcp.iter().map(|(name, server)| options(name, server, secrets));
+    McpHosts::start(servers.collect(), Arc::new(pins), tracker, stop)
+}
+
+fn options(name: &str, server: &McpConfig, secrets: &Secrets) -> McpServerOptions {
+    let reach = match (&server.url, server.command.split_first()) {
+        (Some(url), _) => McpReach::Http { url: url.clone(), token: secrets.mcp_tokens.get(name).cloned() },
+        // The configuration was checked: one of the two is there.
+        (None, command) => {
+            let (program, arguments) = command.unzip();
+            McpReach::Command {
+                program: program.cloned().unwrap_or_default(),
+                arguments: arguments.unwrap_or_default().to_vec(),
+                env: secrets.mcp_env.get(name).cloned().unwrap_or_default(),
+            }
+        }
+    };
+    McpServerOptions {
+        name: name.into(),
+        reach,
+        start_timeout: server.start_timeout.into(),
+        call_timeout: server.call_timeout.into(),
+    }
+}
+
+/// In the database, beside everything else the server must not forget.
+#[derive(Debug)]
+pub(super) struct StoredPins {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+fn key(server: &str) -> String {
+    format!("mcp/pins/{server}")
+}
+
+impl PinStore for StoredPins {
+    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Pins>, BoxError>> {
+        Box::pin(async move {
+            let kept = self.store.kept(&Space::Server, &key(server)).await?;
+            kept.map(|bytes| Pins::from_bytes(&bytes)).transpose()
+        })
+    }
+
+    fn save<'a>(&'a self, server: &'a str, pins: Pins) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            let keep = Write::Keep {
+                space: Space::Server,
+                key: key(server).into(),
+                value: Some(pins.to_bytes()?),
+                at: self.clock.now(),
+            };
+            self.store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,59 @@
+//! `patchboard mcp`: the tools of a server for an MCP client that starts this program and talks to it on standard input
+//! and output.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use patchboard_tools::mcp::relay;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::Target;
+use super::failure::Failure;
+use super::own_server::{Choice, OwnServer, Surfaces};
+use crate::client::Address;
+use crate::config::Config;
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(super) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(serve(args));
+    // A line that is still waited for must not hold up the exit.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Until the client closes its end. Nothing but messages goes to standard output.
+async fn serve(args: McpArgs) -> Result<ExitCode, Failure> {
+    let stop = CancellationToken::new();
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (address, own) = match args.target.find()? {
+        Some(address) => (address, None),
+        None => {
+            let (loaded, secrets) = Config::load_for_start(args.target.place.request()?)?;
+            super::serve::start_logs(&loaded, &secrets)?;
+            let own = OwnServer::start(&args.target.place, Surfaces::Gateway, Choice::Untold).await?;
+            let gone = || Failure::unreachable("the server started for this client is gone");
+            (Address::of_data_dir(&own.data_dir).ok_or_else(gone)?, Some(own))
+        }
+    };
+    let relaying = relay(address.mcp(), tokio::io::stdin(), tokio::io::stdout(), stop.clone());
+    tokio::pin!(relaying);
+    let relayed = loop {
+        tokio::select! {
+            relayed = &mut relaying => break relayed,
+            _ = terminate.recv() => stop.cancel(),
+            _ = interrupt.recv() => stop.cancel(),
+        }
+    };
+    if let Some(own) = own {
+        own.shut_down().await?;
+    }
+    relayed?;
+    Ok(ExitCode::SUCCESS)
+}
