@@ -167,6 +167,13 @@ def check_counts(test: unittest.TestCase, counts: dict) -> None:
 
 def check_end(test: unittest.TestCase, run: Run) -> None:
     """The one `run_end`, with everything the document names, in the document's order."""
+    check_end_shape(test, run)
+    end, told = run.ending, run.of("usage")
+    test.assertEqual(end["usage"], {key: told[-1][key] for key in COUNTS})
+    test.assertEqual(end["total_usage"], {key: sum(one[key] for one in told) for key in COUNTS})
+
+
+def check_end_shape(test: unittest.TestCase, run: Run) -> None:
     end = run.ending
     test.assertEqual(
         list(end), ["type", "id", "reply", "usage", "total_usage", "session_id", "node_id", "event_id"], end
@@ -176,9 +183,6 @@ def check_end(test: unittest.TestCase, run: Run) -> None:
     test.assertEqual(end["node_id"], last_node(run))
     check_counts(test, end["usage"])
     check_counts(test, end["total_usage"])
-    told = run.of("usage")
-    test.assertEqual(end["usage"], {key: told[-1][key] for key in COUNTS})
-    test.assertEqual(end["total_usage"], {key: sum(one[key] for one in told) for key in COUNTS})
 
 
 def last_node(run: Run) -> str:

@@ -251,7 +251,8 @@ class WordsTest(CliTestCase):
         for wrong in (["bogus"], ["serve", "--bogus"], ["chat", "-m"], ["usage", "--by", "mood"], ["sessions"]):
             with self.subTest(wrong):
                 self.bad(2, *wrong)
-        for command in ("serve", "chat", "sessions", "usage", "tools", "config", "doctor", "explain", "onboard"):
+        commands = "serve chat run attach approvals sessions usage tools mcp config doctor explain onboard"
+        for command in commands.split():
             with self.subTest(command):
                 self.assertIn("Usage:", self.good(command, "--help"))
 

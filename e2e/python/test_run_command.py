@@ -8,9 +8,12 @@ import pty
 import select
 import signal
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 import unittest
+from pathlib import Path
 
 from patchboard_server import binary
 from stub_model import Call, Failure, Hold, Reply, Text
@@ -134,6 +137,16 @@ class PlainTest(RunCase):
             self.assertEqual((refused.returncode, refused.stdout), (3, ""), refused.stderr)
 
 
+class ServeTest(RunCase):
+    def test_a_taken_port_of_runs_is_told_with_the_way_out(self) -> None:
+        self.serve()
+        other = ("--data-dir", str(self.server.folder / "other"), "--gateway", "127.0.0.1:0")
+        told = self.bad(2, "serve", *other, "--runs", self.server.address("runs"))
+        self.assertIn("PB0201", told)
+        self.assertIn("--runs off", told)
+        self.assertFalse((self.server.folder / "other" / "patchboard.db").exists(), "nothing is half-started")
+
+
 class JsonTest(RunCase):
     def test_every_line_is_an_event_and_the_last_is_the_reply(self) -> None:
         self.serve(Reply(Text("let me "), Call("ls", {})), Reply(Text("s"), Text("een"), input_tokens=20))
@@ -153,15 +166,11 @@ class JsonTest(RunCase):
 
     def test_a_search_tells_its_thoughts(self) -> None:
         thoughts = "CANDIDATE 1: THOUGHT: look\nCANDIDATE 2: THOUGHT: guess\n"
-        self.serve(fallback_script(thoughts), more="[agents.default.tot]\nbreadth = 2\ndepth = 1\n")
+        self.serve(Reply(Text(thoughts)), more="[agents.default.tot]\nbreadth = 2\ndepth = 1\n")
         *events, last = self.run_json("-m", "hi", "--agent", "tot")
         kinds = [event["type"] for event in events]
         self.assertTrue({"tot_expand", "tot_evaluate"} <= set(kinds), kinds)
         self.assertTrue(last["reply"], last)
-
-
-def fallback_script(text: str) -> Reply:
-    return Reply(Text(text))
 
 
 class CancelTest(RunCase):
@@ -371,6 +380,51 @@ class ToolCallTest(RunCase):
         self.good("approvals", "answer", asked["approval_id"], "--refuse", *self.data)
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual((process.returncode, out), (1, ""), err)
+
+
+# An MCP server on standard input and output that offers what the file beside it names.
+MCP_SERVER = """
+import json, pathlib, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    names = pathlib.Path(__file__).with_name("offer.txt").read_text().split()
+    tools = [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in names]
+    result = {
+        "initialize": {"protocolVersion": asked.get("params", {}).get("protocolVersion"),
+                       "capabilities": {"tools": {}}, "serverInfo": {"name": "offers", "version": "1"}},
+        "tools/list": {"tools": tools},
+        "tools/call": {"content": [{"type": "text", "text": "called " + asked.get("params", {}).get("name", "")}]},
+    }.get(asked["method"], {})
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+class ApproveToolsTest(RunCase):
+    def tools(self) -> list[str]:
+        listed = self.good("tools", "list", "--json", *self.data).splitlines()
+        return [tool["name"] for tool in map(json.loads, listed) if tool["kind"] == "mcp"]
+
+    def test_tools_of_a_changed_mcp_server_are_offered_once_approved(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="patchboard-e2e-")
+        self.addCleanup(folder.cleanup)
+        program, offer = Path(folder.name) / "server.py", Path(folder.name) / "offer.txt"
+        program.write_text(MCP_SERVER)
+        offer.write_text("old")
+        self.serve(more=f"[mcp.offers]\ncommand = {json.dumps([sys.executable, str(program)])}\n")
+        self.wait_for(lambda: self.tools() == ["offers.old"], "the first offer")
+        self.assertEqual(self.good("tools", "call", "offers.old", "--yes", *self.data), "called old\n")
+        offer.write_text("old new")
+        self.server.restart()
+        self.wait_for(lambda: "tools approve offers" in self.server.log(), "the warning")
+        self.assertEqual(self.tools(), ["offers.old"])
+        self.assertEqual(self.good("tools", "approve", "offers", *self.data), "offers.new\n")
+        self.assertEqual(self.tools(), ["offers.new", "offers.old"])
+
+    def test_an_unknown_server_is_named(self) -> None:
+        self.serve()
+        self.assertIn("nobody", self.bad(1, "tools", "approve", "nobody", *self.data))
 
 
 if __name__ == "__main__":

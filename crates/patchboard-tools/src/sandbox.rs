@@ -62,6 +62,3 @@ pub enum Error {
     #[error("this is started by the server, not by hand")]
     ByHand(#[source] io::Error),
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -30,6 +30,7 @@ fn every_command() -> Vec<Command> {
         Command::KeepRun(run),
         Command::ReadMessages { session: SessionRef::Origin(origin()), before: None, limit: 1 },
         Command::CallTool(CallTool { name: "t".into(), arguments: Default::default(), folder: None, origin: origin() }),
+        Command::ApproveTools { server: "s".into() },
         Command::ListAgents,
         Command::ListPlugins,
         Command::LoadPlugin { path: "p".into() },

@@ -81,6 +81,7 @@ pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
         | Reply::Facts(_)
         | Reply::Budget(_)
         | Reply::Usage(_)
+        | Reply::ToolsApproved(_)
         | Reply::Agents(_)
         | Reply::Plugins(_)
         | Reply::Node(_) => Err(Problem::new(Problem::INTERNAL, "the board answered something else")),

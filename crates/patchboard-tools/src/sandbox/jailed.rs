@@ -1,6 +1,7 @@
 //! A running command, seen from the server.
 
 use std::any::Any;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -20,6 +21,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Jailed {
     pub(super) pid: i32,
     pub(super) confinement: Confinement,
+    pub(super) scratch: PathBuf,
     pub(super) stdin: Option<pipe::Sender>,
     pub(super) stdout: Option<ChildStdout>,
     pub(super) stderr: Option<ChildStderr>,
@@ -99,11 +101,17 @@ impl Jailed {
         }
     }
 
+    /// Does what the supervisor can do no more, as far as it can be done from here.
     async fn end_orphans(&self) {
         let session = self.process.id().and_then(|pid| pid.try_into().ok()).and_then(Pid::from_raw);
-        if let Some(session) = session {
-            drop(tokio::task::spawn_blocking(move || kin::end_session(session)).await);
-        }
+        let scratch = self.scratch.clone();
+        let ending = tokio::task::spawn_blocking(move || {
+            if let Some(session) = session {
+                kin::end_session(session);
+            }
+            drop(std::fs::remove_dir_all(scratch));
+        });
+        drop(ending.await);
     }
 }
 

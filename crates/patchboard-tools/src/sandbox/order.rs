@@ -48,6 +48,8 @@ pub(super) enum Report {
     Started {
         pid: i32,
         confinement: Confinement,
+        /// Its private folder.
+        scratch: OsString,
     },
     /// The command was not started.
     Refused {

@@ -119,10 +119,11 @@ async fn open(
     let (answers, leash) = socket.into_split();
     let mut reports = Reports::new(answers);
     match reports.next().await? {
-        Report::Started { pid, confinement } => {
+        Report::Started { pid, confinement, scratch } => {
             let jailed = Jailed {
                 pid,
                 confinement,
+                scratch: scratch.into(),
                 stdin,
                 stdout,
                 stderr,

@@ -80,7 +80,8 @@ impl Supervisor {
         let reports = self.server.try_clone().map_err(failed("talk to the server"))?;
         let leash = self.leash().map_err(failed("talk to the server"))?;
         let (command, confinement) = self.start()?;
-        report(&reports, &Report::Started { pid: command.as_raw_pid(), confinement });
+        let scratch = self.scratch.0.clone().into();
+        report(&reports, &Report::Started { pid: command.as_raw_pid(), confinement, scratch });
 
         let mut ending = None;
         let mut note = |pid: Pid, status: WaitStatus| {

@@ -219,3 +219,21 @@ async fn a_runaway_answer_is_cut() {
     let (used, reserved) = bench.spent("alice").await[0];
     assert!(used > 2_000_000 && reserved == 0, "what was said is counted: {used}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn changed_tools_are_approved_by_the_operator_and_it_is_on_record() {
+    let bench = bench([]);
+    let approve = |server: &str| Command::ApproveTools { server: server.to_owned() };
+    let refused = bench.ask(&caller(1), approve("workshop")).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Forbidden);
+    assert_eq!(
+        bench.ask(&operator(), approve("workshop")).await.unwrap(),
+        Reply::ToolsApproved(vec!["write".into(), "once".into()])
+    );
+    let audit = bench.audit().await;
+    assert_eq!((&*audit[0].action, &*audit[0].subject, &*audit[0].detail), ("tools.approve", "workshop", "write once"));
+    let silent = bench.ask(&operator(), approve("silent")).await.unwrap_err();
+    assert_eq!((silent.kind, silent.message.as_str()), (ErrorKind::Unavailable, "the server `silent` does not answer"));
+    assert_eq!(bench.ask(&operator(), approve("nobody")).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(bench.audit().await.len(), 1, "what failed changed nothing");
+}

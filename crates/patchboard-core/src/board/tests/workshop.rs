@@ -67,6 +67,14 @@ impl ToolHost for Workshop {
         specs.into()
     }
 
+    fn approve<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {
+        Box::pin(std::future::ready(match server {
+            "workshop" => Some(Ok(vec!["write".into(), "once".into()])),
+            "silent" => Some(Err("the server `silent` does not answer".to_owned())),
+            _ => None,
+        }))
+    }
+
     fn call<'a>(
         &'a self,
         scope: &'a ToolScope,

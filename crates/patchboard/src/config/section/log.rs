@@ -24,8 +24,9 @@ impl LogConfig {
     /// The filter directives that apply.
     pub(crate) fn directives(&self, environment: &Environment) -> String {
         self.filter.as_deref().or_else(|| environment.get(RUST_LOG)).map_or_else(
-            // Libraries speak at `warn` only; `patchboard` is a prefix of all our crates.
-            || format!("warn,patchboard={}", self.level.as_str()),
+            // Libraries speak at `warn` only; `patchboard` is a prefix of all our crates. What becomes of MCP servers is
+            // told by `patchboard_tools`; its library would tell it twice, with whole messages in it.
+            || format!("warn,rmcp=off,patchboard={}", self.level.as_str()),
             str::to_owned,
         )
     }

@@ -160,7 +160,7 @@ fn log_directives() {
     let filtered = LogConfig { filter: Some("debug".to_owned()), ..LogConfig::default() };
     let unset = Environment::default();
     let set: Environment = [("RUST_LOG", "trace")].into_iter().collect();
-    assert_eq!(plain.directives(&unset), "warn,patchboard=info");
+    assert_eq!(plain.directives(&unset), "warn,rmcp=off,patchboard=info");
     assert_eq!(plain.directives(&set), "trace");
     assert_eq!(filtered.directives(&set), "debug");
 }

@@ -1,9 +1,9 @@
 //! The program that tests start as a supervisor, and inside jails to try the walls.
 //!
-//! * `jailer __exec` – what `patchboard __exec` does.
-//! * `jailer hold FOLDER COMMAND` – a server that starts a command, passes on its output, and waits to be killed.
-//! * `jailer listen` – tries to bind a TCP port of the kernel's choice.
-//! * `jailer abstract NAME` – tries to connect to an abstract socket.
+//! * `patchboard-jailer __exec` – what `patchboard __exec` does.
+//! * `patchboard-jailer hold FOLDER COMMAND` – a server that starts a command, passes on its output, and waits to be killed.
+//! * `patchboard-jailer listen` – tries to bind a TCP port of the kernel's choice.
+//! * `patchboard-jailer abstract NAME` – tries to connect to an abstract socket.
 
 use std::process::ExitCode;
 

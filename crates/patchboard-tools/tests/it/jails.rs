@@ -1,91 +1,19 @@
+//! Jails, with real processes in them.
+
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use patchboard_tools::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Program, Spawner, Tcp};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use super::*;
-
-/// The example of this crate that is a supervisor.
-pub(crate) fn jailer() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let jailer = test.parent().unwrap().parent().unwrap().join("examples/jailer");
-    assert!(jailer.exists(), "{} is missing: build it with `cargo build --example jailer`", jailer.display());
-    jailer
-}
-
-/// Says why a test about confinement cannot find anything out here.
-pub(crate) fn lacks_landlock(abi: u32) -> bool {
-    let found = Landlock::probe();
-    if found.abi() < abi {
-        println!("skipped: it takes Landlock ABI {abi}; {found}");
-    }
-    found.abi() < abi
-}
-
-/// Processes whose command line holds a mark.
-pub(crate) struct Marked(Vec<OwnedFd>);
-
-impl Marked {
-    pub(crate) fn find(mark: &str) -> Self {
-        let found = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
-            let command = std::fs::read(entry.path().join("cmdline")).ok()?;
-            let is_marked = pid != rustix::process::getpid() && String::from_utf8_lossy(&command).contains(mark);
-            if is_marked { pidfd_open(pid, PidfdFlags::empty()).ok() } else { None }
-        });
-        Self(found.collect())
-    }
-
-    /// Waits for at least so many. A process that is just becoming another program has no command line for a moment.
-    pub(crate) async fn at_least(count: usize, mark: &str) -> Self {
-        until("the marked processes run", || Self::find(mark).count() >= count).await;
-        Self::find(mark)
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Waits until all of them have ended, and says how long that took.
-    pub(crate) async fn ended(self) -> Duration {
-        let since = Instant::now();
-        let waiting = tokio::task::spawn_blocking(move || {
-            let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
-            for process in &self.0 {
-                let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)).unwrap();
-                assert_eq!(ended, 1, "a process outlives its jail");
-            }
-        });
-        waiting.await.unwrap();
-        since.elapsed()
-    }
-}
-
-/// Waits for what nobody announces, such as another process cleaning up.
-pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::task::yield_now().await;
-        }
-    };
-    assert!(tokio::time::timeout(Duration::from_secs(10), waiting).await.is_ok(), "waited in vain until {what}");
-}
-
-/// An argument of `sleep` that nothing else on this machine has.
-pub(crate) fn mark() -> String {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("4{:07}.{:06}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
+use crate::support::{Marked, jailer, lacks_landlock, mark, until};
 
 struct Fixture {
     dir: TempDir,
@@ -214,15 +142,17 @@ async fn a_dropped_handle_ends_everything() {
 #[tokio::test]
 async fn when_the_supervisor_is_killed_its_command_is_found_and_ended() {
     let (fixture, mark) = (Fixture::new(), mark());
-    let script = format!("sleep {mark} & echo ready; sleep {mark}; true");
+    let script = format!("sleep {mark} & echo $TMPDIR; sleep {mark}; true");
     let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
     let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
-    assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
+    let temporary = PathBuf::from(lines.next_line().await.unwrap().unwrap());
+    assert!(temporary.exists());
     let marked = Marked::at_least(3, &mark).await;
     let supervisor = Pid::from_raw(jailed.supervisor_pid().unwrap().try_into().unwrap()).unwrap();
     kill_process(supervisor, Signal::KILL).unwrap();
     assert!(matches!(jailed.wait().await, Err(Error::Lost)));
     marked.ended().await;
+    assert!(!temporary.exists());
 }
 
 #[tokio::test]
@@ -318,7 +248,7 @@ async fn ports_signals_and_abstract_sockets_are_walled_off() {
     let jailer = jailer.display();
     let jail = |connect: Tcp, listen: Tcp| {
         let mut jail = fixture.jail();
-        jail.readable = vec![super::tests::jailer()];
+        jail.readable = vec![env!("CARGO_BIN_EXE_patchboard-jailer").into()];
         jail.network = Network { connect, listen };
         jail
     };

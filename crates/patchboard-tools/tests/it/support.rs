@@ -1,0 +1,79 @@
+//! Processes as tests see them.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use patchboard_tools::sandbox::Landlock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// The program that is a supervisor.
+pub(crate) fn jailer() -> PathBuf {
+    env!("CARGO_BIN_EXE_patchboard-jailer").into()
+}
+
+/// Says why a test about confinement cannot find anything out here.
+pub(crate) fn lacks_landlock(abi: u32) -> bool {
+    let found = Landlock::probe();
+    if found.abi() < abi {
+        println!("skipped: it takes Landlock ABI {abi}; {found}");
+    }
+    found.abi() < abi
+}
+
+/// Processes whose command line holds a mark.
+pub(crate) struct Marked(Vec<OwnedFd>);
+
+impl Marked {
+    pub(crate) fn find(mark: &str) -> Self {
+        let found = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
+            let command = std::fs::read(entry.path().join("cmdline")).ok()?;
+            let is_marked = pid != rustix::process::getpid() && String::from_utf8_lossy(&command).contains(mark);
+            if is_marked { pidfd_open(pid, PidfdFlags::empty()).ok() } else { None }
+        });
+        Self(found.collect())
+    }
+
+    /// Waits for at least so many. A process that is just becoming another program has no command line for a moment.
+    pub(crate) async fn at_least(count: usize, mark: &str) -> Self {
+        until("the marked processes run", || Self::find(mark).count() >= count).await;
+        Self::find(mark)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Waits until all of them have ended, and says how long that took.
+    pub(crate) async fn ended(self) -> Duration {
+        let since = Instant::now();
+        let waiting = tokio::task::spawn_blocking(move || {
+            let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+            for process in &self.0 {
+                let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)).unwrap();
+                assert_eq!(ended, 1, "a process outlives its jail");
+            }
+        });
+        waiting.await.unwrap();
+        since.elapsed()
+    }
+}
+
+/// Waits for what nobody announces, such as another process cleaning up.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(10), waiting).await.is_ok(), "waited in vain until {what}");
+}
+
+/// An argument of `sleep` that nothing else on this machine has.
+pub(crate) fn mark() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("4{:07}.{:06}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}

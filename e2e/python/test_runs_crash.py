@@ -1,0 +1,507 @@
+"""SIGKILL at many moments of a run. After the restart the run goes on: one sequence of events without a gap, the node
+that was cut shown as interrupted and entered again, each tool run once, and one end.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+import unittest
+from typing import Callable
+
+from gateway_client import eventually
+from patchboard_server import binary
+from runs_case import RunsTestCase, check_end_shape, check_stream, tool_results_in, whole_text
+from runs_client import Run, Runs, processes_with
+from runs_model import Thinker, candidate, part_of, said, task_of
+from stub_model import Call, Hold, Reply, Request, Text
+
+INTERRUPTED = {"Err": "interrupted"}
+
+
+class Scene:
+    """A server with a run that is cut by killing it, and what its client saw until then."""
+
+    def __init__(self, test: CrashTestCase, model: Callable[[Request], Reply], more: str = "", **options) -> None:
+        self.test = test
+        self.runs = test.connect(fallback=model, more=more, **options)
+        self.server = test.server
+        self.work = test.work
+        self.log = self.work / "log.txt"
+        self.run = Run("")
+
+    def start(self, agent: str = "react", **fields: object) -> Scene:
+        self.agent = agent
+        self.runs.start("do your work", agent, working_folder=str(self.work), **fields)
+        self.run = self.runs.read()
+        return self
+
+    def see(self, kind: str, **fields: object) -> Scene:
+        self.runs.until(kind, self.run, **fields)
+        return self
+
+    def kill_and_restart(self) -> Runs:
+        self.server.kill()
+        self.server.start()
+        return self.test.another()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.log.read_text().split() if self.log.exists() else []
+
+
+class CrashTestCase(RunsTestCase):
+    def once(self) -> Callable[[], Hold | Text]:
+        """Gives a `Hold` for ever the first time, and nothing to wait for ever after: the run is cut there once."""
+        never, passed = self.held(), self.held()
+        passed.set()
+        lock = threading.Lock()
+        used: list[bool] = []
+
+        def step() -> Hold:
+            with lock:
+                first = not used
+                used.append(True)
+            return Hold(never if first else passed)
+
+        return step
+
+    def recover(self, scene: Scene, *cut: str, reply: str = "done", lines: list[str] | None = None) -> Run:
+        """Kills the server and looks at how the run goes on. `cut` are the nodes that were at work."""
+        later = scene.kill_and_restart()
+        return self.check(scene, later.attached(scene.run.id, timeout=60), *cut, reply=reply, lines=lines)
+
+    def check(self, scene: Scene, run: Run, *cut: str, reply: str = "done", lines: list[str] | None = None) -> Run:
+        self.assertEqual(run.frames[: len(scene.run.frames)], scene.run.frames, "not what was seen before")
+        check_stream(self, run, scene.agent)
+        check_end_shape(self, run)
+        self.assertEqual(run.reply, reply)
+        failed = [event for event in run.of("node_exit") if event["result"] != "Ok"]
+        self.assertEqual([event["result"] for event in failed], [INTERRUPTED] * len(failed))
+        self.assertEqual(sorted(event["id"] for event in failed), sorted(cut))
+        for event in failed:
+            later = [one["id"] for one in run.events[event["event_id"] :] if one["type"] == "node_enter"]
+            self.assertIn(event["id"], later, "cut, and not entered again")
+        if len(cut) == 1:
+            self.assertEqual(self.next_node(run, failed[0]), cut[0], "the cut node is the next to be entered")
+        if lines is not None:
+            self.assertEqual(scene.lines, lines, "how often the tools ran")
+        self.check_again(scene, run)
+        return run
+
+    def next_node(self, run: Run, event: dict) -> str:
+        return next(one["id"] for one in run.events[event["event_id"] :] if one["type"] == "node_enter")
+
+    def check_again(self, scene: Scene, run: Run) -> None:
+        """Whoever attaches later sees the same, from wherever they left off; and there is one end."""
+        with self.another() as later:
+            for after in (0, len(scene.run.frames), len(run.frames)):
+                again = later.attached(run.id, after)
+                self.assertEqual((again.frames, again.ending), (run.frames[after:], run.ending))
+            self.assertEqual(later.ask("ping", id="p")["type"], "pong")
+            self.assertEqual(later.run("and now?", timeout=30).ending["type"], "run_end", "life goes on")
+
+
+def appending(line: str) -> Call:
+    return Call("write_file", {"path": "log.txt", "content": line + "\n", "append": True}, line)
+
+
+class TextTest(CrashTestCase):
+    def test_before_the_first_text(self) -> None:
+        stop = self.once()
+        scene = Scene(self, lambda request: Reply(stop(), Text("done"))).start()
+        self.model.wait_for_requests(1)
+        scene.see("node_enter")
+        self.recover(scene, "think")
+
+    def test_in_the_middle_of_a_text(self) -> None:
+        for seen in (1, 7):
+            with self.subTest(seen=seen):
+                stop = self.once()
+                words = [Text(f"word {n} ") for n in range(seen)]
+
+                def model(request: Request) -> Reply:
+                    return Reply(*words, stop(), Text("done"))
+
+                scene = Scene(self, model).start()
+                scene.see("message_chunk", content=f"word {seen - 1} ")
+                reply = "".join(word.text for word in words) + "done"
+                run = self.recover(scene, "think", reply=reply)
+                # What the cut node said stays on record; it is said again by the node that was entered anew.
+                self.assertEqual(run.text, reply[: -len("done")] + reply)
+
+    def test_in_a_burst_of_text(self) -> None:
+        words = [Text(f"{n} ") for n in range(2_000)]
+        scene = Scene(self, lambda request: Reply(*words)).start()
+        scene.see("message_chunk", content="500 ")
+        later = scene.kill_and_restart()
+        run = later.attached(scene.run.id, timeout=60)
+        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
+        # The model may have been done before the client had read it all.
+        self.assertIn(cut, (["think"], []))
+        self.check(scene, run, *cut, reply="".join(word.text for word in words))
+
+    def test_right_before_the_end(self) -> None:
+        for kind in ("usage", "node_exit", "values", "updates", "checkpoint"):
+            with self.subTest(kind):
+                scene = Scene(self, lambda request: said("done")).start(thread_id="t")
+                scene.see(kind)
+                later = scene.kill_and_restart()
+                run = later.attached(scene.run.id)
+                cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
+                self.assertIn(cut, (["think"], []))
+                self.check(scene, run, *cut)
+                messages = later.ask("user_messages", thread_id="t")["messages"]
+                self.assertEqual([one["content"] for one in messages], ["do your work", "done"])
+
+    def test_right_after_the_end(self) -> None:
+        scene = Scene(self, lambda request: said("done")).start()
+        ended = scene.runs.finish(scene.run)
+        run = self.recover(scene)
+        self.assertEqual((run.frames, run.ending), (ended.frames, ended.ending))
+
+
+class ToolTest(CrashTestCase):
+    def one_after_the_other(self, *calls: Call, last: Callable[[], Hold] | None = None):
+        """A model that makes one call a turn and then is done."""
+
+        def model(request: Request) -> Reply:
+            turn = len(tool_results_in(request))
+            if turn < len(calls):
+                return Reply(Text(f"turn {turn} "), calls[turn])
+            return Reply(*([last()] if last else []), Text("done"))
+
+        return model
+
+    def test_after_tool_call(self) -> None:
+        scene = Scene(self, self.one_after_the_other(appending("a"), appending("b"))).start()
+        scene.see("tool_call")
+        later = scene.kill_and_restart()
+        run = later.attached(scene.run.id, timeout=30)
+        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
+        self.assertIn(cut, (["think"], ["act"], ["observe"], ["compress"], []))
+        self.check(scene, run, *cut)
+        self.assertEqual(sorted(scene.lines), ["a", "b"])
+
+    def test_after_tool_start(self) -> None:
+        scene = Scene(self, self.one_after_the_other(appending("a"))).start()
+        scene.see("tool_start")
+        later = scene.kill_and_restart()
+        run = later.attached(scene.run.id, timeout=30)
+        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
+        self.check(scene, run, *cut)
+        # Cut between the writing and the noting of it, the outcome is unknown; it is never done twice.
+        self.assertIn(scene.lines, (["a"], []))
+        if scene.lines == []:
+            self.assertTrue(run.of("tool_end")[-1]["is_error"])
+
+    def test_during_a_tool(self) -> None:
+        command = "echo ran >> log.txt; while [ ! -e go ]; do sleep 0.0314159; done; echo finished"
+        scene = Scene(self, self.one_after_the_other(Call("bash", {"command": command}))).start()
+        scene.see("tool_start")
+        eventually(lambda: scene.lines == ["ran"], "the command has begun")
+        scene.server.kill()
+        eventually(lambda: not processes_with("0.0314159"), "the command ends with its server", 5.0)
+        (scene.work / "go").touch()
+        run = self.recover(scene, "act", lines=["ran"])
+        # Nobody knows how far it came; the model is told so.
+        self.assertTrue(run.of("tool_end")[-1]["is_error"], run.of("tool_end"))
+        self.assertEqual(len(tool_results_in(self.model.requests[1])), 1)
+
+    def test_between_tools(self) -> None:
+        stop = self.once()
+
+        def model(request: Request) -> Reply:
+            done = len(tool_results_in(request))
+            if done == 0:
+                return Reply(appending("a"))
+            return Reply(stop(), appending("b")) if done == 1 else said("done")
+
+        scene = Scene(self, model).start()
+        scene.see("node_enter", id="think", node_id="run-think-4")
+        self.model.wait_for_requests(2)
+        self.recover(scene, "think", lines=["a", "b"])
+
+    def test_one_of_two_tools_at_once_is_done(self) -> None:
+        command = "echo b >> log.txt; while [ ! -e go ]; do sleep 0.05; done; echo finished"
+
+        def model(request: Request) -> Reply:
+            if tool_results_in(request):
+                return said("done")
+            return Reply(appending("a"), Call("bash", {"command": command}, "b"))
+
+        scene = Scene(self, model).start()
+        scene.see("tool_end", name="write_file")
+        eventually(lambda: sorted(scene.lines) == ["a", "b"], "both have begun")
+        scene.server.kill()
+        (scene.work / "go").touch()
+        run = self.recover(scene, "act")
+        self.assertEqual(sorted(scene.lines), ["a", "b"])
+        results = tool_results_in(self.model.requests[1])
+        self.assertEqual(len(results), 2)
+        last = {event["name"]: event["is_error"] for event in run.of("tool_end")}
+        self.assertEqual(last, {"write_file": False, "bash": True})
+
+    def test_after_the_result(self) -> None:
+        stop = self.once()
+        scene = Scene(self, self.one_after_the_other(appending("a"), last=stop)).start()
+        scene.see("tool_end")
+        later = scene.kill_and_restart()
+        run = later.attached(scene.run.id, timeout=30)
+        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
+        if "think" not in cut:
+            # The hold was not reached before the kill, so the second server got stuck in it; that is the test's doing.
+            self.assertNotEqual(self.model.requests, [])
+        self.check(scene, run, *cut, lines=["a"])
+
+    def test_a_tool_that_only_reads_may_be_repeated(self) -> None:
+        def model(request: Request) -> Reply:
+            return said("done") if tool_results_in(request) else Reply(Call("ls", {}))
+
+        scene = Scene(self, model).start()
+        scene.see("tool_start")
+        later = scene.kill_and_restart()
+        run = later.attached(scene.run.id)
+        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
+        self.check(scene, run, *cut)
+        self.assertFalse(run.of("tool_end")[-1]["is_error"])
+
+    def test_again_and_again(self) -> None:
+        """Cut in one turn after the other; every line is there once in the end."""
+        names = ["a", "b", "c", "d"]
+        stops = [self.once() for _ in names]
+
+        def model(request: Request) -> Reply:
+            turn = len(tool_results_in(request))
+            return Reply(stops[turn](), appending(names[turn])) if turn < len(names) else said("done")
+
+        scene = Scene(self, model).start()
+        runs = scene.runs
+        for turn in range(len(names)):
+            if turn:
+                scene.run = runs.attach(scene.run.id)
+            runs.until("node_enter", scene.run, id="think") if turn == 0 else None
+            eventually(lambda: len(self.model.requests) >= 2 * turn + 1, "the model is asked")
+            eventually(lambda: scene.lines == names[:turn], "what was called is done")
+            runs = scene.kill_and_restart()
+        scene.run = Run(scene.run.id)
+        run = runs.attached(scene.run.id, timeout=60)
+        self.check_again(scene, run)
+        check_stream(self, run, "react")
+        self.assertEqual((run.reply, scene.lines), ("done", names))
+        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
+        self.assertEqual(cut, ["think"] * len(names))
+
+
+class ApprovalTest(CrashTestCase):
+    ASK = '\n[tools.approval]\nwrite_file = "ask"\n'
+
+    def model(self, request: Request) -> Reply:
+        return said("done") if tool_results_in(request) else Reply(appending("a"))
+
+    def begin(self, more: str = "") -> Scene:
+        scene = Scene(self, self.model, more=self.ASK + more, gateway="127.0.0.1:0").start()
+        return scene.see("tool_approval")
+
+    def test_during_an_approval_that_the_operator_then_gives(self) -> None:
+        scene = self.begin()
+        later = scene.kill_and_restart()
+        run = Run(scene.run.id)
+        later.attach(run.id)
+        while len(run.of("tool_approval")) < 2:
+            later.read(run)
+            self.assertIsNone(run.ending)
+        self.assertEqual(scene.lines, [])
+        self.approve()
+        self.check(scene, later.finish(run), "act", lines=["a"])
+
+    def approve(self) -> None:
+        listed = self.cli("approvals", "list")
+        identity = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", listed.stdout)
+        self.assertIsNotNone(identity, listed.stdout + listed.stderr)
+        usage = self.cli("approvals", "answer", "--help").stdout
+        done = self.cli("approvals", "answer", identity.group(), "--approve" if "--approve" in usage else "yes")
+        self.assertEqual(done.returncode, 0, done.stderr + usage)
+
+    def cli(self, *arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [binary(), *arguments, "--data-dir", str(self.server.data_dir)],
+            env=self.server.environment(),
+            cwd=self.server.folder,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def test_during_an_approval_that_then_expires(self) -> None:
+        scene = self.begin('[limits]\napproval_timeout = "2s"\n')
+        run = self.recover(scene, "act", lines=[])
+        self.assertTrue(run.of("tool_end")[-1]["is_error"])
+
+    def test_an_answer_that_was_given_is_not_asked_for_again(self) -> None:
+        """Approved, done, and killed in the next turn."""
+        stop = self.once()
+
+        def model(request: Request) -> Reply:
+            return Reply(stop(), Text("done")) if tool_results_in(request) else Reply(appending("a"))
+
+        scene = Scene(self, model, more=self.ASK).start().see("tool_approval")
+        asked = scene.run.events[-1]
+        scene.runs.send(
+            {"type": "tool_approve", "id": scene.run.id, "call_id": asked["call_id"], "approve": True}
+        )
+        scene.see("node_enter", id="think")
+        self.model.wait_for_requests(2)
+        run = self.recover(scene, "think", lines=["a"])
+        self.assertEqual(len(run.of("tool_approval")), 1)
+
+
+class StrategyTest(CrashTestCase):
+    def test_in_dup_s_understanding(self) -> None:
+        stop = self.once()
+        parts = Thinker()
+        model = Thinker(understand=lambda request: Reply(stop(), *parts.understand(request).steps))
+        scene = Scene(self, model).start("dup")
+        self.model.wait_for_requests(1)
+        scene.see("node_enter")
+        self.recover(scene, "understand", reply="the answer")
+
+    def test_in_dup_after_its_understanding(self) -> None:
+        stop = self.once()
+        model = Thinker(other=lambda request: Reply(stop(), Text("the answer")))
+        scene = Scene(self, model).start("dup").see("node_enter", id="plan")
+        self.model.wait_for_requests(2)
+        self.recover(scene, "plan", reply="the answer")
+        understood = [one for one in self.model.requests if part_of(one) == "understand"]
+        self.assertEqual(len(understood), 1, "a finished node is not done again")
+
+    def test_in_tot_s_evaluation(self) -> None:
+        stop = self.once()
+        parts = Thinker()
+        model = Thinker(evaluate=lambda request: Reply(stop(), *parts.evaluate(request).steps))
+        scene = Scene(self, model).start("tot").see("node_enter", id="think_evaluate")
+        self.model.wait_for_requests(2)
+        run = self.recover(scene, "think_evaluate", reply="the answer")
+        self.assertEqual(run.of("tot_evaluate")[0]["chosen"], 1)
+        expanded = [one for one in self.model.requests if part_of(one) == "expand" and "do your work" in whole_text(one)]
+        self.assertEqual(len(expanded), 1, "a finished node is not done again")
+
+    def test_in_tot_after_its_tools(self) -> None:
+        stop = self.once()
+
+        def expand(request: Request) -> Reply:
+            if "<result" in request.last_user_text:
+                return Reply(stop(), Text(candidate(1, "that is it", word="FINAL")))
+            return said(candidate(1, "write it", [{"name": "write_file", "arguments": appending("a").arguments}]))
+
+        scene = Scene(self, Thinker(expand=expand)).start("tot").see("node_enter", node_id="run-think_expand-4")
+        self.model.wait_for_requests(2)
+        self.recover(scene, "think_expand", reply="the answer", lines=["a"])
+
+    def test_in_got_s_plan(self) -> None:
+        stop = self.once()
+        parts = Thinker()
+        model = Thinker(plan=lambda request: Reply(stop(), *parts.plan(request).steps))
+        scene = Scene(self, model).start("got").see("node_enter")
+        self.model.wait_for_requests(1)
+        self.recover(scene, "plan_graph", reply="the answer")
+
+    def test_in_got_s_parallel_tasks(self) -> None:
+        """Two tasks at work, each of which has already written its line."""
+        stops = {"a": self.once(), "b": self.once()}
+
+        def task(request: Request) -> Reply:
+            name = task_of(request)
+            if name not in stops:
+                return said(f"result of {name}")
+            if not tool_results_in(request):
+                return Reply(appending(name))
+            return Reply(stops[name](), Text(f"result of {name}"))
+
+        scene = Scene(self, Thinker(task=task)).start("got")
+        while len(scene.run.of("tool_end")) < 2:
+            scene.see("tool_end")
+        self.model.wait_for_requests(5)
+        run = self.recover(scene, "execute_graph", "execute_graph", reply="the answer")
+        self.assertEqual(sorted(scene.lines), ["a", "b"], "each tool once")
+        done = [event["id"] for event in run.of("got_node_complete")]
+        self.assertEqual((sorted(done[:2]), done[2:]), (["a", "b"], ["c"]))
+
+    def test_in_got_with_one_task_done(self) -> None:
+        stop = self.once()
+
+        def task(request: Request) -> Reply:
+            name = task_of(request)
+            return Reply(stop(), Text("result of b")) if name == "b" else said(f"result of {name}")
+
+        scene = Scene(self, Thinker(task=task)).start("got").see("got_node_complete", id="a")
+        scene.see("updates")
+        self.model.wait_for_requests(3)
+        run = self.recover(scene, "execute_graph", reply="the answer")
+        self.assertEqual([event["id"] for event in run.of("got_node_complete")].count("a"), 1)
+        asked = [one for one in self.model.requests if task_of(one) == "a" and "do your work" in whole_text(one)]
+        self.assertEqual(len(asked), 1, "a finished task is not done again")
+
+    def test_in_the_last_words_of_each(self) -> None:
+        for agent, node in (("dup", "plan"), ("tot", "answer"), ("got", "aggregate")):
+            with self.subTest(agent):
+                stop = self.once()
+                model = Thinker(other=lambda request: Reply(Text("the "), stop(), Text("answer")))
+                scene = Scene(self, model).start(agent).see("message_chunk", id=node)
+                self.recover(scene, node, reply="the answer")
+
+
+class AfterwardsTest(CrashTestCase):
+    def test_attached_before_it_resumes_or_later_it_is_one_sequence(self) -> None:
+        """Several who come back at once see the same."""
+        stop = self.once()
+        scene = Scene(self, lambda request: Reply(Text("a "), stop(), Text("b"))).start().see("message_chunk")
+        first = scene.kill_and_restart()
+        others = [self.another() for _ in range(3)]
+        seen = len(scene.run.frames)
+        attached = [first.attach(scene.run.id), *(one.attach(scene.run.id, seen) for one in others)]
+        ended = [one.finish(run) for one, run in zip([first, *others], attached)]
+        self.check(scene, ended[0], "think", reply="a b")
+        for one in ended[1:]:
+            self.assertEqual((one.frames, one.ending), (ended[0].frames[seen:], ended[0].ending))
+
+    def test_a_thread_goes_on_after_it(self) -> None:
+        stop = self.once()
+        scene = Scene(self, lambda request: Reply(Text("a "), stop(), Text("b"))).start(thread_id="t")
+        scene.see("message_chunk")
+        self.recover(scene, "think", reply="a b")
+        with self.another() as later:
+            later.run("and then?", thread_id="t")
+            messages = later.ask("user_messages", thread_id="t")["messages"]
+        self.assertEqual(
+            [(one["role"], one["content"]) for one in messages],
+            [("user", "do your work"), ("assistant", "a b"), ("user", "and then?"), ("assistant", "a b")],
+        )
+
+    def test_a_drain_is_no_end_either(self) -> None:
+        """SIGTERM in the middle: what is not done within the drain is put down and taken up again."""
+        stop = self.once()
+        scene = Scene(self, lambda request: Reply(Text("a "), stop(), Text("b"))).start().see("message_chunk")
+        self.server.config_file.write_text('drain = "500ms"\n' + self.server.config_file.read_text())
+        self.server.process.terminate()
+        self.server.process.wait(20)
+        self.server.start()
+        with self.another() as later:
+            run = later.attached(scene.run.id, timeout=30)
+        check_stream(self, run, "react")
+        self.assertEqual(run.reply, "a b")
+
+    def test_a_cancelled_run_stays_cancelled(self) -> None:
+        stop = self.once()
+        scene = Scene(self, lambda request: Reply(Text("a "), stop(), Text("b"))).start().see("message_chunk")
+        scene.runs.send({"type": "cancel", "id": scene.run.id})
+        ended = scene.runs.finish(scene.run)
+        later = scene.kill_and_restart()
+        again = later.attached(ended.id)
+        self.assertEqual((again.frames, again.ending), (ended.frames, ended.ending))
+
+
+if __name__ == "__main__":
+    unittest.main()
