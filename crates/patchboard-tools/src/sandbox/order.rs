@@ -52,9 +52,7 @@ pub(super) enum Report {
         scratch: OsString,
     },
     /// The command was not started.
-    Refused {
-        reason: String,
-    },
+    Refused { reason: String },
     /// The command ended, and so has everything it started.
     Ended(Ending),
 }

@@ -1,6 +1,6 @@
 //! One binary for all integration tests of the tools: those that take processes.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at the first surprise")]
 #![expect(clippy::print_stdout, reason = "why a test was skipped, and what was measured")]
 
 mod bash;
