@@ -7,7 +7,8 @@
 //!
 //! * `jail` – what a command may touch: the part that callers fill in.
 //! * `spawner` – starts supervisors, from one thread that lasts, and `jailed`, the handle of a running one.
-//! * `supervisor` – the other end, in the other process; `confine` and `ground` make the jail, `kin` ends descendants.
+//! * `supervisor` – the other end, in the other process; `confine`, `ground` and `cover` make the jail, `kin` ends
+//!   descendants.
 //! * `kernel` – what the kernel can enforce, in words.
 //! * `order` – what the two processes say to each other.
 //!
@@ -23,6 +24,7 @@
 //! This module knows processes; it must not know tools.
 
 mod confine;
+mod cover;
 mod ground;
 mod jail;
 mod jailed;
@@ -32,7 +34,7 @@ mod order;
 mod spawner;
 mod supervisor;
 
-pub use jail::{Input, Jail, Limits, Network, Program, Tcp, environment};
+pub use jail::{Input, Jail, Limits, Network, Program, Tcp, View, environment};
 pub use jailed::Jailed;
 pub use kernel::Landlock;
 pub use order::{Confinement, Ending};

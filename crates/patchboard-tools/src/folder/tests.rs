@@ -254,6 +254,29 @@ fn a_key_named_by_a_symlink_is_closed_at_both_ends() {
 }
 
 #[test]
+fn a_key_stays_closed_when_the_symlink_to_it_is_taken_away() {
+    let play = Playground::new();
+    fs::write(play.at("work/real-key"), SECRET).unwrap();
+    play.link("real-key", "key");
+    let folder = WorkFolder::open(play.at("work"), vec![play.at("work/key")]).unwrap();
+    fs::remove_file(play.at("work/key")).unwrap();
+    let play = Playground { folder, ..play };
+    assert_eq!(play.see("real-key"), closed("real-key"));
+}
+
+#[test]
+fn a_file_is_made_only_where_nothing_stands() {
+    let play = Playground::new();
+    play.link("../outside.txt", "out");
+    play.link("../not-there", "dangling");
+    for name in ["file.txt", "sub", "out", "dangling"] {
+        let made = play.folder.root.create_file(OsStr::new(name));
+        assert!(matches!(made, Err(StepError::Os(rustix::io::Errno::EXIST))), "{name}: {made:?}");
+    }
+    assert!(!play.at("not-there").exists());
+}
+
+#[test]
 fn working_inside_a_protected_directory_is_refused() {
     let play = Playground::new();
     fs::create_dir_all(play.at("work/data/a/b")).unwrap();

@@ -13,8 +13,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use super::cover::Cover;
 use super::ground::{Closed, Parcel, Survey};
-use super::jail::{Limits, Tcp};
+use super::jail::{Limits, Tcp, View};
 use super::kernel::{Landlock, WANTED};
 use super::order::{Confinement, Order};
 
@@ -79,8 +80,8 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
 
 /// Confines the calling thread. Where the kernel cannot enforce something it is left out and the answer says so; any
 /// other failure is one, in words.
-pub(super) fn confine(order: &Order, writable: Vec<OwnedFd>) -> Result<Confinement, String> {
-    let (rules, survey) = rules(order, writable)?;
+pub(super) fn confine(order: &Order, cover: Cover, writable: Vec<OwnedFd>) -> Result<Confinement, String> {
+    let (rules, survey) = rules(order, cover, writable)?;
     drop_capabilities().map_err(|error| format!("cannot drop capabilities: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot give up new privileges: {error}"))?;
     let status = rules.restrict_self().map_err(|error| landlock_failed(&error))?;
@@ -112,13 +113,18 @@ pub(super) fn limit(limits: &Limits) -> io::Result<()> {
 }
 
 /// The rules, and how much of the writable folders they could grant.
-fn rules(order: &Order, writable: Vec<OwnedFd>) -> Result<(RulesetCreated, Survey), String> {
+fn rules(order: &Order, cover: Cover, writable: Vec<OwnedFd>) -> Result<(RulesetCreated, Survey), String> {
     let mut rules = empty_rules(order).map_err(|error| landlock_failed(&error))?;
-    let closed = closed(order).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
+    let closed = closed(order, cover).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
     let mut survey = Survey::default();
     for folder in writable {
         let everything = AccessFs::from_all(WANTED) & !NO_DEVICES;
         survey.add(closed.beneath(folder, &mut |parcel| grant(&mut rules, parcel, everything))?);
+    }
+    if order.view == View::Everything {
+        let root = open(Path::new("/")).ok_or("cannot open the root of the file system")?;
+        survey.add(closed.beneath(root, &mut |parcel| grant(&mut rules, parcel, AccessFs::from_all(WANTED)))?);
+        return Ok((rules, survey));
     }
     let readable = SYSTEM.iter().map(Path::new).chain(order.readable.iter().map(Path::new));
     for path in readable {
@@ -133,7 +139,12 @@ fn rules(order: &Order, writable: Vec<OwnedFd>) -> Result<(RulesetCreated, Surve
 }
 
 fn empty_rules(order: &Order) -> Result<RulesetCreated, RulesetError> {
-    let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(WANTED))?.scope(Scope::from_all(WANTED))?;
+    // Whoever could signal its supervisor could slip the leash.
+    let scope = match order.view {
+        View::Named => Scope::from_all(WANTED),
+        View::Everything => Scope::Signal.into(),
+    };
+    let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(WANTED))?.scope(scope)?;
     let network = [(&order.network.connect, AccessNet::ConnectTcp), (&order.network.listen, AccessNet::BindTcp)];
     for (_, access) in network.iter().filter(|(tcp, _)| **tcp != Tcp::Open) {
         ruleset = ruleset.handle_access(*access)?;
@@ -157,8 +168,12 @@ fn grant(rules: &mut RulesetCreated, parcel: Parcel, rights: BitFlags<AccessFs>)
     }
 }
 
-fn closed(order: &Order) -> io::Result<Closed> {
-    let of_root: &[&str] = if geteuid().is_root() { OF_ROOT } else { &[] };
+fn closed(order: &Order, cover: Cover) -> io::Result<Closed> {
+    if cover == Cover::Laid {
+        return Ok(Closed::default());
+    }
+    let has_of_root = geteuid().is_root() && order.view == View::Named;
+    let of_root: &[&str] = if has_of_root { OF_ROOT } else { &[] };
     let protected = order.protected.iter().map(Path::new);
     Closed::of(protected.chain(of_root.iter().map(Path::new)))
 }

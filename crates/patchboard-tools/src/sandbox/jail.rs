@@ -11,18 +11,19 @@ const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 
 const GIBIBYTE: u64 = 1024 * 1024 * 1024;
 
-/// The system's own programs and libraries can be read and run in every jail; everything else is named here.
+/// What a command may touch.
 #[derive(Debug)]
 pub struct Jail {
     /// Where the command starts: an open directory, so that nobody can swap it.
     pub folder: OwnedFd,
+    pub view: View,
     /// Open directories beneath which everything may be read, run and changed.
     pub writable: Vec<OwnedFd>,
     /// Paths beneath which everything may be read and run. Those that do not exist are left out.
     pub readable: Vec<PathBuf>,
     /// Absolute paths that stay closed even beneath the above. They need not exist. Landlock can only grant, so what
     /// lies beside such a path is granted entry by entry, and the directories on the way to it can be passed but
-    /// neither listed nor added to.
+    /// neither listed nor added to. `View::Everything` has a better way where the kernel allows it.
     pub protected: Vec<PathBuf>,
     /// All variables the command gets, besides `TMPDIR` and, unless named, `HOME`, which lie in its private folder.
     pub environment: BTreeMap<String, String>,
@@ -30,6 +31,18 @@ pub struct Jail {
     pub scratch: PathBuf,
     pub network: Network,
     pub limits: Limits,
+}
+
+/// What a jail shows of the file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum View {
+    /// The system's own programs and libraries, to read and run, and what the jail names.
+    Named,
+    /// Everything, to read, run and change, except what is protected: for programs that the operator chose and that are
+    /// at home on this machine. Where the kernel allows a mount namespace, what is protected is covered by nothing, and
+    /// everything around it is as usual; what does not exist when the command starts is not covered. Elsewhere Landlock
+    /// grants what lies beside it.
+    Everything,
 }
 
 #[derive(Debug)]
@@ -82,6 +95,7 @@ impl Jail {
     /// A jail in which only `folder` may be changed. Commands may connect, since builds fetch things, and not listen.
     pub fn around(folder: OwnedFd) -> std::io::Result<Self> {
         Ok(Self {
+            view: View::Named,
             writable: vec![folder.try_clone()?],
             folder,
             readable: Vec::new(),

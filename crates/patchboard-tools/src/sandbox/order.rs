@@ -15,7 +15,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::jail::{Limits, Network};
+use super::jail::{Limits, Network, View};
 
 /// A longer order is refused by both sides.
 pub(super) const MAX_ORDER_BYTES: usize = 1024 * 1024;
@@ -34,6 +34,7 @@ pub(super) struct Order {
     pub(super) program: OsString,
     pub(super) arguments: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
+    pub(super) view: View,
     pub(super) readable: Vec<OsString>,
     pub(super) protected: Vec<OsString>,
     pub(super) scratch: OsString,

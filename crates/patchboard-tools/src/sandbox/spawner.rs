@@ -100,11 +100,12 @@ async fn open(
             (Some(ours), Some(theirs.into_blocking_fd().map_err(Error::Supervisor)?))
         }
     };
-    let Jail { folder, writable, readable, protected, environment, scratch, network, limits } = jail;
+    let Jail { folder, view, writable, readable, protected, environment, scratch, network, limits } = jail;
     let order = Order {
         program: program.program.into(),
         arguments: program.arguments,
         environment,
+        view,
         readable: readable.into_iter().map(Into::into).collect(),
         protected: protected.into_iter().map(Into::into).collect(),
         scratch: scratch.into(),

@@ -14,6 +14,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitStatus, getpid, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::cover::Cover;
+use super::jail::View;
 use super::order::{ASK_TO_END, Confinement, Ending, Order, Report};
 use super::{Error, confine, kin};
 
@@ -45,6 +47,7 @@ struct Supervisor {
     writable: Vec<OwnedFd>,
     input: Option<OwnedFd>,
     scratch: Scratch,
+    cover: Cover,
 }
 
 impl Supervisor {
@@ -63,8 +66,13 @@ impl Supervisor {
         let input = if order.has_input { writable.pop() } else { None };
         let scratch = Scratch::make(Path::new(&order.scratch)).map_err(failed("make a temporary folder"))?;
         writable.push(scratch.open().map_err(failed("open the temporary folder"))?);
+        // After the working folder was entered, and while there is only one thread: see there.
+        let cover = match order.view {
+            View::Named => Cover::None,
+            View::Everything => Cover::lay(order.protected.iter().map(Path::new))?,
+        };
         confine::limit(&order.limits).map_err(failed("set limits"))?;
-        Ok(Self { server, order, writable, input, scratch })
+        Ok(Self { server, order, writable, input, scratch, cover })
     }
 
     fn run(self) -> Result<(), String> {
@@ -135,10 +143,10 @@ impl Supervisor {
         command.env("HOME", self.scratch.home()).env("TMPDIR", self.scratch.temporary()).envs(&self.order.environment);
         command.stdin(self.input.take().map_or_else(Stdio::null, Stdio::from));
         let writable = std::mem::take(&mut self.writable);
-        let order = &self.order;
+        let (order, cover) = (&self.order, self.cover);
         std::thread::scope(|scope| {
             let confined = scope.spawn(move || {
-                let confinement = confine::confine(order, writable)?;
+                let confinement = confine::confine(order, cover, writable)?;
                 let started = command
                     .spawn()
                     .map_err(|error| format!("cannot start `{}`: {error}", Path::new(&order.program).display()))?;

@@ -57,3 +57,6 @@ impl Turns {
         Turn { _held: locks.map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,6 +153,9 @@ async fn no_tool_follows_a_path_out() {
             assert!(output.is_error, "{way} {path:?}: {output:?}");
             assert!(!output.content.contains(SECRET) || path.contains(SECRET), "{way} {path:?}: {output:?}");
             assert_eq!(yard.outside(), before, "{way} {path:?}: {output:?}");
+            if matches!(path.as_str(), "token" | "data" | "data/store.db" | "sub/token-too") {
+                assert!(output.content.contains("is closed to tools"), "{way} {path}: {output:?}");
+            }
             assert!(yard.at("mine.txt").exists(), "{way} {path:?}");
             assert_eq!(yard.text("sub/token-too"), SECRET, "{way} {path:?}");
         }
