@@ -1,11 +1,13 @@
 //! The board: the only way in. `ask` authorises, then answers; `follow` replays, then tails; `drain` lets go in order.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
+use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,7 +29,6 @@ use crate::port::{
 };
 use crate::reply::{Reply, RunSummary};
 use crate::run::begin::Begun;
-use crate::run::brief::Briefing;
 use crate::run::{RunDeps, RunLimits, RunRequest, Stops, recover};
 use crate::session::{Place, SessionQueues, Turn};
 use crate::tool::desk::ToolLimits;
@@ -110,10 +111,12 @@ struct Inner {
     /// Places for runs at work.
     working: Arc<Semaphore>,
     live: Mutex<HashMap<RunId, LiveRun>>,
-    /// Names of live and waiting runs, by principal.
-    claims: Mutex<HashSet<(Arc<str>, Arc<str>)>>,
+    /// Names of live and waiting runs, by principal, and whether the run is over.
+    claims: Mutex<HashMap<RunName, Arc<AtomicBool>>>,
     tracker: TaskTracker,
     draining: AtomicBool,
+    /// Cancelled when a drain has waited long enough: ends what is under way and is no run.
+    closing: CancellationToken,
     version: &'static str,
 }
 
@@ -125,17 +128,23 @@ struct LiveRun {
     resumes: bool,
 }
 
+/// A principal and what it calls a run.
+type RunName = (Arc<str>, Arc<str>);
+
 /// A client's name for a run, taken until the run has ended.
 #[derive(Debug)]
 struct Claim {
     board: Board,
-    name: Option<(Arc<str>, Arc<str>)>,
+    name: RunName,
+    over: Arc<AtomicBool>,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some(name) = self.name.take() {
-            self.board.0.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+        let mut claims = self.board.claims();
+        // The next run may have the name already.
+        if claims.get(&self.name).is_some_and(|over| Arc::ptr_eq(over, &self.over)) {
+            claims.remove(&self.name);
         }
     }
 }
@@ -145,6 +154,14 @@ impl Drop for Claim {
 pub struct Recovered {
     pub resumed: usize,
     pub closed: usize,
+}
+
+/// A run of the last process that is about to go on.
+struct Resumed {
+    begun: Begun,
+    forget: Forget,
+    claim: Claim,
+    working: Option<OwnedSemaphorePermit>,
 }
 
 /// A request to run that may wait for its turn.
@@ -157,7 +174,6 @@ struct Accepted {
     session: SessionKey,
     client_id: Arc<str>,
     claim: Option<Claim>,
-    kept: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,49 +230,79 @@ impl Board {
             queues: SessionQueues::new(parts.limits.session_queue),
             working: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
             live: Mutex::new(HashMap::new()),
-            claims: Mutex::new(HashSet::new()),
+            claims: Mutex::new(HashMap::new()),
             tracker: TaskTracker::new(),
             draining: AtomicBool::new(false),
+            closing: CancellationToken::new(),
             version: parts.version,
         }))
     }
 
     /// Goes on with what the last process left unfinished, and closes what cannot go on. To be called once, before
-    /// anything is asked.
+    /// anything is asked. Whatever is wrong with one run, the others and the server start.
     pub async fn recover(&self) -> Result<Recovered, BoardError> {
         let mut report = Recovered::default();
+        let mut resumed = Vec::new();
         for unfinished in self.0.store.unfinished_runs().await? {
-            let (deps, store) = (&self.0.deps, &self.0.store);
-            let briefing = recover::briefing(store, unfinished.run.run).await?;
-            let resumed = match &briefing {
-                None => Err("interrupted: the server stopped during this turn".to_owned()),
-                Some(briefing) => self.resume(&unfinished, briefing).await?,
+            let run = unfinished.run.run;
+            // What is on record may make a strategy panic, as it may have done before.
+            let taken_up = AssertUnwindSafe(self.resume(&unfinished)).catch_unwind().await;
+            let reason = match taken_up {
+                Ok(Ok(Ok(run))) => {
+                    resumed.push(run);
+                    continue;
+                }
+                Ok(Ok(Err(reason))) => reason,
+                Ok(Err(error)) => {
+                    tracing::error!(run.id = %run, %error, "a run of the last server cannot be read back; closing it");
+                    "interrupted: what is on record of it cannot be read back".to_owned()
+                }
+                Err(_panic) => {
+                    tracing::error!(run.id = %run, "a run of the last server panicked; closing it");
+                    "interrupted: it failed inside".to_owned()
+                }
             };
-            match resumed {
-                Ok(()) => report.resumed += 1,
-                Err(reason) => {
-                    recover::close(deps, store, &unfinished, &reason).await?;
-                    report.closed += 1;
+            match recover::close(&self.0.deps, &self.0.store, &unfinished, &reason).await {
+                Ok(()) => report.closed += 1,
+                Err(error) => {
+                    tracing::error!(run.id = %run, %error, "a run of the last server cannot be closed; it is left as it is");
                 }
             }
+        }
+        report.resumed = resumed.len();
+        // Not before all are settled: the first one at work reads what the budgets have left.
+        for Resumed { begun, forget, claim, working } in resumed {
+            self.0.tracker.spawn(async move {
+                begun.go().await;
+                drop((forget, claim, working));
+            });
         }
         Ok(report)
     }
 
     /// The inner error says why the run cannot go on.
-    async fn resume(
-        &self,
-        unfinished: &UnfinishedRun,
-        briefing: &Arc<Briefing>,
-    ) -> Result<Result<(), String>, BoardError> {
+    async fn resume(&self, unfinished: &UnfinishedRun) -> Result<Result<Resumed, String>, BoardError> {
         let row = &unfinished.run;
+        let Some(briefing) = recover::briefing(&self.0.store, row.run).await? else {
+            return Ok(Err("interrupted: the server stopped during this turn".to_owned()));
+        };
         let Ok((agent, _)) = self.0.agents.choose(&briefing.agent_asked) else {
             return Ok(Err(format!("interrupted: no agent is named `{}` any more", briefing.agent_asked)));
         };
+        // It may be gone, or closed to runs by now.
+        if let Some(folder) = &briefing.folder
+            && let Err(refused) = self.0.deps.folders.admit(Some(&folder.to_string_lossy())).await
+        {
+            return Ok(Err(format!("interrupted: {refused}")));
+        }
         let turn = match self.0.queues.enter(&row.session)? {
             Place::First(turn) => turn,
-            // Two unfinished runs of one session cannot be: the second begins when the first has ended.
+            // The first one's end could not be recorded, and then the server stopped during this one.
             Place::Waiting(_) => return Ok(Err("interrupted: the server stopped during this run".to_owned())),
+        };
+        let stops = Stops::new(CancellationToken::new(), briefing.detached);
+        let Ok(claim) = self.claim(&row.principal, &row.client_id, &stops) else {
+            return Ok(Err(format!("interrupted: another run of the id {} goes on", row.client_id)));
         };
         let caller = Caller {
             surface: Surface::Runs,
@@ -277,16 +323,13 @@ impl Board {
             content: briefing.message.clone(),
             plan: None,
             turn,
-            stops: Stops::new(CancellationToken::new(), briefing.detached),
+            stops,
         };
-        let claim = self.claim(&row.principal, &row.client_id)?;
         let forget = self.enlist(&request, true);
-        let begun = recover::resume(&self.0.deps, &self.0.store, unfinished, briefing, request).await?;
-        self.0.tracker.spawn(async move {
-            begun.go().await;
-            drop((forget, claim));
-        });
-        Ok(Ok(()))
+        let begun = recover::resume(&self.0.deps, &self.0.store, unfinished, &briefing, request).await?;
+        // They had their places before; with fewer places now, they are not made to wait for one.
+        let working = self.0.working.clone().try_acquire_owned().ok();
+        Ok(begun.map(|begun| Resumed { begun, forget, claim, working }))
     }
 
     /// Asks for one thing. Rights are checked, and a place in a session's line is taken, before this returns:
@@ -336,6 +379,7 @@ impl Board {
         self.0.tracker.close();
         let (mut cancelled, mut suspended) = (0, 0);
         if tokio::time::timeout(patience, self.0.tracker.wait()).await.is_err() {
+            self.0.closing.cancel();
             let left: Vec<LiveRun> = self.live().values().cloned().collect();
             for live in left {
                 if live.resumes {
@@ -420,12 +464,14 @@ impl Board {
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<Reply, BoardError>> {
         let run = RunId(self.0.ids.next());
+        let is_detached = start.plan.as_ref().is_some_and(|plan| plan.detach);
+        // A run's own end (cancelled by someone else, orphaned) must not reach what else hangs on the asker's token.
+        let stops = Stops::new(stop.child_token(), is_detached);
         let placed = self.check_start(&start, run).and_then(|mut accepted| {
-            if let Some(plan) = &start.plan {
+            if start.plan.is_some() {
                 let name =
                     if start.client_id.is_empty() { format!("run-{run}").into() } else { start.client_id.clone() };
-                accepted.kept = plan.detach;
-                accepted.claim = Some(self.claim(&caller.principal, &name)?);
+                accepted.claim = Some(self.claim(&caller.principal, &name, &stops)?);
                 accepted.client_id = name;
             }
             let place = self.0.queues.enter(&accepted.session)?;
@@ -437,8 +483,6 @@ impl Board {
         };
         let board = self.clone();
         let caller = caller.clone();
-        // A run's own end (cancelled by someone else, orphaned) must not reach what else hangs on the asker's token.
-        let stops = Stops::new(stop.child_token(), accepted.kept);
         Box::pin(async move {
             let (turn, working) = tokio::select! {
                 biased;
@@ -449,7 +493,7 @@ impl Board {
             if board.is_draining() {
                 return Err(BoardError::shutting_down());
             }
-            let Accepted { agent, strategy, origin, thread, session, client_id, claim, .. } = accepted;
+            let Accepted { agent, strategy, origin, thread, session, client_id, claim } = accepted;
             let StartRun { content, plan, .. } = start;
             let request = RunRequest {
                 run,
@@ -509,15 +553,21 @@ impl Board {
             return Err(BoardError::invalid("channel, account and peer are too long"));
         }
         let client_id = start.client_id.clone();
-        Ok(Accepted { agent, strategy, origin, thread, session, client_id, claim: None, kept: false })
+        Ok(Accepted { agent, strategy, origin, thread, session, client_id, claim: None })
     }
 
-    fn claim(&self, principal: &Arc<str>, client_id: &Arc<str>) -> Result<Claim, BoardError> {
+    fn claim(&self, principal: &Arc<str>, client_id: &Arc<str>, stops: &Stops) -> Result<Claim, BoardError> {
         let name = (principal.clone(), client_id.clone());
-        if !self.0.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
+        let mut claims = self.claims();
+        if claims.get(&name).is_some_and(|over| !over.load(Ordering::Relaxed)) {
             return Err(BoardError::new(ErrorKind::Conflict, format!("a run of the id {client_id} is under way")));
         }
-        Ok(Claim { board: self.clone(), name: Some(name) })
+        claims.insert(name.clone(), stops.over.clone());
+        Ok(Claim { board: self.clone(), name, over: stops.over.clone() })
+    }
+
+    fn claims(&self) -> MutexGuard<'_, HashMap<RunName, Arc<AtomicBool>>> {
+        self.0.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn enlist(&self, request: &RunRequest, resumes: bool) -> Forget {

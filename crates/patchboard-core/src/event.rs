@@ -193,7 +193,7 @@ pub enum RunOutcome {
 pub enum NodeOutcome {
     Done,
     Failed(Arc<str>),
-    /// The server died while it was at work; it is entered again.
+    /// The server died while it was at work; it is entered again if the run goes on.
     Interrupted,
 }
 

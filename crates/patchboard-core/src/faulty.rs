@@ -26,6 +26,12 @@ pub(crate) struct FaultyStore {
     delay: usize,
     /// Reads of events so far.
     replays: AtomicUsize,
+    /// Commits that still succeed before all fail.
+    left: Mutex<Option<usize>>,
+    /// Everything that was committed, in order.
+    journal: Mutex<Vec<Batch>>,
+    /// Records of the topic that cannot be read, from this number on.
+    spoiled: Mutex<Option<(Topic, Seq)>>,
 }
 
 impl FaultyStore {
@@ -42,8 +48,14 @@ impl FaultyStore {
         *self.fails.lock().unwrap() = Some(fails);
     }
 
+    /// So many commits succeed from now on, then none.
+    pub(crate) fn fail_after(&self, commits: usize) {
+        *self.left.lock().unwrap() = Some(commits);
+    }
+
     pub(crate) fn heal(&self) {
         *self.fails.lock().unwrap() = None;
+        *self.left.lock().unwrap() = None;
     }
 
     /// Every commit from now on waits for a permit of the gate.
@@ -51,6 +63,16 @@ impl FaultyStore {
         let gate = Arc::new(Semaphore::new(0));
         *self.gate.lock().unwrap() = Some(gate.clone());
         gate
+    }
+
+    /// Every batch so far: what a process that died in between would have left is a part of it from the beginning.
+    pub(crate) fn journal(&self) -> Vec<Batch> {
+        self.journal.lock().unwrap().clone()
+    }
+
+    /// The topic's records cannot be read any more, from that number on.
+    pub(crate) fn spoil(&self, topic: Topic, from: Seq) {
+        *self.spoiled.lock().unwrap() = Some((topic, from));
     }
 
     pub(crate) fn replays(&self) -> usize {
@@ -80,10 +102,20 @@ impl Store for FaultyStore {
             }
             self.take_time().await;
             let fails = *self.fails.lock().unwrap();
-            if fails.is_some_and(|fails| fails(&batch)) {
+            let is_over = match &mut *self.left.lock().unwrap() {
+                Some(0) => true,
+                Some(left) => {
+                    *left -= 1;
+                    false
+                }
+                None => false,
+            };
+            if is_over || fails.is_some_and(|fails| fails(&batch)) {
                 return Err(StoreError::Failed { attempted: "commit a batch", source: "the disk is gone".into() });
             }
-            self.inner.commit(batch).await
+            self.inner.commit(batch.clone()).await?;
+            self.journal.lock().unwrap().push(batch);
+            Ok(())
         })
     }
 
@@ -92,7 +124,15 @@ impl Store for FaultyStore {
         let topic = topic.clone();
         Box::pin(async move {
             self.take_time().await;
-            self.inner.events(&topic, from, limit).await
+            let records = self.inner.events(&topic, from, limit).await?;
+            let spoiled = self.spoiled.lock().unwrap().clone();
+            let is_spoiled = |record: &Arc<Envelope>| {
+                spoiled.as_ref().is_some_and(|(topic, from)| record.topic == *topic && record.seq >= *from)
+            };
+            if records.iter().any(is_spoiled) {
+                return Err(StoreError::Corrupt { what: "event", source: "a bit has flipped".into() });
+            }
+            Ok(records)
         })
     }
 

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Board, messages};
 use crate::access::{self, Caller};
 use crate::agent::{AgentTable, StrategyKind};
-use crate::command::{CallTool, Command, PageRequest};
+use crate::command::{CallTool, Command, PageRequest, SessionRef};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::{CallId, MemoryOwner, RunId};
 use crate::model::{ToolCall, ToolInput};
@@ -68,7 +68,11 @@ impl Board {
                 Reply::Usage(inner.store.usage(query).await?)
             }
             Command::ReadMessages { session, before, limit } => {
-                let session = self.session_key(session)?;
+                // Whatever agent works on it, and wherever chats are routed, a thread is one conversation.
+                let session = match session {
+                    SessionRef::Key(key) => key,
+                    SessionRef::Origin(origin) => origin.session_key(AgentTable::DEFAULT),
+                };
                 messages::read(&inner.store, session, before, limit).await?
             }
             Command::ListTools { folder, page } => {
@@ -143,7 +147,17 @@ impl Board {
         };
         // Tracked, so that a drain waits for it; dropping the ask drops the call.
         let _tracked = inner.tracker.token();
-        Ok(Reply::ToolCalled(inner.deps.desk.call_alone(&context, call, &stop).await?))
+        let stop = stop.child_token();
+        let calling = inner.deps.desk.call_alone(&context, call, &stop);
+        tokio::pin!(calling);
+        let output = tokio::select! {
+            output = &mut calling => output,
+            () = inner.closing.cancelled() => {
+                stop.cancel();
+                calling.await
+            }
+        };
+        Ok(Reply::ToolCalled(output?))
     }
 
     fn agents(&self) -> Vec<AgentSummary> {

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::access::{Grants, Surface};
-use crate::agent::{AgentSpec, StrategyKind};
+use crate::agent::{AgentSpec, Binding, StrategyKind};
 use crate::budget::price::Price;
 use crate::command::PageRequest;
 use crate::event::{Answered, Event};
@@ -26,7 +26,9 @@ mod budgets;
 mod cancelling;
 mod chat;
 mod cut_anywhere;
+mod cut_twice;
 mod endings;
+mod engine;
 mod limits;
 mod recall;
 mod resuming;
@@ -50,6 +52,12 @@ struct Setup {
     schemas: Arc<dyn SchemaCheck>,
     memory: MemoryOptions,
     limits: Limits,
+    /// Besides the default one.
+    agents: Vec<AgentSpec>,
+    bindings: Vec<Binding>,
+    /// Besides the workshop.
+    tools: Vec<Arc<dyn ToolHost>>,
+    folders: Arc<dyn Folders>,
 }
 
 struct Bench {
@@ -95,19 +103,27 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         schemas: Arc::new(AnyArguments),
         memory: MemoryOptions::default(),
         limits: Limits::default(),
+        agents: Vec::new(),
+        bindings: Vec::new(),
+        tools: Vec::new(),
+        folders: Arc::new(AnyFolder),
     };
     change(&mut setup);
-    let Setup { store, clock, ids, model, agent, soul, budgets, policy, schemas, memory, limits } = setup;
+    let Setup { store, clock, ids, model, agent, soul, budgets, policy, schemas, memory, limits, .. } = setup;
     let workshop = Arc::new(Workshop::new(store.clone()));
+    let mut tools: Vec<Arc<dyn ToolHost>> = vec![workshop.clone()];
+    tools.extend(setup.tools);
+    let mut agents = vec![agent];
+    agents.extend(setup.agents);
     let board = Board::assemble(Parts {
         store: store.clone(),
         clock: clock.clone(),
         ids,
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        tools: vec![workshop.clone()],
+        agents: AgentTable::new(agents, setup.bindings).unwrap(),
+        tools,
         schemas,
         souls: Arc::new(FixedSoul(soul)),
-        folders: Arc::new(AnyFolder),
+        folders: setup.folders,
         embedder: None,
         budgets,
         prices: PriceTable(vec![Price { model: Glob::new("script-*"), input: 1.0, output: 2.0 }]),

@@ -54,11 +54,14 @@ pub struct Stops {
     pub suspend: CancellationToken,
     /// It goes on although nobody listens.
     pub kept: Arc<AtomicBool>,
+    /// Only its end is still to be recorded. Whoever hears of the end may use its name again at once.
+    pub over: Arc<AtomicBool>,
 }
 
 impl Stops {
     pub fn new(cancel: CancellationToken, kept: bool) -> Self {
-        Self { cancel, suspend: CancellationToken::new(), kept: Arc::new(AtomicBool::new(kept)) }
+        let (suspend, kept) = (CancellationToken::new(), Arc::new(AtomicBool::new(kept)));
+        Self { cancel, suspend, kept, over: Arc::default() }
     }
 }
 
@@ -142,10 +145,13 @@ impl Begun {
         for step in steps {
             match step {
                 Step::Enter { node, name } => opening.extend(nodes.enter(node, name)),
+                Step::Leave { node, failed } => opening.extend(nodes.leave(node, failed)),
+                Step::Tell { node, finding } => opening.extend(nodes.tell(node, finding)),
                 Step::AskModel { node, messages, tools, voice } => {
                     first = Some(driver.prepare_call(node, nodes.node(node), messages, tools, voice).await?);
                 }
-                Step::Leave { .. } | Step::Tell { .. } | Step::CallTool { .. } | Step::Finish(_) => {}
+                // Answered below: without a question there is no run.
+                Step::CallTool { .. } | Step::Finish(_) => {}
             }
         }
         let Some(first) = first else {
@@ -170,6 +176,8 @@ impl Begun {
     ) -> Result<Self, BoardError> {
         let Replay { strategy, mut nodes, steps, unsure, announced, used, calls, .. } = replay;
         let (mut entries, writes) = settled;
+        // Those that were cut short are not among the replayed ones; their tokens and numbers are taken too.
+        let (cut, cut_tokens) = settled_calls(&writes);
         entries.extend(nodes.enter_again());
         let writer = Arc::new(deps.log.open(Topic::Run(request.run), next));
         let setting = Setting {
@@ -179,19 +187,20 @@ impl Begun {
             verbose: briefing.verbose,
         };
         let driver = Driver::new(deps, request, writer, setting);
-        driver.used.store(used, Ordering::Relaxed);
-        // Those that were cut short are not among the replayed ones; their numbers are taken too.
-        let cut = settled_calls(&writes);
-        driver.calls.store(calls + cut, Ordering::Relaxed);
+        driver.used.store(used.saturating_add(cut_tokens), Ordering::Relaxed);
+        driver.calls.store(calls.saturating_add(cut), Ordering::Relaxed);
         driver.writer.append(entries, writes, Durability::Boundary).await?;
         crate::telemetry::run_started(driver.context.caller.surface.name());
         Ok(Self { driver, strategy, nodes, start: Start::Resumed { steps, unsure, announced } })
     }
 }
 
-fn settled_calls(writes: &[Write]) -> u32 {
-    let settled = writes.iter().filter(|write| matches!(write, Write::SettleModelCall(_))).count();
-    u32::try_from(settled).unwrap_or(u32::MAX)
+/// How many model calls these writes settle, and their tokens.
+fn settled_calls(writes: &[Write]) -> (u32, u64) {
+    let settled = writes
+        .iter()
+        .filter_map(|write| if let Write::SettleModelCall(usage) = write { Some(usage.tokens.total()) } else { None });
+    settled.fold((0, 0), |(calls, tokens), used| (calls.saturating_add(1), tokens.saturating_add(used)))
 }
 
 /// How a run works, besides who asked for it.

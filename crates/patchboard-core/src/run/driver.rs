@@ -18,7 +18,7 @@ use crate::agent::{AgentSpec, Origin};
 use crate::budget::Ledger;
 use crate::budget::price::PriceTable;
 use crate::error::{BoardError, ErrorKind};
-use crate::event::{Entry, Event, NodeOutcome, RunOutcome};
+use crate::event::{Entry, Event, RunOutcome};
 use crate::id::{CallId, NodeId, Seq};
 use crate::log::{Log, TopicWriter};
 use crate::memory::Memory;
@@ -110,10 +110,15 @@ impl Begun {
                     work.await
                 }
                 () = driver.stops.suspend.cancelled() => {
-                    // Dropped where it stands: the next process finds on record what this one would have gone on with.
-                    driver.writer.suspend();
-                    crate::telemetry::run_ended(RunOutcome::Interrupted, driver.started.elapsed());
-                    return;
+                    if !driver.work_stop.is_cancelled() {
+                        // Dropped where it stands: the next process finds on record what this one would have gone on
+                        // with.
+                        driver.writer.suspend();
+                        crate::telemetry::run_ended(RunOutcome::Interrupted, driver.started.elapsed());
+                        return;
+                    }
+                    // It was stopped before: it only has its end to record, and must not go on at the next start.
+                    work.await
                 }
             }
         };
@@ -249,6 +254,7 @@ impl Driver {
         }
         pending.events.push(Event::RunEnded { outcome }.into());
         pending.writes.push(Write::CloseRun { run, outcome, at });
+        self.stops.over.store(true, Ordering::Relaxed);
         self.record(&mut pending).await?;
         crate::telemetry::run_ended(outcome, self.started.elapsed());
         Ok(())
@@ -319,14 +325,9 @@ impl Progressing<'_, '_> {
                     if self.driver.verbose {
                         tracing::info!(node = node.0, failed, "node left");
                     }
-                    let outcome = failed.map_or(NodeOutcome::Done, |failed| NodeOutcome::Failed(failed.into()));
-                    pending.events.extend(self.nodes.leave(node, outcome));
+                    pending.events.extend(self.nodes.leave(node, failed));
                 }
-                Step::Tell { node, finding } => {
-                    if let Some(node) = self.nodes.node(node) {
-                        pending.events.push(Entry { node: Some(node), event: Event::Found(finding) });
-                    }
-                }
+                Step::Tell { node, finding } => pending.events.extend(self.nodes.tell(node, finding)),
                 Step::CallTool { node, call } => {
                     let node = self.nodes.node(node);
                     intents.push((node, self.intend(node, call, &mut pending)));

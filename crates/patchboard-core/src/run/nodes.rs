@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::strategy::NodeKey;
 use crate::event::{Entry, Event, NodeOutcome};
 use crate::id::NodeId;
+use crate::run::finding::Finding;
 
 /// Numbers entries in the order they are made. A run that does not tell of its nodes has none.
 #[derive(Debug)]
@@ -42,9 +43,15 @@ impl NodeBook {
         Some(self.enter_next(key, name.into(), false))
     }
 
-    pub(super) fn leave(&mut self, key: NodeKey, outcome: NodeOutcome) -> Option<Entry> {
+    pub(super) fn leave(&mut self, key: NodeKey, failed: Option<String>) -> Option<Entry> {
         let open = self.open.remove(&key)?;
+        let outcome = failed.map_or(NodeOutcome::Done, |failed| NodeOutcome::Failed(failed.into()));
         Some(Entry { node: Some(open.node), event: Event::NodeLeft(outcome) })
+    }
+
+    /// What a node found out, where that is told.
+    pub(super) fn tell(&self, key: NodeKey, finding: Finding) -> Option<Entry> {
+        Some(Entry { node: Some(self.node(key)?), event: Event::Found(finding) })
     }
 
     /// The run ends: whatever is still entered is left.

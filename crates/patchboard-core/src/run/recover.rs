@@ -1,6 +1,7 @@
 //! After a crash: runs that can be resumed go on, the others are closed, counted and told, so that nothing stays open
 //! for ever.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::begin::{Begun, RunRequest};
@@ -10,10 +11,10 @@ use super::replay::Replay;
 use super::strategy::{self, Brief};
 use crate::budget::scopes;
 use crate::error::BoardError;
-use crate::event::{Entry, Envelope, Event, RunOutcome, Topic, UsageNote};
-use crate::id::{RunId, Seq};
+use crate::event::{Entry, Envelope, Event, NodeOutcome, RunOutcome, Topic, UsageNote};
+use crate::id::{NodeId, RunId, Seq};
 use crate::model::{Message, TokenCount};
-use crate::port::{AuditRow, Durability, ModelCallRow, Store, UnfinishedRun, UsageRow, Write};
+use crate::port::{AuditRow, Durability, ModelCallRow, Store, StoreError, UnfinishedRun, UsageRow, Write};
 use crate::tokens;
 
 /// Records read at a time.
@@ -29,14 +30,15 @@ pub async fn briefing(store: &Arc<dyn Store>, run: RunId) -> Result<Option<Arc<B
 }
 
 /// Goes on with a run where its process died: recorded inputs are fed to its strategy again, nodes that were cut short
-/// are entered again, and calls whose outcome nobody knows are left to their tool's policy.
+/// are entered again, and calls whose outcome nobody knows are left to their tool's policy. The inner error says why it
+/// cannot go on.
 pub async fn resume(
     deps: &Arc<RunDeps>,
     store: &Arc<dyn Store>,
     unfinished: &UnfinishedRun,
     briefing: &Briefing,
     request: RunRequest,
-) -> Result<Begun, BoardError> {
+) -> Result<Result<Begun, String>, BoardError> {
     let topic = Topic::Run(unfinished.run.run);
     let mut replay = Replay::new(strategy::build(briefing.strategy, brief(briefing, &request)));
     let mut next = Seq::FIRST;
@@ -45,6 +47,9 @@ pub async fn resume(
         next = record.last_seq().next();
     })
     .await?;
+    if let Err(obstacle) = replay.finish() {
+        return Ok(Err(format!("interrupted: {obstacle}")));
+    }
     let settled = settle(deps, store, &topic, &unfinished.open_calls).await?;
     let principal = unfinished.run.principal.clone();
     let mut writes = settled.1;
@@ -57,7 +62,7 @@ pub async fn resume(
         run: Some(unfinished.run.run),
         detail: "the server stopped during this run; it goes on from its last finished node".into(),
     }));
-    Begun::resume(deps.clone(), request, briefing, replay, next, (settled.0, writes)).await
+    Ok(Ok(Begun::resume(deps.clone(), request, briefing, replay, next, (settled.0, writes)).await?))
 }
 
 fn brief(briefing: &Briefing, request: &RunRequest) -> Brief {
@@ -81,6 +86,8 @@ pub async fn close(
     let topic = Topic::Run(row.run);
     let at = deps.clock.now();
     let (mut events, mut writes) = settle(deps, store, &topic, &unfinished.open_calls).await?;
+    let left = |node| Entry { node: Some(node), event: Event::NodeLeft(NodeOutcome::Interrupted) };
+    events.extend(open_nodes(store, &topic).await?.into_iter().map(left));
     events.push(Event::RunFailed { message: reason.into() }.into());
     events.push(Event::RunEnded { outcome: RunOutcome::Interrupted }.into());
     writes.push(Write::CloseRun { run: row.run, outcome: RunOutcome::Interrupted, at });
@@ -129,18 +136,38 @@ async fn settle(
 }
 
 /// Tokens of the text that had arrived before the cut.
-async fn spoken(store: &Arc<dyn Store>, topic: &Topic, call: &ModelCallRow) -> Result<u64, BoardError> {
+async fn spoken(store: &Arc<dyn Store>, topic: &Topic, call: &ModelCallRow) -> Result<u64, StoreError> {
     let mut total = 0;
-    each_record(store, topic, call.first_seq, |record| {
+    let read = each_record(store, topic, call.first_seq, |record| {
         if let Event::Text(pieces) | Event::Draft(pieces) | Event::Thought(pieces) | Event::Arguments { pieces, .. } =
             &record.event
             && record.node == call.node
         {
             total += tokens::estimate(pieces.text());
         }
-    })
-    .await?;
+    });
+    as_far_as_readable(read.await)?;
     Ok(total)
+}
+
+/// Nodes that were entered and not left.
+async fn open_nodes(store: &Arc<dyn Store>, topic: &Topic) -> Result<BTreeSet<NodeId>, StoreError> {
+    let mut open = BTreeSet::new();
+    let read = each_record(store, topic, Seq::FIRST, |record| match (&record.event, record.node) {
+        (Event::NodeEntered { .. }, Some(node)) => drop(open.insert(node)),
+        (Event::NodeLeft(_), Some(node)) => drop(open.remove(&node)),
+        _ => {}
+    });
+    as_far_as_readable(read.await)?;
+    Ok(open)
+}
+
+/// A run that is to be closed is closed, even if some of it cannot be read any more.
+fn as_far_as_readable(read: Result<(), StoreError>) -> Result<(), StoreError> {
+    match read {
+        Err(StoreError::Corrupt { .. }) => Ok(()),
+        read => read,
+    }
 }
 
 async fn each_record(
@@ -148,7 +175,7 @@ async fn each_record(
     topic: &Topic,
     mut from: Seq,
     mut visit: impl FnMut(&Envelope),
-) -> Result<(), BoardError> {
+) -> Result<(), StoreError> {
     loop {
         let records = store.events(topic, from, RECORDS).await?;
         let Some(last) = records.last() else { return Ok(()) };

@@ -167,7 +167,7 @@ impl ToolDesk {
                 Some((spec, host)) => match self.admit(context, spec, call, unsure, stop).await? {
                     Admission::Refused(reason) => ToolOutput::error(reason),
                     Admission::Granted(arguments) if own::batch::is_batch(spec) => {
-                        self.batch(context, &call.id, &arguments, stop).await?
+                        self.batch(context, call, &arguments, unsure, stop).await?
                     }
                     Admission::Granted(arguments) => self.execute(context, call, spec, host, &arguments, stop).await?,
                 },
@@ -179,12 +179,14 @@ impl ToolDesk {
         })
     }
 
-    /// Several calls side by side, each on the same path as any other; in the audit trail each has its own row.
+    /// Several calls side by side, each on the same path as any other; in the audit trail each has its own row. Of a
+    /// batch that was cut off nobody knows which calls took effect, so each follows its own tool's policy.
     async fn batch(
         &self,
         context: &CallContext,
-        whole: &CallId,
+        whole: &ToolCall,
         arguments: &serde_json::Value,
+        unsure: bool,
         stop: &CancellationToken,
     ) -> Result<ToolOutput, BoardError> {
         let calls = match own::batch::parse(arguments) {
@@ -196,10 +198,10 @@ impl ToolDesk {
             if is_nested {
                 return Ok((name, ToolOutput::error("a batch cannot hold another batch")));
             }
-            let id = CallId(format!("{whole}.{}", number + 1).into());
+            let id = CallId(format!("{}.{}", whole.id, number + 1).into());
             let call = ToolCall { id, name, input: ToolInput::Json(arguments) };
             let writes = context.offer.find(&call.name).is_some_and(|(spec, _)| spec.effect == Effect::Writes);
-            let output = self.attempt(context, &call, false, stop).await?;
+            let output = self.attempt(context, &call, unsure, stop).await?;
             if writes {
                 let outcome = if output.is_error { "error" } else { "ok" };
                 let audit = self.audit(context, "tool.call", &call.name, outcome);
@@ -231,6 +233,8 @@ impl ToolDesk {
         }
         let policy = self.policy.decide(spec, context.caller.surface);
         let approval = match (unsure, spec.unknown_outcome) {
+            // It does nothing itself; each of its calls is then one of unknown outcome.
+            (true, _) if own::batch::is_batch(spec) => policy,
             (true, UnknownOutcome::Fail) => return Ok(Admission::Refused(interrupted(spec))),
             (true, UnknownOutcome::Ask) => policy.max(Approval::Ask),
             (true, UnknownOutcome::Retry) | (false, _) => policy,
@@ -288,21 +292,40 @@ impl ToolDesk {
         // Inside the future, so that a tool that panics before its first await is caught too: it has failed, the run
         // goes on.
         let work = AssertUnwindSafe(async { host.call(&scope, call, arguments, call_stop).await }).catch_unwind();
-        let deadline = tokio::time::sleep(timeout);
-        tokio::pin!(work, deadline);
-        let output = loop {
+        // When this is done the tool is gone, whatever is still to be recorded.
+        let ending = async {
             tokio::select! {
                 // What a tool has done is told even when the run ends in the same moment.
                 biased;
-                done = &mut work => break done.unwrap_or_else(|_| {
+                done = work => done.unwrap_or_else(|_| {
                     tracing::error!(tool.name = %spec.name, "tool panicked");
                     ToolOutput::error(format!("{} failed inside", spec.name))
                 }),
-                said = listening.next() => listening.tell(said).await?,
-                () = &mut deadline => {
-                    break ToolOutput::error(format!("{} was stopped after {} s", spec.name, timeout.as_secs()));
+                () = stop.cancelled() => ToolOutput::error("cancelled"),
+                () = tokio::time::sleep(timeout) => {
+                    ToolOutput::error(format!("{} was stopped after {} s", spec.name, timeout.as_secs()))
                 }
-                () = stop.cancelled() => break ToolOutput::error("cancelled"),
+            }
+        };
+        tokio::pin!(ending);
+        let output = loop {
+            let said = tokio::select! {
+                // However much a tool has to say, it is listened to after its end and its limits.
+                biased;
+                output = &mut ending => break output,
+                said = listening.next() => said,
+            };
+            // A store that stalls must not keep the tool from hearing that it is stopped. Never dropped half-way: the
+            // log counts on it.
+            let telling = listening.tell(said);
+            tokio::pin!(telling);
+            tokio::select! {
+                biased;
+                told = &mut telling => told?,
+                output = &mut ending => {
+                    telling.await?;
+                    break output;
+                }
             }
         };
         listening.rest().await?;

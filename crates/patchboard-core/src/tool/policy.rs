@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::own::batch;
 use super::{Effect, ToolSpec};
 use crate::access::Surface;
 
@@ -83,6 +84,8 @@ impl ApprovalPolicy {
         match (best, tool.effect, surface) {
             (Some((_, approval)), _, _) => *approval,
             (None, Effect::ReadOnly, _) => Approval::Allow,
+            // Each of its calls is judged by itself.
+            (None, Effect::Writes, _) if batch::is_batch(tool) => Approval::Allow,
             (None, Effect::Writes, Surface::Runs | Surface::Cli) => Approval::Allow,
             (None, Effect::Writes, Surface::Gateway | Surface::Mcp) => Approval::Ask,
             (None, Effect::Writes, Surface::Webhook | Surface::Hub | Surface::Bridge) => Approval::Deny,

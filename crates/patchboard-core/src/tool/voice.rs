@@ -53,9 +53,10 @@ impl<'a> Listening<'a> {
         let mut pieces = Pieces::default();
         let mut said = Some(first);
         while let Some(piece) = said {
-            if self.told < MAX_BYTES && !piece.is_empty() {
+            let piece = &piece[..piece.floor_char_boundary(MAX_BYTES - self.told)];
+            if !piece.is_empty() {
                 self.told += piece.len();
-                pieces.push(&piece);
+                pieces.push(piece);
             }
             said = match &mut self.heard {
                 Some(heard) if !pieces.is_full() => heard.try_recv().ok(),
@@ -69,8 +70,11 @@ impl<'a> Listening<'a> {
         writer.append(vec![Entry { node: self.context.node, event }], vec![], Durability::Delta).await
     }
 
-    /// What was said and not yet told when the call ended.
+    /// What was said and not yet told when the call ended. Whatever is said from now on, nobody hears.
     pub(super) async fn rest(&mut self) -> Result<(), BoardError> {
+        if let Some(heard) = &mut self.heard {
+            heard.close();
+        }
         while let Some(said) = self.heard.as_mut().and_then(|heard| heard.try_recv().ok()) {
             self.tell(said).await?;
         }

@@ -61,7 +61,7 @@ fn answer(request: &ModelRequest) -> Vec<ModelEvent> {
     events
 }
 
-fn reading(store: Option<Arc<FaultyStore>>) -> Bench {
+pub(super) fn reading(store: Option<Arc<FaultyStore>>) -> Bench {
     bench_with([], |setup| {
         setup.agent.provider = Arc::new(Reader::default());
         setup.agent.reasoning = Reasoning::default();
@@ -73,7 +73,7 @@ fn reading(store: Option<Arc<FaultyStore>>) -> Bench {
 }
 
 /// What is left of a run: how it ended, what it said, and which results it got, by call.
-async fn outcome(bench: &Bench, run: RunId) -> (String, Vec<String>, usize) {
+pub(super) async fn outcome(bench: &Bench, run: RunId) -> (String, Vec<String>, usize) {
     let events = rest(bench.follow(run).await).await;
     let session = SessionKey::conversation("default", "runs", "local", "t");
     let query = crate::port::TurnQuery { session, limit: 10, before: None };

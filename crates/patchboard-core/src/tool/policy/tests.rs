@@ -69,3 +69,11 @@ fn without_rules_the_effect_and_the_surface_decide() {
         assert_eq!(decide(&[], "tool", effect, surface), expected, "{effect:?} {surface:?}");
     }
 }
+
+#[test]
+fn a_batch_is_judged_by_its_calls_unless_a_rule_names_it() {
+    let mut policy = ApprovalPolicy::default();
+    assert_eq!(policy.decide(&batch::spec(), Surface::Gateway), Approval::Allow);
+    policy.rules.push((Glob::new("batch"), Approval::Deny));
+    assert_eq!(policy.decide(&batch::spec(), Surface::Gateway), Approval::Deny);
+}
