@@ -60,13 +60,21 @@ COUNTS = ["prompt_tokens", "completion_tokens", "total_tokens"]
 
 class RunsTestCase(ServerTestCase):
     def connect(
-        self, *behaviours, kind: str = "openai", runs: str = "", more: str = "", fallback=echo, **options
+        self,
+        *behaviours,
+        kind: str = "openai",
+        before: str = "",
+        runs: str = "",
+        more: str = "",
+        fallback=echo,
+        **options,
     ) -> Runs:
-        """Starts a server whose model behaves as told, and a first client of it. `runs` are keys of `[runs]`, `more`
-        is configuration after the default agent's. `self.work` is a folder where tools may work."""
+        """Starts a server whose model behaves as told, and a first client of it. `before` is configuration before all
+        else, `runs` are keys of `[runs]`, `more` is what comes after the default agent's first keys. `self.work` is a
+        folder where tools may work."""
         self.model = StubModel(*behaviours, fallback=fallback)
         self.addCleanup(self.model.close)
-        config = f"[runs]\n{runs}\n" + self.model.provider_config(kind) + more
+        config = f"{before}[runs]\n{runs}\n" + self.model.provider_config(kind) + more
         options = {"gateway": "off", "runs": "127.0.0.1:0", **options}
         self.server = self.start_server(config=config, **options)
         self.work = self.folder_in(self.server)
@@ -167,13 +175,6 @@ def check_counts(test: unittest.TestCase, counts: dict) -> None:
 
 def check_end(test: unittest.TestCase, run: Run) -> None:
     """The one `run_end`, with everything the document names, in the document's order."""
-    check_end_shape(test, run)
-    end, told = run.ending, run.of("usage")
-    test.assertEqual(end["usage"], {key: told[-1][key] for key in COUNTS})
-    test.assertEqual(end["total_usage"], {key: sum(one[key] for one in told) for key in COUNTS})
-
-
-def check_end_shape(test: unittest.TestCase, run: Run) -> None:
     end = run.ending
     test.assertEqual(
         list(end), ["type", "id", "reply", "usage", "total_usage", "session_id", "node_id", "event_id"], end
@@ -183,6 +184,9 @@ def check_end_shape(test: unittest.TestCase, run: Run) -> None:
     test.assertEqual(end["node_id"], last_node(run))
     check_counts(test, end["usage"])
     check_counts(test, end["total_usage"])
+    told = run.of("usage")
+    test.assertEqual(end["usage"], {key: told[-1][key] for key in COUNTS})
+    test.assertEqual(end["total_usage"], {key: sum(one[key] for one in told) for key in COUNTS})
 
 
 def last_node(run: Run) -> str:

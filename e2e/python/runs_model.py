@@ -75,7 +75,11 @@ class Thinker:
         return said(json.dumps(goal))
 
     def expand(self, request: Request) -> Behaviour:
-        lines = [candidate(1, "a middling way"), candidate(2, "the way to the end", word="FINAL"), candidate(3, "nowhere")]
+        lines = [
+            candidate(1, "a middling way"),
+            candidate(2, "the way to the end", word="FINAL"),
+            candidate(3, "nowhere"),
+        ]
         return said("\n".join(lines))
 
     def evaluate(self, request: Request) -> Behaviour:
@@ -83,7 +87,9 @@ class Thinker:
         return said(json.dumps({"scores": [0.2, 0.9, 0.1, 0.1, 0.1, 0.1][:count]}))
 
     def plan(self, request: Request) -> Behaviour:
-        return said(plan({"a": "the first thing", "b": "the second thing", "c": "the third thing"}, ("a", "c"), ("b", "c")))
+        return said(
+            plan({"a": "the first thing", "b": "the second thing", "c": "the third thing"}, ("a", "c"), ("b", "c"))
+        )
 
     def grow(self, request: Request) -> Behaviour:
         return said('{"nodes": []}')

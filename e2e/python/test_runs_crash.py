@@ -12,7 +12,7 @@ from typing import Callable
 
 from gateway_client import eventually
 from patchboard_server import binary
-from runs_case import RunsTestCase, check_end_shape, check_stream, tool_results_in, whole_text
+from runs_case import RunsTestCase, tool_results_in, whole_text
 from runs_client import Run, Runs, processes_with
 from runs_model import Thinker, candidate, part_of, said, task_of
 from stub_model import Call, Hold, Reply, Request, Text
@@ -25,7 +25,9 @@ class Scene:
 
     def __init__(self, test: CrashTestCase, model: Callable[[Request], Reply], more: str = "", **options) -> None:
         self.test = test
-        self.runs = test.connect(fallback=model, more=more, **options)
+        # The run that shows that life goes on is none of the model's business.
+        other = lambda request: said("fine") if "and now?" in request.last_user_text else model(request)  # noqa: E731
+        self.runs = test.connect(fallback=other, more=more, **options)
         self.server = test.server
         self.work = test.work
         self.log = self.work / "log.txt"
@@ -72,10 +74,16 @@ class CrashTestCase(RunsTestCase):
         later = scene.kill_and_restart()
         return self.check(scene, later.attached(scene.run.id, timeout=60), *cut, reply=reply, lines=lines)
 
+    def recover_from_anywhere(self, scene: Scene, **expected) -> Run:
+        """Where the kill met the server is not known to its client: at most one node was at work."""
+        run = scene.kill_and_restart().attached(scene.run.id, timeout=30)
+        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
+        self.assertLessEqual(len(cut), 1)
+        return self.check(scene, run, *cut, **expected)
+
     def check(self, scene: Scene, run: Run, *cut: str, reply: str = "done", lines: list[str] | None = None) -> Run:
         self.assertEqual(run.frames[: len(scene.run.frames)], scene.run.frames, "not what was seen before")
-        check_stream(self, run, scene.agent)
-        check_end_shape(self, run)
+        self.assert_whole(run, scene.agent)
         self.assertEqual(run.reply, reply)
         failed = [event for event in run.of("node_exit") if event["result"] != "Ok"]
         self.assertEqual([event["result"] for event in failed], [INTERRUPTED] * len(failed))
@@ -100,7 +108,7 @@ class CrashTestCase(RunsTestCase):
                 again = later.attached(run.id, after)
                 self.assertEqual((again.frames, again.ending), (run.frames[after:], run.ending))
             self.assertEqual(later.ask("ping", id="p")["type"], "pong")
-            self.assertEqual(later.run("and now?", timeout=30).ending["type"], "run_end", "life goes on")
+            self.assertEqual(later.run("and now?").reply, "fine", "life goes on")
 
 
 def appending(line: str) -> Call:
@@ -135,25 +143,20 @@ class TextTest(CrashTestCase):
         words = [Text(f"{n} ") for n in range(2_000)]
         scene = Scene(self, lambda request: Reply(*words)).start()
         scene.see("message_chunk", content="500 ")
-        later = scene.kill_and_restart()
-        run = later.attached(scene.run.id, timeout=60)
-        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
         # The model may have been done before the client had read it all.
-        self.assertIn(cut, (["think"], []))
-        self.check(scene, run, *cut, reply="".join(word.text for word in words))
+        self.recover_from_anywhere(scene, reply="".join(word.text for word in words))
 
     def test_right_before_the_end(self) -> None:
-        for kind in ("usage", "node_exit", "values", "updates", "checkpoint"):
+        for kind in ("usage", "node_exit", "values", "updates"):
             with self.subTest(kind):
-                scene = Scene(self, lambda request: said("done")).start(thread_id="t")
-                scene.see(kind)
-                later = scene.kill_and_restart()
-                run = later.attached(scene.run.id)
-                cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
-                self.assertIn(cut, (["think"], []))
-                self.check(scene, run, *cut)
-                messages = later.ask("user_messages", thread_id="t")["messages"]
-                self.assertEqual([one["content"] for one in messages], ["do your work", "done"])
+                scene = Scene(self, lambda request: said("done")).start().see(kind)
+                self.recover_from_anywhere(scene)
+
+    def test_right_after_the_checkpoint(self) -> None:
+        scene = Scene(self, lambda request: said("done")).start(thread_id="t").see("checkpoint")
+        self.recover_from_anywhere(scene)
+        messages = self.another().ask("user_messages", thread_id="t")["messages"]
+        self.assertEqual([one["content"] for one in messages], ["do your work", "done"])
 
     def test_right_after_the_end(self) -> None:
         scene = Scene(self, lambda request: said("done")).start()
@@ -163,43 +166,45 @@ class TextTest(CrashTestCase):
 
 
 class ToolTest(CrashTestCase):
-    def one_after_the_other(self, *calls: Call, last: Callable[[], Hold] | None = None):
+    def one_after_the_other(self, *calls: Call):
         """A model that makes one call a turn and then is done."""
 
         def model(request: Request) -> Reply:
             turn = len(tool_results_in(request))
-            if turn < len(calls):
-                return Reply(Text(f"turn {turn} "), calls[turn])
-            return Reply(*([last()] if last else []), Text("done"))
+            return Reply(Text(f"turn {turn} "), calls[turn]) if turn < len(calls) else said("done")
 
         return model
 
     def test_after_tool_call(self) -> None:
-        scene = Scene(self, self.one_after_the_other(appending("a"), appending("b"))).start()
-        scene.see("tool_call")
-        later = scene.kill_and_restart()
-        run = later.attached(scene.run.id, timeout=30)
-        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
-        self.assertIn(cut, (["think"], ["act"], ["observe"], ["compress"], []))
-        self.check(scene, run, *cut)
-        self.assertEqual(sorted(scene.lines), ["a", "b"])
+        self.check_appended("tool_call")
 
     def test_after_tool_start(self) -> None:
-        scene = Scene(self, self.one_after_the_other(appending("a"))).start()
-        scene.see("tool_start")
-        later = scene.kill_and_restart()
-        run = later.attached(scene.run.id, timeout=30)
-        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
-        self.check(scene, run, *cut)
-        # Cut between the writing and the noting of it, the outcome is unknown; it is never done twice.
-        self.assertIn(scene.lines, (["a"], []))
-        if scene.lines == []:
-            self.assertTrue(run.of("tool_end")[-1]["is_error"])
+        self.check_appended("tool_start")
+
+    def test_after_the_result(self) -> None:
+        self.check_appended("tool_end")
+
+    def check_appended(self, kind: str) -> None:
+        """Cut between the writing and the noting of it, the outcome is unknown: it is never done twice, and where it
+        was not done the model was told."""
+        scene = Scene(self, self.one_after_the_other(appending("a"), appending("b"))).start()
+        scene.see(kind)
+        run = self.recover_from_anywhere(scene)
+        self.assertLessEqual(max(map(scene.lines.count, scene.lines)), 1, scene.lines)
+        first, second = (call["call_id"] for call in run.of("tool_call"))
+        failed = {event["call_id"]: event["is_error"] for event in run.of("tool_end")}
+        for identity, line in ((first, "a"), (second, "b")):
+            self.assertTrue(line in scene.lines or failed[identity], f"`{line}` is missing and nobody was told")
+        if kind == "tool_end":
+            self.assertEqual((scene.lines, failed[first]), (["a", "b"], False))
+
+    # A command of unknown outcome is asked about; nobody answers here.
+    SOON = '\n[limits]\napproval_timeout = "1s"\n'
 
     def test_during_a_tool(self) -> None:
         command = "echo ran >> log.txt; while [ ! -e go ]; do sleep 0.0314159; done; echo finished"
-        scene = Scene(self, self.one_after_the_other(Call("bash", {"command": command}))).start()
-        scene.see("tool_start")
+        model = self.one_after_the_other(Call("bash", {"command": command}))
+        scene = Scene(self, model, more=self.SOON).start().see("tool_start")
         eventually(lambda: scene.lines == ["ran"], "the command has begun")
         scene.server.kill()
         eventually(lambda: not processes_with("0.0314159"), "the command ends with its server", 5.0)
@@ -231,7 +236,7 @@ class ToolTest(CrashTestCase):
                 return said("done")
             return Reply(appending("a"), Call("bash", {"command": command}, "b"))
 
-        scene = Scene(self, model).start()
+        scene = Scene(self, model, more=self.SOON).start()
         scene.see("tool_end", name="write_file")
         eventually(lambda: sorted(scene.lines) == ["a", "b"], "both have begun")
         scene.server.kill()
@@ -243,28 +248,12 @@ class ToolTest(CrashTestCase):
         last = {event["name"]: event["is_error"] for event in run.of("tool_end")}
         self.assertEqual(last, {"write_file": False, "bash": True})
 
-    def test_after_the_result(self) -> None:
-        stop = self.once()
-        scene = Scene(self, self.one_after_the_other(appending("a"), last=stop)).start()
-        scene.see("tool_end")
-        later = scene.kill_and_restart()
-        run = later.attached(scene.run.id, timeout=30)
-        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
-        if "think" not in cut:
-            # The hold was not reached before the kill, so the second server got stuck in it; that is the test's doing.
-            self.assertNotEqual(self.model.requests, [])
-        self.check(scene, run, *cut, lines=["a"])
-
     def test_a_tool_that_only_reads_may_be_repeated(self) -> None:
         def model(request: Request) -> Reply:
             return said("done") if tool_results_in(request) else Reply(Call("ls", {}))
 
-        scene = Scene(self, model).start()
-        scene.see("tool_start")
-        later = scene.kill_and_restart()
-        run = later.attached(scene.run.id)
-        cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
-        self.check(scene, run, *cut)
+        scene = Scene(self, model).start().see("tool_start")
+        run = self.recover_from_anywhere(scene)
         self.assertFalse(run.of("tool_end")[-1]["is_error"])
 
     def test_again_and_again(self) -> None:
@@ -277,18 +266,15 @@ class ToolTest(CrashTestCase):
             return Reply(stops[turn](), appending(names[turn])) if turn < len(names) else said("done")
 
         scene = Scene(self, model).start()
-        runs = scene.runs
+        later = scene.runs
         for turn in range(len(names)):
-            if turn:
-                scene.run = runs.attach(scene.run.id)
-            runs.until("node_enter", scene.run, id="think") if turn == 0 else None
-            eventually(lambda: len(self.model.requests) >= 2 * turn + 1, "the model is asked")
-            eventually(lambda: scene.lines == names[:turn], "what was called is done")
-            runs = scene.kill_and_restart()
-        scene.run = Run(scene.run.id)
-        run = runs.attached(scene.run.id, timeout=60)
+            # Asked once in vain and once again in each turn before this one.
+            self.model.wait_for_requests(2 * turn + 1)
+            self.assertEqual(scene.lines, names[:turn])
+            later = scene.kill_and_restart()
+        run = later.attached(scene.run.id, timeout=60)
         self.check_again(scene, run)
-        check_stream(self, run, "react")
+        self.assert_whole(run, "react")
         self.assertEqual((run.reply, scene.lines), ("done", names))
         cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
         self.assertEqual(cut, ["think"] * len(names))
@@ -349,9 +335,7 @@ class ApprovalTest(CrashTestCase):
 
         scene = Scene(self, model, more=self.ASK).start().see("tool_approval")
         asked = scene.run.events[-1]
-        scene.runs.send(
-            {"type": "tool_approve", "id": scene.run.id, "call_id": asked["call_id"], "approve": True}
-        )
+        scene.runs.send({"type": "tool_approve", "id": scene.run.id, "call_id": asked["call_id"], "approve": True})
         scene.see("node_enter", id="think")
         self.model.wait_for_requests(2)
         run = self.recover(scene, "think", lines=["a"])
@@ -385,7 +369,9 @@ class StrategyTest(CrashTestCase):
         self.model.wait_for_requests(2)
         run = self.recover(scene, "think_evaluate", reply="the answer")
         self.assertEqual(run.of("tot_evaluate")[0]["chosen"], 1)
-        expanded = [one for one in self.model.requests if part_of(one) == "expand" and "do your work" in whole_text(one)]
+        expanded = [
+            one for one in self.model.requests if part_of(one) == "expand" and "do your work" in whole_text(one)
+        ]
         self.assertEqual(len(expanded), 1, "a finished node is not done again")
 
     def test_in_tot_after_its_tools(self) -> None:
@@ -483,15 +469,11 @@ class AfterwardsTest(CrashTestCase):
     def test_a_drain_is_no_end_either(self) -> None:
         """SIGTERM in the middle: what is not done within the drain is put down and taken up again."""
         stop = self.once()
-        scene = Scene(self, lambda request: Reply(Text("a "), stop(), Text("b"))).start().see("message_chunk")
-        self.server.config_file.write_text('drain = "500ms"\n' + self.server.config_file.read_text())
-        self.server.process.terminate()
-        self.server.process.wait(20)
+        model = lambda request: Reply(Text("a "), stop(), Text("b"))  # noqa: E731
+        scene = Scene(self, model, before='drain = "500ms"\n').start().see("message_chunk")
+        self.assertEqual(self.server.terminate(), 0)
         self.server.start()
-        with self.another() as later:
-            run = later.attached(scene.run.id, timeout=30)
-        check_stream(self, run, "react")
-        self.assertEqual(run.reply, "a b")
+        self.check(scene, self.another().attached(scene.run.id), "think", reply="a b")
 
     def test_a_cancelled_run_stays_cancelled(self) -> None:
         stop = self.once()

@@ -10,7 +10,7 @@ import uuid
 from raw_client import UPGRADE
 from runs_case import RunsTestCase
 from runs_client import Runs, status_of
-from stub_model import Call, Failure, Hold, Reply, Text
+from stub_model import Call, Cut, Failure, Hold, Reply, StreamError, Text
 
 REQUIRED = {
     "apply_patch": {"patchText"},
@@ -156,9 +156,7 @@ class RunTest(DocumentTestCase):
         run = runs.run("hi")
         self.assert_whole(run, "react")
         self.assertEqual(run.reply, "Bonjour")
-        self.assertEqual(
-            run.ending["total_usage"], {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
-        )
+        self.assertEqual(run.ending["total_usage"], {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5})
 
 
 class FailedRunTest(DocumentTestCase):
@@ -196,6 +194,18 @@ class FailedRunTest(DocumentTestCase):
         run = runs.run("hi", working_folder=str(self.work))
         self.assertEqual(run.nodes, ["think", "act", "observe", "compress", "think"])
         self.assert_error(run.ending, run.id, self.WHY)
+
+    def test_a_model_that_breaks_off(self) -> None:
+        for last in (StreamError("boom"), Cut()):
+            with self.subTest(last):
+                runs = self.connect(Reply(Text("half "), last))
+                run = runs.run("hi")
+                self.assert_error(run.ending, run.id, "provider error: ")
+                self.assertEqual((run.text, run.types[-1]), ("half ", "node_exit"))
+                self.assertEqual(list(run.events[-1]["result"]), ["Err"])
+                again = runs.attached(run.id)
+                self.assertEqual((again.frames, again.ending), (run.frames, run.ending))
+                self.assertEqual(runs.run("again").reply, "echo: again")
 
     def test_with_close_on_error_the_connection_closes_after_the_error(self) -> None:
         runs = self.connect_to_failure(runs="close_on_error = true")
@@ -276,7 +286,7 @@ class ToolsTest(DocumentTestCase):
     def test_a_working_folder_that_is_none(self) -> None:
         runs = self.connect()
         (self.work / "file").write_text("x")
-        for folder in (str(self.work / "absent"), str(self.work / "file"), "/", "/etc", ""):
+        for folder in (str(self.work / "absent"), str(self.work / "file"), "/", "/etc"):
             with self.subTest(folder):
                 self.assert_error(runs.ask("tools_list", id="t", working_folder=folder), "t")
                 self.assert_error(runs.ask("tool_show", id="s", name="read", working_folder=folder), "s")
@@ -284,6 +294,15 @@ class ToolsTest(DocumentTestCase):
                 self.assert_error(run.ending, "r")
         self.assert_alive(runs)
         self.assertEqual(self.model.requests, [])
+
+    def test_an_empty_working_folder_means_the_same_everywhere(self) -> None:
+        runs = self.connect()
+        kinds = {
+            "tools_list": runs.ask("tools_list", id="t", working_folder="")["type"] == "error",
+            "tool_show": runs.ask("tool_show", id="s", name="read", working_folder="")["type"] == "error",
+            "run": runs.run("hi", id="r", working_folder="").ending["type"] == "error",
+        }
+        self.assertEqual(len(set(kinds.values())), 1, f"refused: {kinds}")
 
     def test_the_agents(self) -> None:
         runs = self.connect(more='\n[agents.poet]\nprovider = "main"\nmodel = "stub-model"\nsystem_prompt = "Rhyme."\n')
@@ -338,8 +357,8 @@ class UserMessagesTest(DocumentTestCase):
         for limit in (1, 3, 4, 10, 11):
             with self.subTest(limit=limit):
                 pages: list[list[dict]] = []
-                before = None
-                while not pages or more:
+                before, more = None, True
+                while more:
                     fields = {} if before is None else {"before": before}
                     answer = runs.ask("user_messages", thread_id="t", limit=limit, **fields)
                     pages.insert(0, answer["messages"])
@@ -372,6 +391,13 @@ class UserMessagesTest(DocumentTestCase):
         self.assertEqual((len(answer["messages"]), answer["has_more"]), (100, True))
         self.assertEqual(answer["messages"][-1]["content"], "echo: number 50")
         self.assertEqual(answer["messages"][0]["content"], "number 1")
+
+    def test_1000_at_most(self) -> None:
+        runs = self.connect()
+        self.fill(runs, 501)
+        answer = runs.ask("user_messages", thread_id="t", limit=5_000)
+        self.assertEqual((len(answer["messages"]), answer["has_more"]), (1000, True))
+        self.assertEqual(answer["messages"][-1]["content"], "echo: number 500")
 
     def test_threads_are_apart(self) -> None:
         runs = self.connect()

@@ -7,11 +7,12 @@ import threading
 import time
 import unittest
 import uuid
+from typing import Callable
 
 from runs_case import COUNTS, PAYLOADS, RunsTestCase, tool_results_in, whole_text
-from runs_client import Run
+from runs_client import Run, processes_with
 from runs_model import Thinker, candidate, part_of, plan, said, task_of
-from stub_model import Call, Failure, Raw, Reply, Request, Text
+from stub_model import Call, Failure, Hold, Raw, Reply, Request, Text
 
 ALL = ["react", "dup", "tot", "got"]
 STATES = ["node_exit", "values", "updates"]
@@ -28,9 +29,7 @@ class ReactTest(RunsTestCase):
         runs = self.connect(Reply(Text("all "), Text("well")))
         run = runs.run("hi")
         self.assert_whole(run, "react")
-        self.assertEqual(
-            run.types, ["run_start", "node_enter", "message_chunk", "message_chunk", "usage", *STATES]
-        )
+        self.assertEqual(run.types, ["run_start", "node_enter", "message_chunk", "message_chunk", "usage", *STATES])
         self.assertEqual([event["id"] for event in run.of("message_chunk")], ["think", "think"])
 
     def test_with_tools(self) -> None:
@@ -118,7 +117,9 @@ class ReactTest(RunsTestCase):
         self.assertIn("saw b", results[calls[1]["call_id"]]["result"])
         for call in calls:
             mine = [one["type"] for one in run.events if one.get("call_id") == call["call_id"]]
-            self.assertEqual([one for one in mine if one != "tool_output"][-3:], ["tool_call", "tool_start", "tool_end"])
+            self.assertEqual(
+                [one for one in mine if one != "tool_output"][-3:], ["tool_call", "tool_start", "tool_end"]
+            )
         # The model gets real tool messages, in the order of its calls.
         second = self.model.requests[1]
         assistant = next(message for message in second.messages if message["role"] == "assistant")
@@ -160,6 +161,20 @@ class ReactTest(RunsTestCase):
         self.assertIn("3", ended[5]["result"], "the exit code is told")
         self.assertEqual(len(tool_results_in(self.model.requests[1])), 6)
 
+    def test_what_is_no_text_does_no_harm(self) -> None:
+        calls = [
+            Call("bash", {"command": "printf 'a\\xff\\xfeb\\0c'"}),
+            Call("read", {"path": "long"}),
+            Call("read", {"path": "binary"}),
+        ]
+        runs = self.connect(Reply(*calls), Reply(Text("done")))
+        # Lines that are cut in the middle of a character.
+        (self.work / "long").write_text("é" * 5_000 + "\nx" + "é" * 5_000)
+        (self.work / "binary").write_bytes(bytes(range(256)) * 10)
+        run = runs.run("go", working_folder=str(self.work))
+        self.assert_whole(run, "react")
+        self.assertEqual((run.reply, len(run.of("tool_end"))), ("done", 3))
+
     def test_results_are_whole_up_to_64_kib(self) -> None:
         command = "i=0; while [ $i -lt 600 ]; do printf '%0100d' $i; i=$((i+1)); done"
         runs = self.connect(Reply(Call("bash", {"command": command})), Reply(Text("done")))
@@ -181,6 +196,20 @@ class ReactTest(RunsTestCase):
         self.assertTrue(end["result"].count("z") < 1000 or end["result"].count("y") < 1000)
         again = runs.attached(run.id)
         self.assertEqual(again.frames, run.frames)
+
+    def test_a_command_s_output_is_told_while_it_runs(self) -> None:
+        command = "echo first; while [ ! -e go ]; do sleep 0.01; done; echo second"
+        runs = self.connect(Reply(Call("bash", {"command": command})), Reply(Text("done")))
+        runs.start("go", working_folder=str(self.work))
+        run = runs.until("tool_output")
+        self.assertIn("first", run.events[-1]["content"])
+        (self.work / "go").touch()
+        run = runs.finish(run)
+        self.assert_whole(run, "react")
+        (end,) = run.of("tool_end")
+        for event in run.of("tool_output"):
+            self.assertEqual((event["call_id"], event["name"]), (end["call_id"], "bash"))
+        self.assertIn("second", end["result"])
 
     def test_an_empty_answer_is_no_failure(self) -> None:
         runs = self.connect(Reply())
@@ -255,9 +284,7 @@ class TotTest(RunsTestCase):
         run = runs.run("which way?", "tot")
         self.assert_whole(run, "tot")
         self.assertEqual(run.nodes[:2], ["think_expand", "think_evaluate"])
-        self.assertEqual(
-            run.of("tot_expand")[0]["candidates"], ["a middling way", "the way to the end", "nowhere"]
-        )
+        self.assertEqual(run.of("tot_expand")[0]["candidates"], ["a middling way", "the way to the end", "nowhere"])
         evaluated = run.of("tot_evaluate")[0]
         self.assertEqual((evaluated["chosen"], evaluated["scores"]), (1, [0.2, 0.9, 0.1]))
         self.assertEqual(run.reply, "the answer")
@@ -440,7 +467,9 @@ class GotTest(RunsTestCase):
         self.assertEqual(run.of("got_plan")[-1]["edge_count"], 1)
 
     def test_a_cycle_is_refused_and_planned_again(self) -> None:
-        plans = iter([plan({"a": "one", "b": "two"}, ("a", "b"), ("b", "a")), plan({"x": "one", "y": "two"}, ("x", "y"))])
+        plans = iter(
+            [plan({"a": "one", "b": "two"}, ("a", "b"), ("b", "a")), plan({"x": "one", "y": "two"}, ("x", "y"))]
+        )
         runs = self.connect(fallback=Thinker(plan=lambda request: said(next(plans))))
         run = runs.run("do it", "got")
         self.assert_whole(run, "got")
@@ -517,6 +546,45 @@ class StrictClientsTest(AdaptiveTest):
         thought = run.of("custom")[1]["value"]
         self.assertEqual((thought["type"], thought["content"], thought["id"]), ("thought_chunk", "hm", "think"))
         self.assertEqual(run.reply, "well")
+
+
+class LimitsTest(RunsTestCase):
+    """The limits of an agent end its runs, whatever they are doing."""
+
+    def ended_by(self, more: str, behaviour: Callable[[Request], Reply]) -> Run:
+        runs = self.connect(fallback=behaviour, more=more)
+        started = time.monotonic()
+        run = runs.run("go on", working_folder=str(self.work))
+        self.took = time.monotonic() - started
+        self.assertEqual((run.ending["id"], bool(run.error)), (run.id, True))
+        self.assertEqual(run.event_ids, list(range(1, len(run.frames) + 1)))
+        self.assertEqual(run.of("node_enter")[-1]["node_id"], run.of("node_exit")[-1]["node_id"], "never left")
+        return run
+
+    def test_time(self) -> None:
+        never = self.held()
+        self.ended_by('run_timeout = "1s"\n', lambda request: Reply(Text("a"), Hold(never)))
+        self.assertTrue(0.9 < self.took < 3.0, self.took)
+        self.assertTrue(self.model.requests[0].gone.wait(5))
+
+    def test_time_in_a_tool(self) -> None:
+        self.ended_by('run_timeout = "1s"\n', lambda request: Reply(Call("bash", {"command": "sleep 1000.4711"})))
+        self.assertTrue(0.9 < self.took < 3.0, self.took)
+        self.assertEqual(processes_with("1000.4711"), [])
+
+    def test_calls_turns_and_tokens(self) -> None:
+        def more(request: Request) -> Reply:
+            return Reply(Call("ls", {}), input_tokens=4_000)
+
+        self.ended_by("max_model_calls = 3\n", more)
+        self.assertEqual(len(self.model.requests), 3)
+        self.ended_by("max_turns = 2\n", more)
+        self.assertLessEqual(len(self.model.requests), 3)
+        self.ended_by("max_run_tokens = 20000\n", more)
+        self.assertLessEqual(len(self.model.requests), 5)
+        run = self.ended_by("\n[budgets]\nsession = 20000\n", more)
+        self.assertIn("budget", run.error)
+        self.assertLessEqual(len(self.model.requests), 5)
 
 
 class BadModelTest(RunsTestCase):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import http.server
 import json
@@ -16,7 +17,7 @@ from patchboard_server import binary
 from raw_client import BINARY, CLOSE, PING, PONG, TEXT, UPGRADE, frame, peak_memory
 from runs_case import RunsTestCase
 from runs_client import Bystander, Runs, exceptions, processes_with, side, status_of, upgrade, url_of
-from stub_model import Call, Reply, Text
+from stub_model import Call, Reply, Request, Text
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 SECRET = "the secret outside"
@@ -103,8 +104,13 @@ class TokenTest(RunsTestCase):
         self.serve()
         with Runs(self.server, token=TOKEN) as runs:
             self.assertEqual(runs.ask("ping", id="p"), {"type": "pong", "id": "p"})
-        with Runs(self.server, additional_headers={"Authorization": f"bearer {TOKEN}"}) as runs:
-            self.assertEqual(runs.ask("ping", id="p")["type"], "pong")
+
+    def test_the_word_before_it_may_be_in_any_case(self) -> None:
+        """HTTP compares the names of authentication schemes without regard to case."""
+        self.serve()
+        for word in ("bearer", "BEARER"):
+            with Runs(self.server, additional_headers={"Authorization": f"{word} {TOKEN}"}) as runs:
+                self.assertEqual(runs.ask("ping", id="p")["type"], "pong")
 
     def test_as_a_subprotocol(self) -> None:
         self.serve()
@@ -121,9 +127,7 @@ class TokenTest(RunsTestCase):
             self.assertEqual(runs.ask("ping", id="p")["type"], "pong")
 
     def test_its_own_wins_over_the_gateway_s(self) -> None:
-        self.serve(
-            '[gateway]\ntoken = "env:GATEWAY_TOKEN"\n[runs]\ntoken = "env:RUNS_TOKEN"\n', gateway="127.0.0.1:0"
-        )
+        self.serve('[gateway]\ntoken = "env:GATEWAY_TOKEN"\n[runs]\ntoken = "env:RUNS_TOKEN"\n', gateway="127.0.0.1:0")
         self.assertIn(self.refused_with(token="g" * 32), (401, 403))
         with Runs(self.server, token=TOKEN) as runs:
             self.assertEqual(runs.ask("ping", id="p")["type"], "pong")
@@ -145,7 +149,7 @@ class TokenTest(RunsTestCase):
         self.assertLess(bystander.longest, UNNOTICED)
 
     def test_off_loopback_it_does_not_start_without_one(self) -> None:
-        for config in ("", '[runs]\ninsecure = true\n'):
+        for config in ("", "[runs]\ninsecure = true\n"):
             done = self.start_off_loopback(config)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("token", done.stderr)
@@ -316,7 +320,8 @@ class FileToolsTest(FolderTestCase):
         patches = []
         for path in self.paths():
             patches.append(f"*** Begin Patch\n*** Update File: {path}\n@@\n-{SECRET}\n+{MARK}\n*** End Patch")
-            patches.append(f"*** Begin Patch\n*** Update File: inside.txt\n*** Move to: {path}\n@@\n-inside\n+{MARK}\n*** End Patch")
+            moved = f"*** Update File: inside.txt\n*** Move to: {path}\n@@\n-inside\n+{MARK}"
+            patches.append(f"*** Begin Patch\n{moved}\n*** End Patch")
         for path in self.new_paths():
             patches.append(f"*** Begin Patch\n*** Add File: {path}\n+{MARK}\n*** End Patch")
         for path in self.paths():
@@ -493,7 +498,7 @@ class BashTest(FolderTestCase):
             "cat /proc/$PPID/environ | tr '\\0' '\\n'",
             f"cat /proc/{self.server.pid}/root{outside}/secret.txt",
             f"cat {self.server.config_file}",
-            "cat /root/.ssh/* /home/*/.ssh/* /etc/shadow",
+            "ls -a ~root; cat ~/.ssh/* ~root/.ssh/* /etc/shadow",
         ]
         files = {path.name for path in data.iterdir()}
         for command in commands:
@@ -551,6 +556,56 @@ class BashTest(FolderTestCase):
         end = self.bash(runs, "yes | head -c 200000000")
         self.assertLess(len(end["result"]), 70_000)
         self.assertLess(peak_memory(self.server) - before, 50)
+
+
+class ChildTest(FolderTestCase):
+    """What a command may not do through the server that runs it."""
+
+    # Speaks the protocol itself: opens a connection, sends what it is given, and approves whatever it is asked about.
+    # A mask of zeros leaves a frame as it is.
+    SCRIPT = r"""
+        exec 3<>/dev/tcp/$1/$2 || exit 1
+        echo "$3" | base64 -d >&3
+        while IFS= read -r -t 5 -d '}' piece <&3; do
+            case $piece in
+            *'"tool_approval"'*)
+                call=${piece#*'"call_id":"'}
+                answer='{"type":"tool_approve","id":"child","call_id":"'${call%%'"'*}'","approve":true}'
+                printf '\x81\x'$(printf %x $((128 + ${#answer})))'\0\0\0\0%s' "$answer" >&3 ;;
+            *'"tool_end"'*) echo "seen: $piece" ;;
+            *'"run_end"'*|*'"error":'*) echo "seen: $piece"; exit 0 ;;
+            esac
+        done
+    """
+
+    def talk(self, folder: str, call: Call, more: str = "") -> str:
+        """A run whose model runs a command that starts a run of its own in that folder, whose model makes this call;
+        gives what the command saw."""
+        command: list[Call] = []
+
+        def model(request: Request) -> Reply:
+            if any(message["role"] == "tool" for message in request.messages):
+                return Reply(Text("done"))
+            return Reply(call) if request.last_user_text == "of the child" else Reply(*command)
+
+        runs = self.prepare(fallback=model, more=more)
+        host, port = self.server.address("runs").rsplit(":", 1)
+        where = str(self.server.folder / folder)
+        child = {"type": "run", "id": "child", "message": "of the child", "agent": "react", "working_folder": where}
+        opening = raw_client.head("/", {"Host": f"{host}:{port}", **UPGRADE}) + frame(json.dumps(child).encode())
+        (self.work / "talk.sh").write_text(self.SCRIPT)
+        script = f"bash talk.sh {host} {port} {base64.b64encode(opening).decode()}"
+        command.append(Call("bash", {"command": script, "timeout": 20_000}))
+        run = runs.run("of the parent", working_folder=str(self.work), timeout=30)
+        return run.of("tool_end")[0]["result"]
+
+    def test_a_command_cannot_answer_in_the_place_of_a_person(self) -> None:
+        call = Call("write_file", {"path": "planted.txt", "content": MARK})
+        seen = self.talk("work", call, more='\n[tools.approval]\nwrite_file = "ask"\n')
+        self.assertFalse((self.work / "planted.txt").exists(), f"approved by a command: {seen}")
+
+    def test_a_command_cannot_reach_another_folder_through_the_server(self) -> None:
+        self.assertNotIn(SECRET, self.talk("outside", Call("read", {"path": "secret.txt"})))
 
 
 class FetchTest(FolderTestCase):
@@ -623,8 +678,17 @@ class FetchTest(FolderTestCase):
 
     def test_only_http(self) -> None:
         runs = self.prepare()
-        urls = ["file:///etc/passwd", f"file://{self.outside}/secret.txt", "ftp://127.0.0.1/", "gopher://127.0.0.1/", "x", ""]
-        self.check_refused(runs, "web_fetcher", *[{"url": url} for url in [*urls, "data:text/plain,hi", "//127.0.0.1/"]])
+        urls = [
+            "file:///etc/passwd",
+            f"file://{self.outside}/secret.txt",
+            "ftp://127.0.0.1/",
+            "gopher://127.0.0.1/",
+            "x",
+            "",
+        ]
+        self.check_refused(
+            runs, "web_fetcher", *[{"url": url} for url in [*urls, "data:text/plain,hi", "//127.0.0.1/"]]
+        )
 
     def test_an_allowed_host_is_fetched_and_its_redirect_checked_again(self) -> None:
         runs = self.prepare(more='\n[tools]\nfetch_private_hosts = ["localhost"]\n')

@@ -153,6 +153,30 @@ class AliveTest(RunsTestCase):
         self.assertTrue(all(start > end for (start, _), end in zip(starts[1:], ends)), "one run at a time")
         self.assertEqual(run.reply, "ab")
 
+    def test_however_many_wait_each_comes_to_one_end(self) -> None:
+        runs = self.begin()
+        names = [f"waiting {number}" for number in range(40)]
+        for name in names:
+            runs.start(name, id=name)
+        self.assertEqual(runs.ask("ping", id="p")["type"], "pong")
+        self.release.set()
+        ended = [runs.finish(Run(name)) for name in names]
+        done = [run for run in ended if run.ending["type"] == "run_end"]
+        self.assertGreaterEqual(len(done), 8)
+        for run in ended:
+            self.assertTrue(run.reply if run in done else not run.frames and run.error)
+        endings = [one["id"] for one in runs.seen if one["type"] in ("run_end", "error")]
+        self.assertEqual(sorted(endings), sorted(["working", *names]))
+
+    def test_the_id_of_a_waiting_run_is_taken(self) -> None:
+        runs = self.begin()
+        runs.start("first", id="same")
+        runs.start("second", id="same")
+        refused = runs.next_frame()
+        self.assertEqual((refused["type"], refused["id"]), ("error", "same"))
+        self.release.set()
+        self.assertEqual(runs.finish(Run("same")).reply, "echo: first")
+
     def test_a_waiting_run_can_be_cancelled(self) -> None:
         runs = self.begin()
         runs.start("waiting", id="waiting")
@@ -187,6 +211,7 @@ class CancelTest(RunsTestCase):
         ended = runs.finish(run)
         took = time.monotonic() - started
         self.assertEqual(list(ended.ending), ["type", "id", "error"], ended.ending)
+        self.assertIn("cancelled", ended.error)
         self.assertEqual(ended.event_ids, list(range(1, len(ended.frames) + 1)))
         # Nothing more comes for this run, and the connection serves on.
         self.assertEqual(runs.ask("ping", id="p")["type"], "pong")
@@ -230,7 +255,11 @@ class CancelTest(RunsTestCase):
 
     def test_a_run_nobody_knows(self) -> None:
         runs = self.connect()
-        for kind, more in (("cancel", {}), ("attach", {"after": 0}), ("tool_approve", {"call_id": "c", "approve": True})):
+        for kind, more in (
+            ("cancel", {}),
+            ("attach", {"after": 0}),
+            ("tool_approve", {"call_id": "c", "approve": True}),
+        ):
             answer = runs.ask(kind, id="nobody", **more)
             self.assertEqual((list(answer), answer["id"]), (["type", "id", "error"], "nobody"))
         finished = runs.run("hi")
@@ -311,6 +340,19 @@ class LeavingTest(RunsTestCase):
             self.assertEqual(later.run("hi").reply, "echo: hi")
         self.assertEqual([one.last_user_text for one in self.model.requests], ["go", "hi"])
 
+    def test_a_server_that_goes_says_so_and_closes_with_1001(self) -> None:
+        runs = self.connect(Reply(Text("a"), Hold(self.held())), before='drain = "500ms"\n')
+        runs.start("go", id="held")
+        runs.until("message_chunk")
+        idle, watcher = self.another(), self.another()
+        watcher.until("message_chunk", watcher.attach("held"))
+        self.server.process.terminate()
+        codes = {"idle": idle.closed_with(), "at work": runs.closed_with(), "watching": watcher.closed_with()}
+        for one in (runs, watcher):
+            self.assertEqual((one.seen[-1]["type"], one.seen[-1]["id"]), ("error", "held"))
+        self.assertEqual(self.server.process.wait(20), 0)
+        self.assertEqual(codes, dict.fromkeys(codes, 1001))
+
     def test_who_only_watches_may_leave(self) -> None:
         runs, run = self.begin()
         with self.another() as watcher:
@@ -322,7 +364,7 @@ class LeavingTest(RunsTestCase):
 class AttachTest(RunsTestCase):
     def test_a_finished_run_comes_back_from_any_event_on(self) -> None:
         runs = self.connect(Reply(Text("a"), Call("ls", {})), Reply(Text("b"), Text("c")))
-        run = runs.run("go", working_folder=str(self.work), thread_id="t")
+        run = runs.run("go", working_folder=str(self.work))
         self.assert_whole(run, "react")
         with self.another() as other:
             for after in range(len(run.events) + 1):
@@ -332,6 +374,14 @@ class AttachTest(RunsTestCase):
                 self.assertEqual(json.dumps(again.frames), json.dumps(run.frames[after:]), "the order of keys")
             beyond = other.attached(run.id, len(run.events) + 1000)
             self.assertEqual((beyond.frames, beyond.ending), ([], run.ending))
+
+    def test_a_checkpoint_comes_back_as_it_was(self) -> None:
+        runs = self.connect()
+        # Its id is made from the time; one that happens to be the same proves little.
+        for number in range(5):
+            run = runs.run("hi", thread_id=f"t{number}")
+            (checkpoint,) = run.of("checkpoint")
+            self.assertEqual(runs.attached(run.id).of("checkpoint"), [checkpoint])
 
     def test_without_after_it_comes_from_the_start(self) -> None:
         runs = self.connect()
@@ -349,7 +399,12 @@ class AttachTest(RunsTestCase):
     def test_while_it_runs_from_several_connections(self) -> None:
         release, second = self.held(), self.held()
         runs = self.connect(
-            Reply(*[Text(f"{n} ") for n in range(50)], Hold(release), *[Text(f"{n} ") for n in range(50, 100)], Hold(second))
+            Reply(
+                *[Text(f"{n} ") for n in range(50)],
+                Hold(release),
+                *[Text(f"{n} ") for n in range(50, 100)],
+                Hold(second),
+            )
         )
         runs.start("count")
         run = runs.until("message_chunk", content="49 ")

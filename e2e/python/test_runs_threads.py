@@ -93,9 +93,15 @@ class ThreadTest(RunsTestCase):
         self.assertEqual(runs.run("second", thread_id="t").ending["type"], "error")
         self.assertEqual(runs.run("third", thread_id="t").reply, "three")
         messages = self.messages(runs, "t")
-        self.assertEqual([message for message in messages if message[1] != "second"], [
-            ("user", "first"), ("assistant", "one"), ("user", "third"), ("assistant", "three"),
-        ])
+        self.assertEqual(
+            [message for message in messages if message[1] != "second"],
+            [
+                ("user", "first"),
+                ("assistant", "one"),
+                ("user", "third"),
+                ("assistant", "three"),
+            ],
+        )
         self.assertLessEqual(messages.count(("user", "second")), 1)
 
     def test_two_runs_of_one_thread_do_not_mix(self) -> None:
@@ -378,7 +384,16 @@ class ApprovalTest(ApprovalTestCase):
         for fields in wrong:
             with self.subTest(fields):
                 self.assertEqual(runs.ask("tool_approve", id=run.id, **fields)["type"], "error")
-        self.assertEqual(runs.ask("tool_approve", id="no run", call_id=asked, approve=True)["type"], "error")
+        self.answer(runs, run, False)
+        self.assert_refused(runs.finish(run))
+
+    def test_an_answer_names_its_run(self) -> None:
+        runs, run = self.begin()
+        asked = run.of("tool_approval")[0]["call_id"]
+        runs.send({"type": "tool_approve", "id": "no run", "call_id": asked, "approve": True})
+        runs.ask("ping")
+        refused = [frame for frame in runs.seen if frame["type"] == "error"]
+        self.assertEqual([(list(one), one["id"]) for one in refused], [(["type", "id", "error"], "no run")])
         self.answer(runs, run, False)
         self.assert_refused(runs.finish(run))
 
