@@ -41,6 +41,11 @@ def environment() -> str:
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def peek(path: str) -> str:
+    return f"it says: {Path(path).read_text()}"
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
 async def wait(context: Context) -> str:
     note("waiting")
     try:

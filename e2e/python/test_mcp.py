@@ -332,6 +332,26 @@ class AgentTest(GatewayTestCase):
         self.assertEqual(server.terminate(), 0)
         self.assertFalse(is_alive(second))
 
+    def test_a_server_cannot_read_the_data_directory(self) -> None:
+        server = self.fixture()
+        gateway = self.another()
+        self.wait_for_tool(gateway, "fixture.peek")
+        result = self.call_by_agent(gateway, "fixture.peek", {"path": str(server.folder / "description")})
+        self.assertEqual((result["content"], result["is_error"]), ("it says: adds two numbers", False))
+        for name in ("operator.token", "server.json", "patchboard.db"):
+            secret = server.data_dir / name
+            self.assertTrue(secret.exists(), name)
+            result = self.call_by_agent(gateway, "fixture.peek", {"path": str(secret)})
+            self.assertTrue(result["is_error"], result)
+
+    def test_a_killed_server_takes_its_mcp_servers_along(self) -> None:
+        server = self.fixture()
+        self.wait_for_tool(self.another(), "fixture.add")
+        program = int((server.folder / "pid").read_text())
+        self.assertTrue(is_alive(program))
+        server.kill()
+        until(lambda: not is_alive(program), "the program is gone")
+
     def test_a_server_behind_http_that_comes_late(self) -> None:
         port = free_port()
         config = f'{self.model.provider_config("openai")}\n[mcp.far]\nurl = "http://127.0.0.1:{port}/mcp"\n'

@@ -91,7 +91,9 @@ impl ApprovalDesk {
         let mut open = self.open();
         let is_wanted = |id: &ApprovalId, question: &Open| match wanted {
             ApprovalRef::Id(wanted) => id == wanted,
-            ApprovalRef::Call(call) => question.pending.request.call.id == *call,
+            ApprovalRef::Call { run, call } => {
+                question.pending.run == *run && question.pending.request.call.id == *call
+            }
         };
         let found = open.iter().find(|(id, question)| is_wanted(id, question));
         let Some((&approval, found)) = found else {

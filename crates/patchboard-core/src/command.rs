@@ -114,8 +114,11 @@ pub struct CallTool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalRef {
     Id(ApprovalId),
-    /// By the call it is about.
-    Call(CallId),
+    /// By the call it is about, in the run that makes it.
+    Call {
+        run: RunId,
+        call: CallId,
+    },
 }
 
 /// A session named by its key, or by where it comes from (then routing finds its agent).

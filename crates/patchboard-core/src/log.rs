@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 
 use crate::error::BoardError;
@@ -150,7 +151,7 @@ impl TopicWriter {
         durability: Durability,
     ) -> Result<(), BoardError> {
         let mut next = self.next.lock().await;
-        let at = self.log.clock.now();
+        let at = storable(self.log.clock.now());
         let mut following = *next;
         let mut records = Vec::with_capacity(events.len());
         for entry in events {
@@ -359,6 +360,11 @@ fn from_number(record: &Envelope, from: Seq) -> Envelope {
         | Event::RunEnded { .. }) => whole.clone(),
     };
     Envelope { topic: record.topic.clone(), seq: from, at: record.at, node: record.node, event }
+}
+
+/// What is told live carries the same time as what is read back: stores keep microseconds.
+fn storable(at: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }
 
 /// A panic under one of these locks leaves plain data behind; going on is safe.

@@ -135,5 +135,11 @@ fn constant_time_eq(secret: &str, given: &str) -> bool {
     bool::from(same_length & same_bytes)
 }
 
+/// The token of an `Authorization: Bearer …` header; the scheme's name may be in any case.
+pub fn bearer(value: &axum::http::HeaderValue) -> Option<&str> {
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))
+}
+
 #[cfg(test)]
 mod tests;

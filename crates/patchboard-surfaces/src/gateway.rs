@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{AuthGate, Identity, Verdict, WaitingRoom};
+use crate::auth::{self, AuthGate, Identity, Verdict, WaitingRoom};
 use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
 use crate::limit::Rate;
@@ -137,7 +137,7 @@ impl Gateway {
     /// A bearer token in the head signs in at once; without one the first frame has to, where a token is needed.
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<Identity>, Response> {
         let Some(given) = headers.get(header::AUTHORIZATION) else { return Ok(self.plug.gate.anonymous()) };
-        let token = given.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+        let token = auth::bearer(given);
         match token {
             Some(token) => match self.check(peer, token).await {
                 Some(identity) => Ok(Some(identity)),

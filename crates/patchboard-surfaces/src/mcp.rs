@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{AuthGate, HOLD_BACK, Identity, Verdict};
+use crate::auth::{self, AuthGate, HOLD_BACK, Identity, Verdict};
 use crate::guard::{self, Guard};
 use crate::limit::Rate;
 use crate::listen::Peer;
@@ -188,7 +188,7 @@ impl Mcp {
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Option<Identity> {
         let gate = &self.0.gate;
         let Some(given) = headers.get(header::AUTHORIZATION) else { return gate.anonymous() };
-        let token = given.to_str().ok()?.strip_prefix("Bearer ")?;
+        let token = auth::bearer(given)?;
         match gate.check(peer.address, token, self.0.started.elapsed()) {
             Verdict::Accepted(identity) => Some(identity),
             Verdict::Refused => None,

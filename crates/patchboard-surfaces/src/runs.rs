@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{AuthGate, HOLD_BACK, Identity, Verdict};
+use crate::auth::{self, AuthGate, HOLD_BACK, Identity, Verdict};
 use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
 use crate::listen::Peer;
@@ -141,7 +141,7 @@ enum Shown {
 impl Shown {
     fn read(headers: &HeaderMap) -> Self {
         if let Some(given) = headers.get(header::AUTHORIZATION) {
-            let token = given.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+            let token = auth::bearer(given);
             return token.map_or(Self::Garbled, |token| Self::Header(token.to_owned()));
         }
         let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();

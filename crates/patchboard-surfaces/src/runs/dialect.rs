@@ -75,6 +75,7 @@ enum Pending {
     Tools { id: String, folder: Option<String>, wanted: WantedTools, pages: usize },
     Messages { id: String, thread: String, wanted: Wanted },
     Agents { id: String, source: Option<String> },
+    FindToApprove(wire::ToolApprove),
     Approve { id: String },
 }
 
@@ -110,12 +111,14 @@ impl RunsDialect {
             Request::Run(run) => self.run(run, steps),
             Request::Cancel(cancel) => self.cancel(cancel.id, steps),
             Request::Attach(attach) => self.attach(attach, steps),
-            Request::ToolsList(list) => {
+            Request::ToolsList(mut list) => {
+                list.working_folder = map::given(list.working_folder);
                 let command = map::list_tools(list.working_folder.clone(), None);
                 let wanted = WantedTools::All(Vec::new());
                 self.question(Pending::tools(list.id, list.working_folder, wanted), command, steps);
             }
-            Request::ToolShow(show) => {
+            Request::ToolShow(mut show) => {
+                show.working_folder = map::given(show.working_folder);
                 let command = map::list_tools(show.working_folder.clone(), None);
                 let wanted = WantedTools::One { name: show.name, output: show.output };
                 self.question(Pending::tools(show.id, show.working_folder, wanted), command, steps);
@@ -132,10 +135,7 @@ impl RunsDialect {
                 let pending = Pending::Agents { id: list.id, source: list.source_filter };
                 self.question(pending, Command::ListAgents, steps);
             }
-            Request::ToolApprove(request) => {
-                let command = map::approve(&request);
-                self.question(Pending::Approve { id: request.id }, command, steps);
-            }
+            Request::ToolApprove(request) => self.approve(request, steps),
         }
     }
 
@@ -202,6 +202,21 @@ impl RunsDialect {
             None => {
                 let command = map::find(&id);
                 self.question(Pending::FindToCancel { id }, command, steps);
+            }
+        }
+    }
+
+    /// An answer is to a question of the run it names, whichever run has such a call.
+    fn approve(&mut self, request: wire::ToolApprove, steps: &mut Vec<Step>) {
+        let is_own = self.own_id().is_some_and(|own| **own == *request.id);
+        match self.own.as_ref().filter(|_| is_own).map(|own| own.stage) {
+            Some(Stage::Running(run)) => {
+                let command = map::approve(run, &request);
+                self.question(Pending::Approve { id: request.id }, command, steps);
+            }
+            Some(Stage::Starting(_)) | None => {
+                let command = map::find(&request.id);
+                self.question(Pending::FindToApprove(request), command, steps);
             }
         }
     }
@@ -325,6 +340,7 @@ impl Pending {
             | Self::Tools { id, .. }
             | Self::Messages { id, .. }
             | Self::Agents { id, .. }
+            | Self::FindToApprove(wire::ToolApprove { id, .. })
             | Self::Approve { id } => Some(id),
         }
     }
@@ -366,11 +382,18 @@ impl Dialect for RunsDialect {
                 let pending = Pending::Cancel { id, relation: Relation::Attached };
                 self.ask(pending, Command::CancelRun(run.run), steps);
             }
+            (Pending::FindToApprove(request), Ok(Reply::Run(run))) if map::is_ours(&run.session) => {
+                let command = map::approve(run.run, &request);
+                self.ask(Pending::Approve { id: request.id }, command, steps);
+            }
+            (Pending::FindToApprove(request), Ok(_)) => {
+                refuse(steps, Some(&request.id), "tool_approve: run expired or unknown");
+            }
             (Pending::Cancel { .. } | Pending::Approve { .. }, Ok(_)) => {}
             // It came to its end by itself in the meantime, and that end is told.
             (Pending::Cancel { relation: Relation::Own, .. }, Err(problem))
                 if matches!(problem.kind, ErrorKind::NotFound | ErrorKind::Conflict) => {}
-            (Pending::Approve { id }, Err(problem)) => {
+            (Pending::Approve { id } | Pending::FindToApprove(wire::ToolApprove { id, .. }), Err(problem)) => {
                 refuse(steps, Some(&id), &format!("tool_approve: {}", error::text(&problem)));
             }
             (pending @ Pending::Tools { .. }, Ok(Reply::Tools(page))) => {
@@ -407,7 +430,7 @@ impl Dialect for RunsDialect {
     /// The events stopped before the run's end was told.
     fn follow_ended(&mut self, follow: FollowId, problem: Option<BoardError>, steps: &mut Vec<Step>) {
         let Some(Follow { projection, relation }) = self.follows.remove(&follow) else { return };
-        if problem.is_none() && self.draining.is_cancelled() {
+        if self.draining.is_cancelled() {
             // The run goes on in the next process, so its end is not ours to tell.
             return steps.push(Step::Close { code: close::GOING_AWAY, reason: "server is shutting down" });
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use patchboard_core::agent::Origin;
 use patchboard_core::command::{ApprovalRef, Command, PageRequest, RunPlan, RunRef, SessionRef, StartRun};
-use patchboard_core::id::CallId;
+use patchboard_core::id::{CallId, RunId};
 use patchboard_core::model::Role;
 use patchboard_core::port::Cursor;
 use patchboard_core::reply::{AgentSummary, StoredMessage};
@@ -49,9 +49,9 @@ pub(super) fn is_ours(session: &patchboard_core::id::SessionKey) -> bool {
     session.parts().is_some_and(|parts| parts.channel == CHANNEL)
 }
 
-pub(super) fn approve(request: &wire::ToolApprove) -> Command {
+pub(super) fn approve(run: RunId, request: &wire::ToolApprove) -> Command {
     let call = CallId(request.call_id.as_str().into());
-    Command::AnswerApproval { approval: ApprovalRef::Call(call), approve: request.approve }
+    Command::AnswerApproval { approval: ApprovalRef::Call { run, call }, approve: request.approve }
 }
 
 pub(super) fn list_tools(folder: Option<String>, cursor: Option<Cursor>) -> Command {

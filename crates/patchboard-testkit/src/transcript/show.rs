@@ -21,8 +21,8 @@ pub(super) fn command(command: &Command) -> String {
         Command::AnswerApproval { approval: ApprovalRef::Id(approval), approve } => {
             format!("answer approval {} {approve}", approval.0.as_u128())
         }
-        Command::AnswerApproval { approval: ApprovalRef::Call(call), approve } => {
-            format!("answer approval of call {call} {approve}")
+        Command::AnswerApproval { approval: ApprovalRef::Call { run, call }, approve } => {
+            format!("answer approval of call {call} of run {} {approve}", run.0.as_u128())
         }
         Command::ListApprovals(about) => format!("list approvals {}", page(about)),
         Command::ListSessions { filter, page: about } => {

@@ -10,7 +10,6 @@ use super::{Address, Socket};
 #[derive(Debug)]
 pub(crate) struct RunsClient {
     socket: Socket,
-    asked: u64,
 }
 
 /// What is asked of an agent.
@@ -58,7 +57,7 @@ pub(crate) struct Usage {
 
 impl RunsClient {
     pub(crate) async fn connect(address: &Address) -> anyhow::Result<Self> {
-        Ok(Self { socket: Socket::open(address).await?, asked: 0 })
+        Ok(Self { socket: Socket::open(address).await? })
     }
 
     pub(crate) async fn run(&mut self, request: &RunRequest) -> anyhow::Result<()> {
@@ -75,10 +74,7 @@ impl RunsClient {
         self.send(&json!({ "type": "cancel", "id": id })).await
     }
 
-    pub(crate) async fn approve(&mut self, call_id: &str, approve: bool) -> anyhow::Result<()> {
-        self.asked += 1;
-        // An id of its own, so that a refused answer is not taken for the end of the run.
-        let id = format!("{APPROVAL}{}", self.asked);
+    pub(crate) async fn approve(&mut self, id: &str, call_id: &str, approve: bool) -> anyhow::Result<()> {
         self.send(&json!({ "type": "tool_approve", "id": id, "call_id": call_id, "approve": approve })).await
     }
 
@@ -97,8 +93,9 @@ impl RunsClient {
     }
 }
 
-/// How ids of answers to approvals begin.
-const APPROVAL: &str = "approval-answer-";
+/// How the server begins to say that an answer to an approval came too late. It speaks under the run's id, and is not
+/// the run's end.
+const APPROVAL: &str = "tool_approve: ";
 
 /// Frames of kinds this program does not know are passed over.
 fn read(text: &str) -> serde_json::Result<Option<Frame>> {
@@ -113,17 +110,16 @@ fn read(text: &str) -> serde_json::Result<Option<Frame>> {
     }
     #[derive(Deserialize)]
     struct Problem {
-        id: Option<String>,
         error: String,
     }
     Ok(match serde_json::from_str::<Head<'_>>(text)?.kind {
         "run_stream_event" => Some(Frame::Event(serde_json::from_str::<Event>(text)?.event)),
         "run_end" => Some(Frame::End(serde_json::from_str(text)?)),
         "error" => {
-            let Problem { id, error } = serde_json::from_str(text)?;
-            match id {
-                Some(id) if id.starts_with(APPROVAL) => Some(Frame::ApprovalRefused(error)),
-                Some(_) | None => Some(Frame::Error(error)),
+            let Problem { error } = serde_json::from_str(text)?;
+            match error.strip_prefix(APPROVAL) {
+                Some(refusal) => Some(Frame::ApprovalRefused(refusal.to_owned())),
+                None => Some(Frame::Error(error)),
             }
         }
         _ => None,

@@ -521,7 +521,8 @@ async fn an_approval_of_a_batched_call_is_answered_by_the_call_it_is_about() {
     for approve in [true, false] {
         let wanted = until(&mut followed, "may write run").await;
         let Event::ApprovalWanted(request) = &wanted.event else { panic!() };
-        let answer = Command::AnswerApproval { approval: ApprovalRef::Call(request.call.id.clone()), approve };
+        let answer =
+            Command::AnswerApproval { approval: ApprovalRef::Call { run, call: request.call.id.clone() }, approve };
         assert_eq!(bench.ask(&on_runs(2), answer.clone()).await.unwrap_err().kind, ErrorKind::Forbidden);
         bench.ask(&on_runs(1), answer).await.unwrap();
     }

@@ -137,7 +137,8 @@ async fn a_call_of_unknown_outcome_asks_where_it_says_so() {
     let mut followed = bench.follow(run).await;
     let wanted = until(&mut followed, "may unsure run").await;
     let Event::ApprovalWanted(request) = &wanted.event else { panic!() };
-    let answer = Command::AnswerApproval { approval: ApprovalRef::Call(request.call.id.clone()), approve: true };
+    let answer =
+        Command::AnswerApproval { approval: ApprovalRef::Call { run, call: request.call.id.clone() }, approve: true };
     bench.ask(&on_runs(1), answer.clone()).await.unwrap_err();
     bench.workshop.gate.add_permits(1);
     bench.ask(&operator(), answer).await.unwrap();

@@ -172,7 +172,7 @@ impl Follow {
     async fn answer(&mut self, line: &str) -> Result<(), Failure> {
         if let Some(question) = self.questions.pop_front() {
             let approve = matches!(line.trim(), "y" | "Y" | "yes");
-            self.client.approve(&question.call_id, approve).await?;
+            self.client.approve(&self.id, &question.call_id, approve).await?;
             self.ask();
         }
         Ok(())

@@ -29,10 +29,11 @@ fn the_end_of_a_run_is_read_and_told_in_order() {
 
 #[test]
 fn a_late_approval_is_not_the_end_of_the_run() {
-    let problem = |id: &str| format!(r#"{{"type":"error","id":"{id}","error":"no"}}"#);
-    assert!(matches!(read(&problem("r")).unwrap(), Some(Frame::Error(error)) if error == "no"));
+    let problem = |error: &str| format!(r#"{{"type":"error","id":"r","error":"{error}"}}"#);
+    assert!(matches!(read(&problem("no")).unwrap(), Some(Frame::Error(error)) if error == "no"));
     assert!(matches!(read(r#"{"type":"error","error":"no"}"#).unwrap(), Some(Frame::Error(_))));
-    assert!(matches!(read(&problem("approval-answer-1")).unwrap(), Some(Frame::ApprovalRefused(_))));
+    let refused = read(&problem("tool_approve: too late")).unwrap();
+    assert!(matches!(refused, Some(Frame::ApprovalRefused(error)) if error == "too late"));
 }
 
 #[test]
