@@ -2,7 +2,8 @@
 //! and output.
 //!
 //! * `host` – a server as a `ToolHost`; `keeper` – the task that starts it, watches it and starts it again.
-//! * `link` – one connection, over `process` (a program) or `http`; `notices` – what the server says unasked.
+//! * `link` – one connection, over `process` (a program, in a jail where there are jails) or `http`; `notices` – what the
+//!   server says unasked.
 //! * `offer`, `pin` – what it offers, and what of that was approved; `output` – its answers as text.
 //! * `relay` – newline-delimited JSON-RPC from one side, an MCP endpoint over HTTP on the other.
 //!
@@ -30,6 +31,8 @@ mod process;
 mod relay;
 
 pub use pin::{Change, MemoryPins, Pin, PinStore, Pins};
+#[cfg(target_os = "linux")]
+pub use process::Warden;
 pub use relay::{RelayTarget, relay};
 
 use host::McpHost;
@@ -74,6 +77,16 @@ impl fmt::Debug for McpReach {
     }
 }
 
+/// How programs are started.
+#[derive(Debug, Clone)]
+pub enum Launch {
+    /// As children that may do whatever this process may.
+    Plain,
+    /// Supervised, and kept from what is protected.
+    #[cfg(target_os = "linux")]
+    Jailed(Warden),
+}
+
 /// All configured servers.
 #[derive(Debug)]
 pub struct McpHosts {
@@ -110,12 +123,13 @@ impl McpHosts {
     /// `stop` is cancelled; the tasks that keep them are `tasks`.
     pub fn start(
         servers: Vec<McpServerOptions>,
+        launch: &Launch,
         pins: Arc<dyn PinStore>,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Arc<Self> {
         let start_one = |options| {
-            let host = Arc::new(McpHost::new(options, pins.clone(), tasks.clone()));
+            let host = Arc::new(McpHost::new(options, launch.clone(), pins.clone(), tasks.clone()));
             tasks.spawn(keeper::keep(host.clone(), stop.clone()));
             host
         };

@@ -14,7 +14,8 @@
 //!
 //! What a jail is made of: Landlock for files, TCP ports, signals and abstract sockets; no new privileges; no
 //! capabilities beyond those of an ordinary root; resource limits; a session of its own without a terminal; an
-//! environment of named variables; no inherited descriptors; a private folder for temporary files.
+//! environment of named variables; no inherited descriptors; a private folder for temporary files. Where a command may
+//! use everything but some paths, a mount namespace in which those are covered, if the kernel allows one.
 //!
 //! What it is not, so that nobody relies on it: Landlock allows ports, it cannot forbid single ones, so a command that
 //! may connect at all may connect to this server too. Approvals stay out of its reach because the token that answers

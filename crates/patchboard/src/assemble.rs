@@ -18,6 +18,7 @@ use patchboard_providers::{
     Chain, ChainOptions, Link, ModelChoice, Pool, ProviderKind, ProviderOptions, embedder, upstream,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
+use patchboard_tools::mcp::Launch;
 use patchboard_tools::{JsonSchemaCheck, WorkspaceOptions, Workspaces};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -45,9 +46,10 @@ pub(crate) async fn board(
         .with_context(|| format!("cannot open the database `{}`", path.display()))?;
     let store: Arc<dyn Store> = Arc::new(store);
     let workspaces = workspaces(loaded, tracker)?;
-    let mut tools = vec![builtins::builtins(config, secrets, &workspaces, tracker)?];
+    let launch = launch(&workspaces)?;
+    let mut tools = vec![builtins::builtins(config, secrets, &workspaces, &launch, tracker)?];
     let pins = mcp::StoredPins { store: store.clone(), clock: Arc::new(SystemClock) };
-    tools.extend(mcp::hosts(config, secrets, pins, tracker, stop).tool_hosts());
+    tools.extend(mcp::hosts(loaded, secrets, &launch, pins, tracker, stop).tool_hosts());
     let board = Board::assemble(Parts {
         agents: agents(loaded, secrets, pool)?,
         tools,
@@ -172,6 +174,20 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
         tasks: tracker.clone(),
     };
     Workspaces::new(options).context("cannot open the working folder")
+}
+
+/// Programs are started by this very one, whatever has become of its file.
+#[cfg(target_os = "linux")]
+fn launch(workspaces: &Workspaces) -> anyhow::Result<Launch> {
+    use patchboard_tools::mcp::Warden;
+    use patchboard_tools::sandbox::Spawner;
+    let spawner = Spawner::new("/proc/self/exe").context("cannot prepare to start commands")?;
+    Ok(Launch::Jailed(Warden { spawner, protected: workspaces.protected().into() }))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn launch(_: &Workspaces) -> anyhow::Result<Launch> {
+    Ok(Launch::Plain)
 }
 
 fn souls(config: &Config) -> SoulFiles {

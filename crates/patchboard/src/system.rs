@@ -9,6 +9,20 @@ use jiff::Timestamp;
 use patchboard_core::port::{Clock, Ids, SoulSource};
 use uuid::Uuid;
 
+/// Keeps other processes of the same user out of this one's memory and environment, where keys are: programs that tools
+/// start are such processes. There are no core dumps either.
+#[cfg(target_os = "linux")]
+pub(crate) fn close_to_others() -> std::io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Elsewhere debuggers need a privilege of their own.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn close_to_others() -> std::io::Result<()> {
+    Ok(())
+}
+
 #[derive(Debug)]
 pub(crate) struct SystemClock;
 

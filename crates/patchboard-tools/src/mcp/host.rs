@@ -21,7 +21,7 @@ use super::link::{Connection, reason};
 use super::notices::Notices;
 use super::offer::{Offered, called};
 use super::pin::{PinStore, Pins};
-use super::{ApproveError, McpServerOptions, PendingTool, output};
+use super::{ApproveError, Launch, McpServerOptions, PendingTool, output};
 use crate::words::clipped;
 
 /// Calls at once; more wait their turn.
@@ -32,6 +32,7 @@ const MAX_ERROR: usize = 4 * 1024;
 
 pub(super) struct McpHost {
     pub(super) options: McpServerOptions,
+    pub(super) launch: Launch,
     pins: Arc<dyn PinStore>,
     pub(super) tasks: TaskTracker,
     calls: Semaphore,
@@ -59,7 +60,7 @@ impl fmt::Debug for McpHost {
 }
 
 impl McpHost {
-    pub(super) fn new(options: McpServerOptions, pins: Arc<dyn PinStore>, tasks: TaskTracker) -> Self {
+    pub(super) fn new(options: McpServerOptions, launch: Launch, pins: Arc<dyn PinStore>, tasks: TaskTracker) -> Self {
         let state = State {
             connection: None,
             trouble: "it is starting".into(),
@@ -70,6 +71,7 @@ impl McpHost {
         };
         Self {
             options,
+            launch,
             pins,
             tasks,
             calls: Semaphore::new(CALLS_AT_ONCE),

@@ -60,7 +60,7 @@ pub(super) async fn keep(host: Arc<McpHost>, stop: CancellationToken) {
 async fn one_life(host: &McpHost, stop: &CancellationToken) -> End {
     let never = |reason| End::Failed { reason, was_well_for: Duration::ZERO };
     let mut link = tokio::select! {
-        opened = Link::open(&host.options, &host.tasks) => match opened {
+        opened = Link::open(&host.options, &host.launch, &host.tasks) => match opened {
             Ok(link) => link,
             Err(reason) => return never(reason),
         },

@@ -23,8 +23,8 @@ use tokio_util::task::TaskTracker;
 use super::http::{Endpoint, MAX_MESSAGE};
 use super::notices::{Ear, Notices};
 use super::offer::{Listing, Next, Offered};
-use super::process::{self, LastWords, ServerProcess};
-use super::{McpReach, McpServerOptions};
+use super::process::{self, LastWords, Order, ServerProcess};
+use super::{Launch, McpReach, McpServerOptions};
 use crate::words::clipped;
 
 /// How long the protocol library may take to let go.
@@ -51,17 +51,15 @@ type Service = RunningService<RoleClient, Ear>;
 
 impl Link {
     /// Reaches the server and shakes hands. `Err` is a sentence for the log.
-    pub(super) async fn open(options: &McpServerOptions, tasks: &TaskTracker) -> Result<Self, String> {
+    pub(super) async fn open(options: &McpServerOptions, launch: &Launch, tasks: &TaskTracker) -> Result<Self, String> {
         let notices = Notices::new(options.name.clone());
         let over = CancellationToken::new();
         let ear = Ear(notices.clone());
         let deadline = Instant::now() + options.start_timeout;
         match &options.reach {
             McpReach::Command { program, arguments, env } => {
-                let started = process::spawn(program, arguments, env);
-                let (child, input, output) =
-                    started.map_err(|error| format!("`{program}` cannot be started: {error}"))?;
-                let mut process = ServerProcess::new(options.name.clone(), child, tasks);
+                let order = Order { program, arguments, env };
+                let (mut process, input, output) = process::spawn(&options.name, order, launch, tasks).await?;
                 let shaken = tokio::select! {
                     shaken = shake_hands(ear, lines(output, input), &over, deadline) => shaken,
                     status = process.exited() => Err(Stranger::Gone(status)),

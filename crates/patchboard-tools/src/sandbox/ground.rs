@@ -98,8 +98,10 @@ impl Closed {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let listed = rustix::fs::openat(directory, c".", flags, Mode::empty()).and_then(Dir::read_from);
         let Ok(listed) = listed else {
+            // Such as a folder of many homes: the way on is known all the same.
             survey.left_out += 1;
-            return Ok(());
+            let names: HashSet<&OsStr> = trails.iter().filter_map(|trail| trail.iter().next()).collect();
+            return names.into_iter().try_for_each(|name| self.entry(directory, name, trails, survey, grant));
         };
         for entry in listed {
             let Ok(entry) = entry else { break };
@@ -112,29 +114,43 @@ impl Closed {
                 survey.left_out += 1;
                 continue;
             }
-            let onward: Vec<&Path> = trails.iter().filter_map(|trail| trail.strip_prefix(name).ok()).collect();
-            if onward.iter().any(|rest| rest.as_os_str().is_empty()) {
-                continue;
-            }
-            let (opened, stat) = match look(directory, name) {
-                Ok(Some(found)) => found,
-                Ok(None) => continue,
-                Err(_) => {
-                    survey.left_out += 1;
-                    continue;
-                }
-            };
-            // Following a symlink needs no right; what it leads to does.
-            if self.identities.contains(&identity(&stat)) || FileType::from_raw_mode(stat.st_mode).is_symlink() {
-                continue;
-            }
-            if onward.is_empty() {
-                grant(Parcel { opened, is_directory: is_directory(&stat) })?;
-            } else if is_directory(&stat) {
-                self.beside(&opened, &onward, survey, grant)?;
-            }
+            self.entry(directory, name, trails, survey, grant)?;
         }
         Ok(())
+    }
+
+    /// Grants one entry of such a directory, or what lies beneath it beside protected paths.
+    fn entry(
+        &self,
+        directory: &OwnedFd,
+        name: &OsStr,
+        trails: &[&Path],
+        survey: &mut Survey,
+        grant: &mut dyn FnMut(Parcel) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let onward: Vec<&Path> = trails.iter().filter_map(|trail| trail.strip_prefix(name).ok()).collect();
+        if onward.iter().any(|rest| rest.as_os_str().is_empty()) {
+            return Ok(());
+        }
+        let (opened, stat) = match look(directory, name) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(()),
+            Err(_) => {
+                survey.left_out += 1;
+                return Ok(());
+            }
+        };
+        // Following a symlink needs no right; what it leads to does.
+        if self.identities.contains(&identity(&stat)) || FileType::from_raw_mode(stat.st_mode).is_symlink() {
+            return Ok(());
+        }
+        if onward.is_empty() {
+            grant(Parcel { opened, is_directory: is_directory(&stat) })
+        } else if is_directory(&stat) {
+            self.beside(&opened, &onward, survey, grant)
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,6 +38,11 @@ impl Fixture {
     }
 
     fn with_protected(protected: &[&str]) -> Self {
+        Self::with(protected, |_, _| {})
+    }
+
+    /// `widen` is told where the working folder lies.
+    fn with(protected: &[&str], widen: impl FnOnce(&mut BashOptions, &Path)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("work/sub")).unwrap();
         let work = dir.path().join("work");
@@ -50,6 +56,7 @@ impl Fixture {
         let workspaces = workspaces.unwrap();
         let mut options = BashOptions::new(workspaces.clone(), tasks.clone(), Spawner::new(jailer()).unwrap());
         options.timeout = Duration::from_secs(60);
+        widen(&mut options, dir.path());
         Self { dir, tools: Builtins::new(BuiltinOptions { workspaces, tasks }).with(bash(options)) }
     }
 
@@ -335,6 +342,33 @@ async fn nothing_outside_the_folder_can_be_read_or_changed() {
     let inside =
         "echo x > sub/a && mv sub/a b && cp b c && ln b d && ls && mkdir -p e/f && rm -r b c d e && cat /etc/passwd";
     fixture.prints(inside).await;
+}
+
+#[tokio::test]
+async fn a_listed_folder_can_be_read_and_run_but_not_changed() {
+    if lacks_landlock(3) {
+        return;
+    }
+    let fixture = Fixture::with(&["../tools/key"], |options, place| {
+        options.readable = vec![place.join("tools"), place.join("not-there")];
+        let path = format!("{}:{}", place.join("tools/bin").display(), options.environment["PATH"]);
+        options.environment.insert("PATH".to_owned(), path);
+    });
+    let tools = fixture.dir.path().join("tools");
+    fs::create_dir_all(tools.join("bin")).unwrap();
+    fs::write(tools.join("bin/greet"), "#!/bin/sh\necho greetings\n").unwrap();
+    fs::set_permissions(tools.join("bin/greet"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(tools.join("bin/note"), "plain\n").unwrap();
+    fs::write(tools.join("key"), "canary").unwrap();
+    fs::write(fixture.dir.path().join("beside"), "canary").unwrap();
+    assert_eq!(
+        fixture.prints("greet && cat ../tools/bin/note && ls ../tools/bin").await,
+        "greetings\nplain\ngreet\nnote\n"
+    );
+    for command in ["cat ../tools/key", "cat ../beside", "echo x > ../tools/bin/new", "rm ../tools/bin/note"] {
+        let said = fixture.fails(command).await;
+        assert!(!said.contains("canary"), "{command}: {said}");
+    }
 }
 
 #[tokio::test]

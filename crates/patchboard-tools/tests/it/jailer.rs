@@ -2,6 +2,8 @@
 //!
 //! * `patchboard-jailer __exec` – what `patchboard __exec` does.
 //! * `patchboard-jailer hold FOLDER COMMAND` – a server that starts a command, passes on its output, and waits to be killed.
+//! * `patchboard-jailer all-but PROTECTED COMMAND` – the same, where the command may use everything but one path.
+//! * `patchboard-jailer mcp PROTECTED SCRIPT` – a server with an MCP server, which is that shell script, until killed.
 //! * `patchboard-jailer listen` – tries to bind a TCP port of the kernel's choice.
 //! * `patchboard-jailer abstract NAME` – tries to connect to an abstract socket.
 
@@ -14,6 +16,8 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         ["__exec"] => return patchboard_tools::sandbox::exec_main().unwrap_or(ExitCode::FAILURE),
         ["hold", folder, command] => linux::hold(folder, command),
+        ["all-but", protected, command] => linux::all_but(protected, command),
+        ["mcp", protected, script] => linux::mcp(protected, script),
         ["listen"] => std::net::TcpListener::bind(("127.0.0.1", 0)).map(drop),
         ["abstract", name] => linux::connect_abstract(name),
         _ => Err(std::io::ErrorKind::InvalidInput.into()),
@@ -34,14 +38,48 @@ mod linux {
     use std::io;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixStream};
+    use std::sync::Arc;
+    use std::time::Duration;
 
-    use patchboard_tools::sandbox::{Input, Jail, Program, Spawner};
+    use patchboard_tools::mcp::{Launch, McpHosts, McpReach, McpServerOptions, MemoryPins, Warden};
+    use patchboard_tools::sandbox::{Input, Jail, Program, Spawner, View};
+    use tokio_util::sync::CancellationToken;
+    use tokio_util::task::TaskTracker;
 
     pub(crate) fn hold(folder: &str, command: &str) -> io::Result<()> {
+        follow(Jail::around(std::fs::File::open(folder)?.into())?, command)
+    }
+
+    pub(crate) fn all_but(protected: &str, command: &str) -> io::Result<()> {
+        let jail = Jail::around(std::fs::File::open(".")?.into())?;
+        follow(Jail { view: View::Everything, writable: vec![], protected: vec![protected.into()], ..jail }, command)
+    }
+
+    pub(crate) fn mcp(protected: &str, script: &str) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
-            let jail = Jail::around(std::fs::File::open(folder)?.into())?;
+            let launch = Launch::Jailed(Warden { spawner, protected: Arc::new([protected.into()]) });
+            let arguments = vec!["-c".to_owned(), script.to_owned()];
+            let server = McpServerOptions {
+                name: "srv".into(),
+                reach: McpReach::Command { program: "/bin/sh".to_owned(), arguments, env: Default::default() },
+                start_timeout: Duration::from_secs(20),
+                call_timeout: Duration::from_secs(20),
+            };
+            let tasks = TaskTracker::new();
+            let pins = Arc::new(MemoryPins::default());
+            let _hosts = McpHosts::start(vec![server], &launch, pins, &tasks, &CancellationToken::new());
+            tasks.close();
+            tasks.wait().await;
+            Ok(())
+        })
+    }
+
+    fn follow(jail: Jail, command: &str) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
             let arguments = vec!["-c".to_owned(), command.to_owned()];
             let program = Program { program: "/bin/sh".into(), arguments, input: Input::Nothing };
             let mut jailed = spawner.spawn(jail, program).await.map_err(io::Error::other)?;

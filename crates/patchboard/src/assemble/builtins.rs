@@ -4,10 +4,17 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use patchboard_core::port::ToolHost;
+#[cfg(target_os = "linux")]
+use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::builtin::{SearchEndpoint, SearchKind, SearchOptions, codesearch, web_fetcher, websearch};
+use patchboard_tools::mcp::Launch;
+#[cfg(target_os = "linux")]
+use patchboard_tools::sandbox::Tcp;
 use patchboard_tools::{BuiltinOptions, Builtins, GuardedFetch, PrivateHost, Workspaces};
 use tokio_util::task::TaskTracker;
 
+#[cfg(target_os = "linux")]
+use crate::config::section::BashConfig;
 use crate::config::section::{self, ToolsConfig};
 use crate::config::{Config, Secrets};
 
@@ -15,6 +22,7 @@ pub(super) fn builtins(
     config: &Config,
     secrets: &Secrets,
     workspaces: &Workspaces,
+    launch: &Launch,
     tracker: &TaskTracker,
 ) -> anyhow::Result<Arc<dyn ToolHost>> {
     let tools = &config.tools;
@@ -24,27 +32,30 @@ pub(super) fn builtins(
     if let Some(endpoint) = search_endpoint(tools, secrets)? {
         builtins = builtins.with(websearch(endpoint.clone())).with(codesearch(endpoint));
     }
-    #[cfg(target_os = "linux")]
-    {
-        builtins = builtins.with(bash(tools, workspaces, tracker)?);
+    match launch {
+        // Commands of models run in jails or not at all.
+        Launch::Plain => {}
+        #[cfg(target_os = "linux")]
+        Launch::Jailed(warden) => {
+            let options = BashOptions::new(workspaces.clone(), tracker.clone(), warden.spawner.clone());
+            builtins = builtins.with(bash(as_configured(options, tools)));
+        }
     }
     Ok(Arc::new(builtins))
 }
 
-/// Commands are started by this very program, whatever has become of its file.
 #[cfg(target_os = "linux")]
-fn bash(
-    tools: &ToolsConfig,
-    workspaces: &Workspaces,
-    tracker: &TaskTracker,
-) -> anyhow::Result<patchboard_tools::Builtin> {
-    use patchboard_tools::builtin::{BashOptions, bash};
-    use patchboard_tools::sandbox::Spawner;
-    let spawner = Spawner::new("/proc/self/exe").context("cannot prepare to start commands")?;
-    Ok(bash(BashOptions {
-        timeout: tools.bash_timeout.into(),
-        ..BashOptions::new(workspaces.clone(), tracker.clone(), spawner)
-    }))
+fn as_configured(mut options: BashOptions, tools: &ToolsConfig) -> BashOptions {
+    let BashConfig { readable, path, listen } = &tools.bash;
+    options.timeout = tools.bash_timeout.into();
+    options.readable.extend(readable.iter().chain(path).cloned());
+    let usual = options.environment.remove("PATH");
+    let folders = path.iter().map(|folder| folder.display().to_string()).chain(usual);
+    options.environment.insert("PATH".to_owned(), folders.collect::<Vec<_>>().join(":"));
+    if *listen {
+        options.network.listen = Tcp::Open;
+    }
+    options
 }
 
 fn private_hosts(tools: &ToolsConfig) -> anyhow::Result<Vec<PrivateHost>> {
@@ -64,3 +75,7 @@ fn search_endpoint(tools: &ToolsConfig, secrets: &Secrets) -> anyhow::Result<Opt
     };
     Ok(Some(SearchEndpoint::new(options).context("`tools.search` cannot be used")?))
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;

@@ -5,23 +5,39 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
 use patchboard_core::port::{Batch, Clock, Durability, Space, Store, Write};
-use patchboard_tools::mcp::{McpHosts, McpReach, McpServerOptions, PinStore, Pins};
+use patchboard_tools::mcp::{Launch, McpHosts, McpReach, McpServerOptions, PinStore, Pins};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::section::McpConfig;
-use crate::config::{Config, Secrets};
+use crate::config::{Loaded, Secrets};
+use crate::credentials;
 
 /// Started in the background; they end with `stop`.
 pub(super) fn hosts(
-    config: &Config,
+    loaded: &Loaded,
     secrets: &Secrets,
+    launch: &Launch,
     pins: StoredPins,
     tracker: &TaskTracker,
     stop: &CancellationToken,
 ) -> Arc<McpHosts> {
-    let servers = config.mcp.iter().map(|(name, server)| options(name, server, secrets));
-    McpHosts::start(servers.collect(), Arc::new(pins), tracker, stop)
+    let servers = &loaded.config.mcp;
+    if servers.values().any(|server| server.url.is_none()) {
+        make_credentials_folder(loaded);
+    }
+    let servers = servers.iter().map(|(name, server)| options(name, server, secrets));
+    McpHosts::start(servers.collect(), launch, Arc::new(pins), tracker, stop)
+}
+
+/// A program cannot be kept from what does not exist yet, and keys may be stored while it runs.
+fn make_credentials_folder(loaded: &Loaded) {
+    if let Some(folder) = loaded.folders.credentials_dir()
+        && let Err(error) = credentials::private_folder(&folder)
+    {
+        // Then this user cannot store keys there either.
+        tracing::debug!(%error, "the folder for keys cannot be made");
+    }
 }
 
 fn options(name: &str, server: &McpConfig, secrets: &Secrets) -> McpServerOptions {

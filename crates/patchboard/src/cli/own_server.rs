@@ -10,6 +10,7 @@ use super::{Where, output};
 use crate::config::{Config, Override};
 use crate::data_dir::DataDir;
 use crate::serve::Server;
+use crate::system;
 use crate::telemetry;
 
 /// What it listens for.
@@ -33,6 +34,7 @@ pub(super) struct OwnServer {
 
 impl OwnServer {
     pub(super) async fn start(place: &Where, surfaces: Surfaces, choice: Choice) -> Result<Self, Failure> {
+        system::close_to_others()?;
         let mut request = place.request()?;
         let runs = match surfaces {
             Surfaces::Gateway => "off",

@@ -19,6 +19,7 @@ use crate::config::section::{LogFormat, PriceConfig, ProviderConfig, ProviderKin
 use crate::config::{Config, Loaded, Override, Secrets};
 use crate::data_dir::DataDir;
 use crate::serve::{self, Server};
+use crate::system;
 use crate::telemetry::{self, Colour, Format, Redactor};
 
 #[derive(Debug, Args)]
@@ -46,6 +47,8 @@ pub(crate) struct ServeArgs {
 }
 
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
+    // Before there are secrets to be seen.
+    system::close_to_others()?;
     let mut request = args.place.request()?;
     for (flag, path, value) in [
         ("--gateway", "gateway.listen", &args.gateway),

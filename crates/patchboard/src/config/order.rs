@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, de::Visitor, forward_to_deserialize_any};
 use super::{
     Config,
     section::{
-        AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, GotConfig, HubConfig, LimitsConfig,
-        LogConfig, McpConfig, MemoryConfig, ModelChoice, PluginConfig, PriceConfig, ProviderConfig, RateLimitConfig,
-        RetentionConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, TotConfig,
-        WorkerConfig,
+        AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, GotConfig, HubConfig,
+        LimitsConfig, LogConfig, McpConfig, MemoryConfig, ModelChoice, PluginConfig, PriceConfig, ProviderConfig,
+        RateLimitConfig, RetentionConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig,
+        ToolsConfig, TotConfig, WorkerConfig,
     },
 };
 
@@ -39,6 +39,7 @@ pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
         fields_of::<WorkerConfig>(),
         fields_of::<McpConfig>(),
         fields_of::<ToolsConfig>(),
+        fields_of::<BashConfig>(),
         fields_of::<SearchConfig>(),
         fields_of::<StorageConfig>(),
         fields_of::<RetentionConfig>(),

@@ -61,10 +61,14 @@ impl Config {
         let keys = self.providers.values().map(|provider| &provider.api_key);
         let mcp = self.mcp.values().map(|server| &server.token);
         let search = self.tools.search.iter().map(|search| &search.api_key);
-        let references = tokens.into_iter().chain(keys).chain(mcp).chain(search).flatten();
+        let references = tokens.into_iter().chain(keys).chain(mcp).chain(search).flatten().cloned();
+        let environments = self.mcp.values().map(|server| &server.env);
+        let environments = environments.chain(self.workers.iter().map(|worker| &worker.env));
+        let variables = environments.flat_map(|env| env.values().filter_map(|value| as_reference(value)));
         let mut files: Vec<PathBuf> = references
+            .chain(variables)
             .filter_map(|reference| match reference {
-                SecretRef::File(path) => Some(path.clone()),
+                SecretRef::File(path) => Some(path),
                 SecretRef::Env(_) => None,
             })
             .collect();

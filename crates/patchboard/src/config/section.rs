@@ -44,5 +44,5 @@ pub(crate) use reasoning::{GotConfig, TotConfig};
 pub(crate) use runs::RunsConfig;
 pub(crate) use storage::{RetentionConfig, StorageConfig};
 pub(crate) use telemetry::TelemetryConfig;
-pub(crate) use tools::{Approval, SearchConfig, SearchKind, ToolsConfig};
+pub(crate) use tools::{Approval, BashConfig, SearchConfig, SearchKind, ToolsConfig};
 pub(crate) use workers::WorkerConfig;

@@ -31,3 +31,11 @@ fn a_soul_that_cannot_be_read_or_is_too_long_is_left_out() {
     std::fs::write(&long, vec![b'x'; MAX_SOUL as usize + 1]).unwrap();
     assert_eq!(souls(&long).soul("default"), None);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_process_cannot_be_looked_into() {
+    use rustix::process::{DumpableBehavior, dumpable_behavior};
+    close_to_others().unwrap();
+    assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+}

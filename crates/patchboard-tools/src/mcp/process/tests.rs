@@ -5,11 +5,11 @@ use tokio::io::AsyncReadExt;
 
 use super::*;
 
-fn start(script: &str, env: &[(&str, &str)]) -> (ServerProcess, ChildStdin, ChildStdout) {
+async fn start(script: &str, env: &[(&str, &str)]) -> (ServerProcess, pipe::Sender, ChildStdout) {
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), SecretString::from(*value))).collect();
     let arguments = ["-c".to_owned(), script.to_owned()];
-    let (child, input, output) = spawn("/bin/sh", &arguments, &env).unwrap();
-    (ServerProcess::new("srv".into(), child, &TaskTracker::new()), input, output)
+    let order = Order { program: "/bin/sh", arguments: &arguments, env: &env };
+    spawn(&"srv".into(), order, &Launch::Plain, &TaskTracker::new()).await.unwrap()
 }
 
 async fn all(mut output: ChildStdout) -> String {
@@ -30,7 +30,7 @@ async fn it_sees_only_the_named_variables() {
     #[expect(clippy::disallowed_methods, reason = "that it is there is what makes its absence below worth anything")]
     let is_set = std::env::vars_os().any(|(name, _)| name == "CARGO_MANIFEST_DIR");
     assert!(is_set);
-    let (process, input, output) = start("env", &[("API_TOKEN", "for the server")]);
+    let (process, input, output) = start("env", &[("API_TOKEN", "for the server")]).await;
     drop(input);
     let text = all(output).await;
     process.end().await;
@@ -46,7 +46,7 @@ async fn it_sees_only_the_named_variables() {
 
 #[tokio::test]
 async fn one_that_ends_by_itself_tells_how() {
-    let (process, input, _output) = start("read line; echo 'first' >&2; echo 'no\tway' >&2; exit 3", &[]);
+    let (process, input, _output) = start("read line; echo 'first' >&2; echo 'no\tway' >&2; exit 3", &[]).await;
     drop(input);
     assert_eq!(process.end().await.report(), ": it ended with exit status: 3: first | no way");
 }
@@ -54,7 +54,7 @@ async fn one_that_ends_by_itself_tells_how() {
 #[tokio::test]
 async fn one_that_stays_is_killed_with_its_children() {
     let script = "sleep 1000 & echo $!; trap '' TERM HUP; sleep 1000 & echo $!; echo $$; wait";
-    let (process, input, mut output) = start(script, &[]);
+    let (process, input, mut output) = start(script, &[]).await;
     let mut pids = String::new();
     while pids.lines().count() < 3 {
         let mut piece = [0; 64];
@@ -72,7 +72,7 @@ async fn one_that_stays_is_killed_with_its_children() {
 
 #[tokio::test]
 async fn one_that_is_dropped_is_killed_with_its_children() {
-    let (process, _input, mut output) = start("sleep 1000 & echo $!; wait", &[]);
+    let (process, _input, mut output) = start("sleep 1000 & echo $!; wait", &[]).await;
     let mut piece = [0; 64];
     let read = output.read(&mut piece).await.unwrap();
     let pid = std::str::from_utf8(&piece[..read]).unwrap().to_owned();
@@ -92,7 +92,8 @@ async fn gone(pids: &str) {
 
 #[tokio::test]
 async fn endless_chatter_costs_bounded_memory() {
-    let (process, input, _output) = start("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; seq 1 1000 >&2", &[]);
+    let (process, input, _output) =
+        start("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; seq 1 1000 >&2", &[]).await;
     drop(input);
     let last = process.end().await;
     assert_eq!(last.stderr, "998 | 999 | 1000");
@@ -100,5 +101,7 @@ async fn endless_chatter_costs_bounded_memory() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_an_error() {
-    assert!(spawn("/nonexistent/program", &[], &BTreeMap::new()).is_err());
+    let order = Order { program: "/nonexistent/program", arguments: &[], env: &BTreeMap::new() };
+    let error = spawn(&"srv".into(), order, &Launch::Plain, &TaskTracker::new()).await.unwrap_err();
+    assert_eq!(error, "cannot start `/nonexistent/program`: No such file or directory (os error 2)");
 }

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::stub::{Bench, Stub, tool, until};
-use crate::mcp::{ApproveError, Change, McpHosts, MemoryPins, PendingTool, PendingTools, PinStore, Pins};
+use crate::mcp::{ApproveError, Change, Launch, McpHosts, MemoryPins, PendingTool, PendingTools, PinStore, Pins};
 
 fn pending(name: &str, change: Change) -> PendingTool {
     PendingTool { name: name.into(), change }
@@ -98,7 +98,7 @@ async fn without_what_was_approved_nothing_is_offered() {
         call_timeout: std::time::Duration::from_secs(30),
     };
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    let hosts = McpHosts::start(vec![options], Arc::new(NoStore), &tasks, &stop);
+    let hosts = McpHosts::start(vec![options], &Launch::Plain, Arc::new(NoStore), &tasks, &stop);
     until(|| stub.seen("tools/list").len() == 3).await;
     assert!(hosts.tool_hosts()[0].tools(None).is_empty());
     stop.cancel();

@@ -87,7 +87,7 @@ async fn a_program_that_cannot_start_is_told_about() {
         assert_eq!(&*said, format!("the MCP server `srv` is not there now: {expected}"));
         bench.end().await;
     };
-    let missing = "`/nonexistent/server` cannot be started: No such file or directory (os error 2)";
+    let missing = "cannot start `/nonexistent/server`: No such file or directory (os error 2)";
     check("/nonexistent/server", &[], missing).await;
     let broken = "it ended without introducing itself: it ended with exit status: 2: No module named nothing";
     check("/bin/sh", &["-c", "echo 'No module named nothing' >&2; exit 2"], broken).await;

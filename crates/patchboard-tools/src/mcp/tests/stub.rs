@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::mcp::{McpHosts, McpReach, McpServerOptions, MemoryPins};
+use crate::mcp::{Launch, McpHosts, McpReach, McpServerOptions, MemoryPins};
 
 /// Speaks the protocol over a pipe, as wrongly as it is told to.
 #[derive(Debug, Default)]
@@ -197,7 +197,7 @@ impl Bench {
         };
         let tasks = TaskTracker::new();
         let stop = CancellationToken::new();
-        let hosts = McpHosts::start(vec![options], pins, &tasks, &stop);
+        let hosts = McpHosts::start(vec![options], &Launch::Plain, pins, &tasks, &stop);
         let host = hosts.tool_hosts().remove(0);
         Self { hosts, host, tasks, stop }
     }

@@ -1,6 +1,7 @@
 //! `[tools]`: what tools may do.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,8 @@ pub(crate) struct ToolsConfig {
     pub approval: BTreeMap<String, Approval>,
     /// How long one `bash` command may take.
     pub bash_timeout: TimeSpan,
+    /// What `bash` commands may do besides working in their folder and connecting to others.
+    pub bash: BashConfig,
     /// Hosts that fetching tools may reach although they are loopback, private or link-local.
     #[schemars(example = ["intranet.example.com"])]
     pub fetch_private_hosts: Vec<String>,
@@ -29,10 +32,25 @@ impl Default for ToolsConfig {
         Self {
             approval: BTreeMap::new(),
             bash_timeout: TimeSpan::from_secs(120),
+            bash: BashConfig::default(),
             fetch_private_hosts: Vec::new(),
             search: None,
         }
     }
+}
+
+/// What `bash` commands may do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct BashConfig {
+    /// Folders that commands may read and run programs from, besides the system's own. The data directory and files with keys stay closed even in there.
+    #[schemars(example = ["~/.cargo", "~/.rustup"], extend("x-kind" = "path"))]
+    pub readable: Vec<PathBuf>,
+    /// Folders in which programs are looked for first, before the usual ones. They become readable too.
+    #[schemars(example = ["~/.cargo/bin"], extend("x-kind" = "path"))]
+    pub path: Vec<PathBuf>,
+    /// Whether commands may open TCP ports, as servers under test do.
+    pub listen: bool,
 }
 
 /// A search endpoint.

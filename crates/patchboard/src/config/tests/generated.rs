@@ -68,6 +68,8 @@ fn sample_with_everything_on_is_understood() {
         .file("project/ca.pem", "a")
         .file("project/plugins/echo.wasm", "w")
         .folder("project/workers")
+        .folder(".cargo/bin")
+        .folder(".rustup")
         .env("PATCHBOARD_TOKEN", "t")
         .env("PATCHBOARD_BRIDGE_TOKEN", "t")
         .env("OPENAI_API_KEY", "k")

@@ -52,6 +52,29 @@ fn references_are_read() {
     assert_eq!(format!("{secrets:?}"), "Secrets { .. }");
 }
 
+/// Tools are kept from them.
+#[test]
+fn files_with_secrets_are_known() {
+    let bench = Bench::with_file(
+        r#"
+        [gateway]
+        token = "file:secrets/gateway"
+        [providers.x]
+        kind = "openai"
+        api_key = "file:~/key"
+        [mcp.files]
+        command = ["x"]
+        env = { A = "file:secrets/mcp", B = "text", C = "env:HOME" }
+        [[workers]]
+        name = "py"
+        command = ["x"]
+        env = { D = "file:secrets/worker" }
+        "#,
+    );
+    let expected = ["project/secrets/gateway", "key", "project/secrets/mcp", "project/secrets/worker"];
+    assert_eq!(bench.load().config.secret_files(), expected.map(|path| bench.path(path)));
+}
+
 #[test]
 fn runs_may_have_a_token_of_their_own() {
     let bench = Bench::with_file("[gateway]\ntoken = \"env:A\"\n[runs]\ntoken = \"env:B\"").env("A", "a").env("B", "b");

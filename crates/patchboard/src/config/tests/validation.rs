@@ -254,6 +254,19 @@ fn working_folders() {
 }
 
 #[test]
+fn folders_of_commands() {
+    let check = |text: &str, expected: &[&str]| {
+        let bench = Bench::with_file(&format!("[tools.bash]\n{text}")).folder("tools/bin").folder("project/a:b");
+        assert_eq!(found(&bench), expected, "{text}");
+    };
+    check("readable = [\"~/tools\", \"/usr\"]\npath = [\"~/tools/bin\"]\nlisten = true", &[]);
+    check("readable = [\"~/tools\", \"no\"]", &["PB0120 tools.bash.readable[1]"]);
+    check("path = [\"~/tools/lib\"]", &["PB0120 tools.bash.path[0]"]);
+    check("path = [\"a:b\"]", &["PB0119 tools.bash.path[0]"]);
+    check("readable = [\"/\"]", &["PB0123? tools.bash.readable[0]"]);
+}
+
+#[test]
 fn data_folder_is_a_folder() {
     let bench = Bench::with_file("data_dir = \"file\"").file("project/file", "x");
     assert_eq!(found(&bench), ["PB0120 data_dir"]);

@@ -40,6 +40,28 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
         problems.push(not_a("folder", &config.data_dir, at("data_dir")));
     }
     check_working_folders(config, problems);
+    check_folders_of_commands(config, problems);
+}
+
+fn check_folders_of_commands(config: &Config, problems: &mut Vec<Problem>) {
+    let bash = &config.tools.bash;
+    for (key, folders) in [("tools.bash.readable", &bash.readable), ("tools.bash.path", &bash.path)] {
+        let path = KeyPath::dotted(key);
+        for (index, folder) in folders.iter().enumerate() {
+            problems.extend(missing_folder(folder, path.index(index)));
+            if *folder == Path::new("/") {
+                let message = "commands may read the whole file system";
+                problems.push(Problem::warning(Code::RiskySetting, path.index(index), message));
+            }
+        }
+    }
+    let path = KeyPath::dotted("tools.bash.path");
+    for (index, folder) in bash.path.iter().enumerate() {
+        if folder.to_string_lossy().contains(':') {
+            let message = format!("`{}` holds a `:`, which separates folders in PATH", folder.display());
+            problems.push(Problem::error(Code::BadPattern, path.index(index), message));
+        }
+    }
 }
 
 fn check_working_folders(config: &Config, problems: &mut Vec<Problem>) {

@@ -1,0 +1,96 @@
+//! A server in a jail: it dies with this process, however that dies, with everything it started, and it cannot reach
+//! what is protected.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use secrecy::ExposeSecret;
+
+use super::{Order, Streams, inherited};
+use crate::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Program, Spawner, Tcp, View};
+
+const GIBIBYTE: u64 = 1024 * 1024 * 1024;
+
+/// Servers live for days and hold whole browsers: what stops one that has gone mad before it stops the machine.
+const LIMITS: Limits = Limits {
+    cpu_seconds: None,
+    file_bytes: Some(64 * GIBIBYTE),
+    open_files: Some(65_536),
+    memory_bytes: Some(64 * GIBIBYTE),
+    address_space_bytes: None,
+};
+
+/// Starts servers in jails.
+#[derive(Debug, Clone)]
+pub struct Warden {
+    pub spawner: Spawner,
+    /// Absolute paths that stay closed to every server.
+    pub protected: Arc<[PathBuf]>,
+}
+
+#[derive(Debug)]
+pub(super) struct InJail {
+    jailed: Jailed,
+    /// Told once by the supervisor.
+    status: Option<String>,
+}
+
+pub(super) async fn start(server: &str, order: Order<'_>, warden: &Warden) -> Result<(InJail, Streams), String> {
+    let jail = jail(order, warden).map_err(|error| format!("cannot make a jail: {error}"))?;
+    let program = Program { program: order.program.into(), arguments: order.arguments.to_vec(), input: Input::Piped };
+    let mut jailed = warden.spawner.spawn(jail, program).await.map_err(|error| crate::mcp::link::told(&error))?;
+    if jailed.confinement().has_closed_parts {
+        tracing::warn!(
+            mcp.server = server,
+            "folders on the way to protected files can be neither listed nor added to by this server, nor can it use \
+             what comes to be in them later: this system does not allow it a mount namespace"
+        );
+    }
+    let (Some(input), Some(output)) = (jailed.take_stdin(), jailed.take_stdout()) else {
+        return Err("its standard input and output cannot be had".to_owned());
+    };
+    let streams = Streams { input, output, errors: jailed.take_stderr() };
+    Ok((InJail { jailed, status: None }, streams))
+}
+
+fn jail(order: Order<'_>, warden: &Warden) -> std::io::Result<Jail> {
+    let here = rustix::fs::open(".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut jail = Jail::around(here)?;
+    jail.view = View::Everything;
+    jail.writable = Vec::new();
+    jail.protected = warden.protected.to_vec();
+    let own = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+    jail.environment = inherited().into_iter().chain(own).collect();
+    jail.network = Network { connect: Tcp::Open, listen: Tcp::Open };
+    jail.limits = LIMITS;
+    Ok(jail)
+}
+
+impl InJail {
+    pub(super) async fn exited(&mut self) -> String {
+        if let Some(status) = &self.status {
+            return status.clone();
+        }
+        let status = told(self.jailed.wait().await);
+        self.status.insert(status).clone()
+    }
+
+    pub(super) async fn kill(&mut self) {
+        if self.status.is_none() {
+            self.status = Some(told(self.jailed.kill().await));
+        }
+    }
+}
+
+/// In the words of every other child.
+fn told(ending: Result<Ending, Error>) -> String {
+    match ending {
+        // As the kernel packs it.
+        Ok(Ending::Exited(code)) => ExitStatus::from_raw((code & 0xff) << 8).to_string(),
+        Ok(Ending::Signalled(signal)) => ExitStatus::from_raw(signal).to_string(),
+        Err(error) => error.to_string(),
+    }
+}

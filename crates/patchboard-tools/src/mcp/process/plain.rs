@@ -1,0 +1,70 @@
+//! A server as a plain child in a process group of its own: all there is where processes cannot be jailed. What it sends
+//! away from its group outlives it.
+
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use secrecy::ExposeSecret;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+
+use super::{Order, Streams, inherited};
+
+#[derive(Debug)]
+pub(super) struct Plain {
+    child: Child,
+    /// Until it was killed: its number may belong to somebody else later.
+    group: Option<Pid>,
+}
+
+pub(super) fn start(order: Order<'_>) -> Result<(Plain, Streams), String> {
+    let Order { program, arguments, env } = order;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(inherited())
+        .envs(env.iter().map(|(name, value)| (name, value.expose_secret())))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("cannot start `{program}`: {error}"))?;
+    let input = child.stdin.take().and_then(|input| pipe::Sender::from_owned_fd(input.into_owned_fd().ok()?).ok());
+    let (Some(input), Some(output)) = (input, child.stdout.take()) else {
+        return Err(format!("cannot start `{program}`: its standard input and output cannot be had"));
+    };
+    let streams = Streams { input, output, errors: child.stderr.take() };
+    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    Ok((Plain { child, group }, streams))
+}
+
+impl Plain {
+    pub(super) async fn exited(&mut self) -> String {
+        let status = self.child.wait().await;
+        self.kill_group();
+        match status {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    pub(super) async fn kill(&mut self) {
+        self.kill_group();
+        self.exited().await;
+    }
+
+    fn kill_group(&mut self) {
+        if let Some(group) = self.group.take() {
+            // Nobody left to kill is what is wanted.
+            kill_process_group(group, Signal::KILL).ok();
+        }
+    }
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        self.kill_group();
+    }
+}

@@ -1,0 +1,39 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use patchboard_tools::WorkspaceOptions;
+use patchboard_tools::sandbox::{Network, Spawner};
+
+use super::*;
+
+/// What commands may do with that `[tools]` section.
+fn options(tools: &str) -> BashOptions {
+    let folder = tempfile::tempdir().unwrap();
+    let (tasks, here) = (TaskTracker::new(), folder.path().to_owned());
+    let workspaces = WorkspaceOptions {
+        working_folder: here.clone(),
+        allowed_roots: vec![here],
+        protected: Vec::new(),
+        tasks: tasks.clone(),
+    };
+    let spawner = Spawner::new("/proc/self/exe").unwrap();
+    let options = BashOptions::new(Workspaces::new(workspaces).unwrap(), tasks, spawner);
+    as_configured(options, &toml::from_str(tools).unwrap())
+}
+
+#[test]
+fn commands_may_do_what_is_configured() {
+    let plain = options("");
+    let usual = plain.environment["PATH"].clone();
+    assert_eq!((plain.timeout, plain.readable), (Duration::from_secs(120), Vec::<PathBuf>::new()));
+    assert_eq!(plain.network, Network { connect: Tcp::Open, listen: Tcp::Closed });
+    assert!(usual.starts_with("/usr/local/") && !usual.contains("::"), "{usual}");
+
+    let wide = options(
+        "bash_timeout = \"5m\"\n[bash]\nreadable = [\"/a\", \"/b\"]\npath = [\"/b/bin\", \"/c\"]\nlisten = true",
+    );
+    let readable = ["/a", "/b", "/b/bin", "/c"].map(PathBuf::from);
+    assert_eq!((wide.timeout, wide.readable), (Duration::from_secs(300), readable.into()));
+    assert_eq!(wide.environment["PATH"], format!("/b/bin:/c:{usual}"));
+    assert_eq!(wide.network, Network { connect: Tcp::Open, listen: Tcp::Open });
+}
