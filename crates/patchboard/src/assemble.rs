@@ -38,6 +38,7 @@ pub(crate) async fn board(
     secrets: &Secrets,
     pool: &Pool,
     tracker: &TaskTracker,
+    own_ports: &[u16],
     stop: &CancellationToken,
 ) -> anyhow::Result<Board> {
     let config = &loaded.config;
@@ -46,7 +47,7 @@ pub(crate) async fn board(
         .with_context(|| format!("cannot open the database `{}`", path.display()))?;
     let store: Arc<dyn Store> = Arc::new(store);
     let workspaces = workspaces(loaded, tracker)?;
-    let launch = launch(&workspaces)?;
+    let launch = launch(&workspaces, own_ports)?;
     let mut tools = vec![builtins::builtins(config, secrets, &workspaces, &launch, tracker)?];
     let pins = mcp::StoredPins { store: store.clone(), clock: Arc::new(SystemClock) };
     tools.extend(mcp::hosts(loaded, secrets, &launch, pins, tracker, stop).tool_hosts());
@@ -178,15 +179,15 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
 
 /// Programs are started by this very one, whatever has become of its file.
 #[cfg(target_os = "linux")]
-fn launch(workspaces: &Workspaces) -> anyhow::Result<Launch> {
+fn launch(workspaces: &Workspaces, own_ports: &[u16]) -> anyhow::Result<Launch> {
     use patchboard_tools::mcp::Warden;
     use patchboard_tools::sandbox::Spawner;
     let spawner = Spawner::new("/proc/self/exe").context("cannot prepare to start commands")?;
-    Ok(Launch::Jailed(Warden { spawner, protected: workspaces.protected().into() }))
+    Ok(Launch::Jailed(Warden { spawner, protected: workspaces.protected().into(), closed_ports: own_ports.into() }))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn launch(_: &Workspaces) -> anyhow::Result<Launch> {
+fn launch(_: &Workspaces, _: &[u16]) -> anyhow::Result<Launch> {
     Ok(Launch::Plain)
 }
 

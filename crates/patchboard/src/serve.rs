@@ -66,7 +66,8 @@ impl Server {
         let gateway = bind("gateway", config.gateway.listen).await?;
         let runs = bind("runs", config.runs.listen).await?;
         let pool = Pool::new();
-        let board = assemble::board(loaded, secrets, &pool, &background, &stop).await?;
+        let own_ports: Vec<u16> = [&gateway, &runs].into_iter().flatten().map(|bound| bound.address.port()).collect();
+        let board = assemble::board(loaded, secrets, &pool, &background, &own_ports, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
         let record = ServerRecord {

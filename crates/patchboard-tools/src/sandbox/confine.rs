@@ -151,9 +151,17 @@ fn empty_rules(order: &Order) -> Result<RulesetCreated, RulesetError> {
     }
     let mut rules = ruleset.create()?;
     for (tcp, access) in network {
-        if let Tcp::Ports(ports) = tcp {
-            for port in ports {
-                rules = rules.add_rule(NetPort::new(*port, access))?;
+        match tcp {
+            Tcp::Open | Tcp::Closed => {}
+            Tcp::Ports(ports) => {
+                for port in ports {
+                    rules = rules.add_rule(NetPort::new(*port, access))?;
+                }
+            }
+            Tcp::AllBut(closed) => {
+                for port in (0..=u16::MAX).filter(|port| !closed.contains(port)) {
+                    rules = rules.add_rule(NetPort::new(port, access))?;
+                }
             }
         }
     }

@@ -10,7 +10,7 @@ pub(super) const WANTED: ABI = ABI::V9;
 /// From which ABI on something is restricted, and what is not restricted before it.
 const GAPS: [(u32, &str); 4] = [
     (3, "emptying files outside the folder"),
-    (4, "listening on TCP ports"),
+    (4, "listening on TCP ports and connecting to them, this server's own included"),
     (6, "signals to processes outside and connections to abstract sockets"),
     (9, "connections to sockets that have a path, such as those of other services of the same user"),
 ];

@@ -59,7 +59,8 @@ mod linux {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
-            let launch = Launch::Jailed(Warden { spawner, protected: Arc::new([protected.into()]) });
+            let launch =
+                Launch::Jailed(Warden { spawner, protected: Arc::new([protected.into()]), closed_ports: Arc::new([]) });
             let arguments = vec!["-c".to_owned(), script.to_owned()];
             let server = McpServerOptions {
                 name: "srv".into(),

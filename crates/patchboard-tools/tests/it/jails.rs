@@ -257,6 +257,8 @@ async fn ports_signals_and_abstract_sockets_are_walled_off() {
         (jail(Tcp::Open, Tcp::Closed), connect.clone(), "connected\n"),
         (jail(Tcp::Closed, Tcp::Closed), connect.clone(), ""),
         (jail(Tcp::Ports(vec![port]), Tcp::Closed), connect.clone(), "connected\n"),
+        (jail(Tcp::AllBut(vec![port]), Tcp::Closed), connect.clone(), ""),
+        (jail(Tcp::AllBut(vec![port ^ 1]), Tcp::Closed), connect.clone(), "connected\n"),
         (jail(Tcp::Ports(vec![1]), Tcp::Closed), connect, ""),
         (jail(Tcp::Open, Tcp::Closed), format!("{jailer} listen; echo $?"), "13\n"),
         (jail(Tcp::Open, Tcp::Open), format!("{jailer} listen; echo $?"), "0\n"),

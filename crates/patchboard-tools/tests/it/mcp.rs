@@ -56,7 +56,11 @@ impl Fixture {
 
     fn host(&self, program: &str, arguments: &[&str]) -> Arc<dyn ToolHost> {
         let spawner = Spawner::new(jailer()).unwrap();
-        let launch = Launch::Jailed(Warden { spawner, protected: Arc::new([self.dir.path().join("data")]) });
+        let launch = Launch::Jailed(Warden {
+            spawner,
+            protected: Arc::new([self.dir.path().join("data")]),
+            closed_ports: Arc::new([]),
+        });
         let server = McpServerOptions {
             name: "srv".into(),
             reach: McpReach::Command {

@@ -38,20 +38,26 @@ pub(super) fn builtins(
         #[cfg(target_os = "linux")]
         Launch::Jailed(warden) => {
             let options = BashOptions::new(workspaces.clone(), tracker.clone(), warden.spawner.clone());
-            builtins = builtins.with(bash(as_configured(options, tools)));
+            builtins = builtins.with(bash(as_configured(options, tools, &warden.closed_ports)));
         }
     }
     Ok(Arc::new(builtins))
 }
 
 #[cfg(target_os = "linux")]
-fn as_configured(mut options: BashOptions, tools: &ToolsConfig) -> BashOptions {
-    let BashConfig { readable, path, listen } = &tools.bash;
+fn as_configured(mut options: BashOptions, tools: &ToolsConfig, own_ports: &[u16]) -> BashOptions {
+    let BashConfig { readable, path, connect, connect_any, listen } = &tools.bash;
     options.timeout = tools.bash_timeout.into();
     options.readable.extend(readable.iter().chain(path).cloned());
     let usual = options.environment.remove("PATH");
     let folders = path.iter().map(|folder| folder.display().to_string()).chain(usual);
     options.environment.insert("PATH".to_owned(), folders.collect::<Vec<_>>().join(":"));
+    // Never to this server: a command could start runs of its own, or answer what a person is asked.
+    options.network.connect = if *connect_any {
+        Tcp::AllBut(own_ports.to_vec())
+    } else {
+        Tcp::Ports(connect.iter().copied().filter(|port| !own_ports.contains(port)).collect())
+    };
     if *listen {
         options.network.listen = Tcp::Open;
     }

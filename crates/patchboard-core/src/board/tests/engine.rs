@@ -517,7 +517,7 @@ async fn an_approval_of_a_batched_call_is_answered_by_the_call_it_is_about() {
     let bench = bench_with([call(&[("batch", calls)], 1, 1)], |setup| {
         setup.policy.rules.push((Glob::new("write"), crate::tool::Approval::Ask));
     });
-    let (_, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
+    let (run, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
     for approve in [true, false] {
         let wanted = until(&mut followed, "may write run").await;
         let Event::ApprovalWanted(request) = &wanted.event else { panic!() };

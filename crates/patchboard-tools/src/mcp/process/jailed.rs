@@ -29,6 +29,9 @@ pub struct Warden {
     pub spawner: Spawner,
     /// Absolute paths that stay closed to every server.
     pub protected: Arc<[PathBuf]>,
+    /// Ports of this machine or another that no server may connect to: our own, so that none can act as a client of
+    /// ours and answer what a person is asked.
+    pub closed_ports: Arc<[u16]>,
 }
 
 #[derive(Debug)]
@@ -64,7 +67,7 @@ fn jail(order: Order<'_>, warden: &Warden) -> std::io::Result<Jail> {
     jail.protected = warden.protected.to_vec();
     let own = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
     jail.environment = inherited().into_iter().chain(own).collect();
-    jail.network = Network { connect: Tcp::Open, listen: Tcp::Open };
+    jail.network = Network { connect: Tcp::AllBut(warden.closed_ports.to_vec()), listen: Tcp::Open };
     jail.limits = LIMITS;
     Ok(jail)
 }

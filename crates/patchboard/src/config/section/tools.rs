@@ -40,7 +40,7 @@ impl Default for ToolsConfig {
 }
 
 /// What `bash` commands may do.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct BashConfig {
     /// Folders that commands may read and run programs from, besides the system's own. The data directory and files with keys stay closed even in there.
@@ -49,8 +49,27 @@ pub(crate) struct BashConfig {
     /// Folders in which programs are looked for first, before the usual ones. They become readable too.
     #[schemars(example = ["~/.cargo/bin"], extend("x-kind" = "path"))]
     pub path: Vec<PathBuf>,
+    /// TCP ports that commands may connect to, on this machine or another: those of shells, the web, version control and common development servers and databases. Never this server's own.
+    pub connect: Vec<u16>,
+    /// Whether commands may connect to every port but this server's own. Each command then takes some 50 ms longer.
+    pub connect_any: bool,
     /// Whether commands may open TCP ports, as servers under test do.
     pub listen: bool,
+}
+
+impl Default for BashConfig {
+    fn default() -> Self {
+        Self {
+            readable: Vec::new(),
+            path: Vec::new(),
+            connect: vec![
+                21, 22, 80, 443, 873, 3000, 3001, 3306, 4000, 4200, 5000, 5173, 5432, 6379, 8000, 8001, 8081, 8443,
+                8888, 9000, 9200, 9418, 11434, 27017,
+            ],
+            connect_any: false,
+            listen: false,
+        }
+    }
 }
 
 /// A search endpoint.
