@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::{Caller, CallerOptions, Outgoing, Pool, answering};
 use crate::names::Names;
+use crate::tool_texts::ToolTexts;
 use crate::upstream::{AttemptLimits, Failure, ModelStream, Upstream};
 use crate::{Error, ProviderOptions};
 
@@ -24,6 +25,7 @@ const DEFAULT_MODEL: &str = "claude-sonnet-4-5-20250929";
 #[derive(Debug)]
 pub(crate) struct Anthropic {
     name: Arc<str>,
+    texts: ToolTexts,
     caller: Caller,
     messages: Url,
     model: Arc<str>,
@@ -45,6 +47,7 @@ impl Anthropic {
         caller.add_header(HeaderName::from_static("anthropic-version"), HeaderValue::from_static(API_VERSION));
         Ok(Self {
             name: options.name,
+            texts: ToolTexts::default(),
             messages: caller.root().endpoint("messages"),
             caller,
             model: options.model.unwrap_or_else(|| DEFAULT_MODEL.into()),
@@ -77,7 +80,7 @@ impl Upstream for Anthropic {
             let outgoing = Outgoing {
                 method: Method::POST,
                 url: self.messages.clone(),
-                body: request::body(request, model, &names)?,
+                body: request::body(request, model, &names, &self.texts)?,
             };
             let parser = stream::Messages::new(names);
             self.caller.open(outgoing, parser, answering(&self.name, model), limits, stop).await

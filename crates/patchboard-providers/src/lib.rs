@@ -16,6 +16,7 @@ mod openai;
 mod reader;
 pub mod sse;
 mod telemetry;
+mod tool_texts;
 mod upstream;
 mod wire;
 

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::{Caller, CallerOptions, Outgoing, Pool, answering};
 use crate::names::Names;
+use crate::tool_texts::ToolTexts;
 use crate::upstream::{AttemptLimits, Failure, ModelStream, Upstream};
 use crate::{Error, ProviderOptions};
 
@@ -23,6 +24,7 @@ const DEFAULT_MODEL: &str = "gpt-4o";
 #[derive(Debug)]
 pub(crate) struct OpenAi {
     name: Arc<str>,
+    texts: ToolTexts,
     caller: Caller,
     completions: Url,
     /// None: another server, whose models we cannot know.
@@ -47,7 +49,14 @@ impl OpenAi {
             Flavour::Official => Some(DEFAULT_MODEL.into()),
             Flavour::Compatible => None,
         });
-        Ok(Self { name, completions: caller.root().endpoint("chat/completions"), caller, model, flavour })
+        Ok(Self {
+            name,
+            texts: ToolTexts::default(),
+            completions: caller.root().endpoint("chat/completions"),
+            caller,
+            model,
+            flavour,
+        })
     }
 }
 
@@ -102,7 +111,7 @@ impl Upstream for OpenAi {
             let outgoing = Outgoing {
                 method: Method::POST,
                 url: self.completions.clone(),
-                body: request::body(request, model, self.flavour, &names)?,
+                body: request::body(request, model, self.flavour, &names, &self.texts)?,
             };
             let parser = stream::Completions::new(names);
             self.caller.open(outgoing, parser, answering(&self.name, model), limits, stop).await

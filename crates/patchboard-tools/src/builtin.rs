@@ -1,14 +1,17 @@
 //! The built-in tools: a table of them, and what they share.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
 use patchboard_core::tool::{ToolOutput, ToolScope, ToolSpec};
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -48,7 +51,20 @@ pub(crate) const KIND: &str = "builtin";
 pub struct Builtins {
     tools: Vec<Box<dyn BuiltinTool>>,
     specs: Arc<[ToolSpec]>,
+    seen: Mutex<VecDeque<Seen>>,
 }
+
+/// What a folder adds to the tools, looked at a moment ago.
+#[derive(Debug)]
+struct Seen {
+    folder: Option<PathBuf>,
+    at: Instant,
+    specs: Arc<[ToolSpec]>,
+}
+
+/// A folder is not looked at again within this: every turn asks, and what it adds is a hint for the model.
+const FRESH: Duration = Duration::from_secs(1);
+const FOLDERS_SEEN: usize = 64;
 
 #[derive(Debug, Clone)]
 pub struct BuiltinOptions {
@@ -111,9 +127,18 @@ impl Builtins {
         Self::of(self.tools)
     }
 
+    fn tools_in(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
+        let special: Vec<_> = self.tools.iter().map(|tool| tool.spec_in(folder)).collect();
+        if special.iter().all(Option::is_none) {
+            return self.specs.clone();
+        }
+        let usual = self.specs.iter().cloned();
+        special.into_iter().zip(usual).map(|(special, usual)| special.unwrap_or(usual)).collect()
+    }
+
     fn of(tools: Vec<Box<dyn BuiltinTool>>) -> Self {
         let specs = tools.iter().map(|tool| tool.spec()).collect();
-        Self { tools, specs }
+        Self { tools, specs, seen: Mutex::default() }
     }
 }
 
@@ -123,12 +148,30 @@ impl ToolHost for Builtins {
     }
 
     fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
-        let special: Vec<_> = self.tools.iter().map(|tool| tool.spec_in(folder)).collect();
-        if special.iter().all(Option::is_none) {
-            return self.specs.clone();
+        let now = Instant::now();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = seen.iter_mut().find(|seen| seen.folder.as_deref() == folder);
+        if let Some(known) = &known
+            && now.duration_since(known.at) < FRESH
+        {
+            return known.specs.clone();
         }
-        let usual = self.specs.iter().cloned();
-        special.into_iter().zip(usual).map(|(special, usual)| special.unwrap_or(usual)).collect()
+        let specs = self.tools_in(folder);
+        match known {
+            // The same list stays the same allocation, so that others can tell at a glance.
+            Some(known) => {
+                known.at = now;
+                if known.specs != specs {
+                    known.specs = specs;
+                }
+                known.specs.clone()
+            }
+            None => {
+                seen.truncate(FOLDERS_SEEN - 1);
+                seen.push_front(Seen { folder: folder.map(Path::to_owned), at: now, specs: specs.clone() });
+                specs
+            }
+        }
     }
 
     fn call<'a>(

@@ -86,11 +86,10 @@ impl Driver {
         voice: Voice,
     ) -> Result<PreparedCall, BoardError> {
         let agent = &self.agent;
-        let tools: Arc<[ToolSpec]> = match tools {
-            ToolUse::Offered => self.context.offer.specs.clone(),
-            ToolUse::Withheld => Arc::from([]),
+        let (tools, schema_tokens): (Arc<[ToolSpec]>, u64) = match tools {
+            ToolUse::Offered => (self.context.offer.specs.clone(), self.context.offer.tokens),
+            ToolUse::Withheld => (Arc::from([]), 0),
         };
-        let schema_tokens: u64 = tools.iter().map(tokens::estimate_tool).sum();
         let system_tokens = tokens::estimate(&self.system);
         let window = u64::from(agent.context_window).saturating_sub(u64::from(agent.max_tokens));
         if !context::fit_to_window(&mut messages, system_tokens + schema_tokens, window) {

@@ -1,17 +1,30 @@
 //! A request in the words of the Messages API: system text on top, tool calls and results as content blocks.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use patchboard_core::model::{Message, ModelError, ModelRequest, Part, Role};
+use patchboard_core::tool::ToolSpec;
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::calls::{CallNumbers, ObjectSchema, PastInput, WireCallId};
 use crate::names::Names;
+use crate::tool_texts::ToolTexts;
 
-pub(super) fn body(request: &ModelRequest, model: &str, names: &Names) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(
+    request: &ModelRequest,
+    model: &str,
+    names: &Names,
+    texts: &ToolTexts,
+) -> Result<Vec<u8>, ModelError> {
+    let not_json = |_| ModelError::Rejected("request cannot be written as JSON".to_owned());
     let numbers = CallNumbers::of(request);
-    let tools = offered(request, names);
+    let tools = match request.tools.is_empty() {
+        true => Tools::Past(past(request, names)),
+        false => Tools::Offered(texts.of(&request.tools, || offered(&request.tools, names)).map_err(not_json)?),
+    };
     let body = Body {
         model,
         max_tokens: request.max_tokens,
@@ -19,11 +32,11 @@ pub(super) fn body(request: &ModelRequest, model: &str, names: &Names) -> Result
         system: &request.system,
         messages: request.messages.iter().map(|message| wire_message(message, &numbers, names)).collect(),
         // Tools of the past are defined but must not be called.
-        tool_choice: (request.tools.is_empty() && !tools.is_empty()).then_some(ToolChoice { kind: "none" }),
+        tool_choice: matches!(&tools, Tools::Past(past) if !past.is_empty()).then_some(ToolChoice { kind: "none" }),
         tools,
         temperature: request.temperature,
     };
-    serde_json::to_vec(&body).map_err(|_| ModelError::Rejected("request cannot be written as JSON".to_owned()))
+    serde_json::to_vec(&body).map_err(not_json)
 }
 
 #[derive(Serialize)]
@@ -34,8 +47,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     system: &'a str,
     messages: Vec<WireMessage<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Tools::is_empty")]
+    tools: Tools<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<ToolChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,20 +136,31 @@ fn wire_message<'a>(message: &'a Message, numbers: &CallNumbers<'a>, names: &'a 
     WireMessage { role, content: if blocks.is_empty() { Content::Text("") } else { Content::Blocks(blocks) } }
 }
 
-/// The tools of the request. The API wants every tool that past messages use defined, so where none is offered
-/// any more, those are named without saying what they take.
-fn offered<'a>(request: &'a ModelRequest, names: &'a Names) -> Vec<Tool<'a>> {
-    if !request.tools.is_empty() {
-        return request
-            .tools
-            .iter()
-            .map(|tool| Tool {
-                name: names.wire(&tool.name),
-                description: &tool.description,
-                input_schema: ObjectSchema(&tool.input_schema),
-            })
-            .collect();
+/// The API wants every tool that past messages use defined, so where none is offered any more, those are named without
+/// saying what they take.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Tools<'a> {
+    Offered(Arc<RawValue>),
+    Past(Vec<Tool<'a>>),
+}
+
+impl Tools<'_> {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Past(past) if past.is_empty())
     }
+}
+
+fn offered<'a>(tools: &'a [ToolSpec], names: &'a Names) -> Vec<Tool<'a>> {
+    let tool = |tool: &'a ToolSpec| Tool {
+        name: names.wire(&tool.name),
+        description: &tool.description,
+        input_schema: ObjectSchema(&tool.input_schema),
+    };
+    tools.iter().map(tool).collect()
+}
+
+fn past<'a>(request: &'a ModelRequest, names: &'a Names) -> Vec<Tool<'a>> {
     let past: BTreeSet<&str> = request
         .messages
         .iter()

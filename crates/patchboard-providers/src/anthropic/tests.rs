@@ -11,7 +11,7 @@ use crate::tests::fixture::{assert_golden, call, everything, message, pretty, re
 use crate::tests::spoken::{self, Spoken};
 
 fn body(request: &ModelRequest) -> String {
-    pretty(&request::body(request, &request.model, &Names::of(request)).unwrap())
+    pretty(&request::body(request, &request.model, &Names::of(request), &Default::default()).unwrap())
 }
 
 #[test]

@@ -1,14 +1,17 @@
 //! A request in the words of Chat Completions: everything is a message, tool results have a role of their own.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use patchboard_core::model::{Message, ModelError, ModelRequest, Part, Role, ToolCall, ToolResult};
 use patchboard_core::tool::ToolSpec;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::Flavour;
 use crate::calls::{CallNumbers, ObjectSchema, PastInput, WireCallId};
 use crate::names::Names;
+use crate::tool_texts::ToolTexts;
 
 /// OpenAI refuses longer descriptions of a tool.
 const OFFICIAL_DESCRIPTION: usize = 1024;
@@ -18,6 +21,7 @@ pub(super) fn body(
     model: &str,
     flavour: Flavour,
     names: &Names,
+    texts: &ToolTexts,
 ) -> Result<Vec<u8>, ModelError> {
     let numbers = CallNumbers::of(request);
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
@@ -41,7 +45,12 @@ pub(super) fn body(
         max_tokens,
         max_completion_tokens,
         messages,
-        tools: request.tools.iter().map(|tool| wire_tool(tool, flavour, names)).collect(),
+        tools: match request.tools.is_empty() {
+            true => None,
+            false => {
+                Some(texts.of(&request.tools, || wire_tools(&request.tools, flavour, names)).map_err(|_| not_json())?)
+            }
+        },
         temperature: request.temperature,
     };
     serde_json::to_vec(&body).map_err(|_| not_json())
@@ -57,8 +66,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
     messages: Vec<WireMessage<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Arc<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
 }
@@ -184,6 +193,10 @@ fn wire_result<'a>(result: &'a ToolResult, numbers: &CallNumbers<'a>) -> WireMes
         false => Cow::Borrowed(result.content.as_ref()),
     };
     WireMessage::Tool { tool_call_id: numbers.wire(&result.call), content }
+}
+
+fn wire_tools<'a>(tools: &'a [ToolSpec], flavour: Flavour, names: &'a Names) -> Vec<Tool<'a>> {
+    tools.iter().map(|tool| wire_tool(tool, flavour, names)).collect()
 }
 
 fn wire_tool<'a>(tool: &'a ToolSpec, flavour: Flavour, names: &'a Names) -> Tool<'a> {

@@ -11,7 +11,7 @@ use crate::tests::fixture::{assert_golden, everything, message, pretty, replay, 
 use crate::tests::spoken::{self, Spoken};
 
 fn body(request: &ModelRequest, flavour: Flavour) -> String {
-    pretty(&request::body(request, &request.model, flavour, &Names::of(request)).unwrap())
+    pretty(&request::body(request, &request.model, flavour, &Names::of(request), &Default::default()).unwrap())
 }
 
 #[test]
