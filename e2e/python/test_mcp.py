@@ -17,6 +17,7 @@ from pathlib import Path
 from gateway_case import GatewayTestCase
 from packages import load
 from patchboard_server import Server, ServerTestCase, binary
+from runs_case import RunsTestCase, tool_results_in
 from stub_model import Call, Reply, StubModel, Text
 
 mcp = load("mcp")
@@ -224,6 +225,25 @@ class StdioTest(ClientTestCase):
         self.assertIn(NOTE, by_id[2]["result"]["content"][0]["text"])
         self.assertEqual(by_id[3]["result"], {})
         self.assertEqual(by_id[4]["error"]["code"], -32601)
+
+
+class RunTest(RunsTestCase):
+    def test_an_agent_run_uses_a_published_server(self) -> None:
+        load("mcp_server_time")
+        command = json.dumps([sys.executable, "-m", "mcp_server_time", "--local-timezone", "Europe/Vienna"])
+        call = Call(known_as("clock.convert_time"), {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"})
+        runs = self.connect(
+            Reply(call), Reply(Text("It is evening there.")), more=f"\n[mcp.clock]\ncommand = {command}\n"
+        )
+        has_come = lambda: "clock.convert_time" in [tool["name"] for tool in runs.ask("tools_list")["tools"]]
+        until(has_come, "the server's tools are offered")
+        run = runs.run("What time is noon UTC in Tokyo?", working_folder=str(self.work))
+        self.assert_whole(run, "react")
+        (end,) = run.of("tool_end")
+        self.assertEqual((end["name"], end["is_error"]), ("clock.convert_time", False), end)
+        self.assertIn("T21:00:00+09:00", end["result"])
+        self.assertIn("T21:00:00+09:00", "".join(tool_results_in(self.model.requests[1])))
+        self.assertEqual(run.reply, "It is evening there.")
 
 
 class AgentTest(GatewayTestCase):

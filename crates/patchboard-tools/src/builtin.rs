@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -60,6 +60,12 @@ struct Seen {
     folder: Option<PathBuf>,
     at: Instant,
     specs: Arc<[ToolSpec]>,
+}
+
+impl Seen {
+    fn is_of(&self, folder: Option<&Path>) -> bool {
+        self.folder.as_deref() == folder
+    }
 }
 
 /// A folder is not looked at again within this: every turn asks, and what it adds is a hint for the model.
@@ -127,6 +133,10 @@ impl Builtins {
         Self::of(self.tools)
     }
 
+    fn seen(&self) -> MutexGuard<'_, VecDeque<Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tools_in(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
         let special: Vec<_> = self.tools.iter().map(|tool| tool.spec_in(folder)).collect();
         if special.iter().all(Option::is_none) {
@@ -149,29 +159,23 @@ impl ToolHost for Builtins {
 
     fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
         let now = Instant::now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = seen.iter_mut().find(|seen| seen.folder.as_deref() == folder);
-        if let Some(known) = &known
-            && now.duration_since(known.at) < FRESH
-        {
+        if let Some(fresh) = self.seen().iter().find(|seen| seen.is_of(folder) && now.duration_since(seen.at) < FRESH) {
+            return fresh.specs.clone();
+        }
+        // Not under the lock: a folder that hangs must hold up nobody but those who work in it.
+        let specs = self.tools_in(folder);
+        let mut seen = self.seen();
+        if let Some(known) = seen.iter_mut().find(|seen| seen.is_of(folder)) {
+            known.at = now;
+            // The same list stays the same allocation, so that others can tell at a glance.
+            if known.specs != specs {
+                known.specs = specs;
+            }
             return known.specs.clone();
         }
-        let specs = self.tools_in(folder);
-        match known {
-            // The same list stays the same allocation, so that others can tell at a glance.
-            Some(known) => {
-                known.at = now;
-                if known.specs != specs {
-                    known.specs = specs;
-                }
-                known.specs.clone()
-            }
-            None => {
-                seen.truncate(FOLDERS_SEEN - 1);
-                seen.push_front(Seen { folder: folder.map(Path::to_owned), at: now, specs: specs.clone() });
-                specs
-            }
-        }
+        seen.truncate(FOLDERS_SEEN - 1);
+        seen.push_front(Seen { folder: folder.map(Path::to_owned), at: now, specs: specs.clone() });
+        specs
     }
 
     fn call<'a>(

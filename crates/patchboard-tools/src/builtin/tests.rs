@@ -366,3 +366,20 @@ async fn a_panic_is_a_tool_error() {
     let output = fixture.bench().blocking(&scope(None), CancellationToken::new(), work).await;
     assert_eq!(output, ToolOutput::error("the tool failed inside"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_folder_adds_is_looked_at_once_a_second_and_kept_while_it_is_the_same() {
+    let fixture = Fixture::new();
+    let before = fixture.host.tools(None);
+    let skills = fixture.dir.path().join(".patchboard/skills");
+    fs::create_dir_all(&skills).unwrap();
+    fs::write(skills.join("review.md"), "Look twice.").unwrap();
+    assert!(Arc::ptr_eq(&before, &fixture.host.tools(None)));
+    tokio::time::advance(FRESH).await;
+    let after = fixture.host.tools(None);
+    let description =
+        |specs: &[ToolSpec]| specs.iter().find(|spec| &*spec.name == "skill").unwrap().description.clone();
+    assert!(description(&after).contains("review") && !description(&before).contains("review"));
+    tokio::time::advance(FRESH).await;
+    assert!(Arc::ptr_eq(&after, &fixture.host.tools(None)), "an equal list is the same list");
+}
