@@ -12,7 +12,13 @@ use serde_json::value::RawValue;
 const REMEMBERED: usize = 8;
 
 #[derive(Debug, Default)]
-pub(crate) struct ToolTexts(Mutex<VecDeque<(Arc<[ToolSpec]>, Arc<RawValue>)>>);
+pub(crate) struct ToolTexts(Mutex<VecDeque<Written>>);
+
+#[derive(Debug)]
+struct Written {
+    tools: Arc<[ToolSpec]>,
+    text: Arc<RawValue>,
+}
 
 impl ToolTexts {
     /// What `write` makes of the tools. Names depend on nothing but the tools offered, so neither does their text.
@@ -27,14 +33,14 @@ impl ToolTexts {
         let text: Arc<RawValue> = serde_json::value::to_raw_value(&write())?.into();
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         recent.truncate(REMEMBERED - 1);
-        recent.push_front((tools.clone(), text.clone()));
+        recent.push_front(Written { tools: tools.clone(), text: text.clone() });
         Ok(text)
     }
 
     /// By identity: the entry keeps the tools alive, so no others can be at their address.
     fn remembered(&self, tools: &Arc<[ToolSpec]>) -> Option<Arc<RawValue>> {
         let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.iter().find(|(known, _)| Arc::ptr_eq(known, tools)).map(|(_, text)| text.clone())
+        recent.iter().find(|written| Arc::ptr_eq(&written.tools, tools)).map(|written| written.text.clone())
     }
 }
 
