@@ -391,9 +391,8 @@ class ApprovalTest(ApprovalTestCase):
         runs, run = self.begin()
         asked = run.of("tool_approval")[0]["call_id"]
         runs.send({"type": "tool_approve", "id": "no run", "call_id": asked, "approve": True})
-        runs.ask("ping")
-        refused = [frame for frame in runs.seen if frame["type"] == "error"]
-        self.assertEqual([(list(one), one["id"]) for one in refused], [(["type", "id", "error"], "no run")])
+        refused = runs.take(lambda frame: frame["type"] == "error")
+        self.assertEqual((list(refused), refused["id"]), (["type", "id", "error"], "no run"))
         self.answer(runs, run, False)
         self.assert_refused(runs.finish(run))
 

@@ -43,7 +43,11 @@ pub struct Workspaces(Arc<Inside>);
 struct Inside {
     working_folder: PathBuf,
     roots: Vec<PathBuf>,
+    /// Closed to file tools: what is protected, and what is sealed.
     protected: Arc<Protected>,
+    /// Closed to jails as well.
+    jailed_from: Protected,
+    sealed: Vec<PathBuf>,
     tasks: TaskTracker,
 }
 
@@ -57,12 +61,22 @@ enum Where {
 impl Workspaces {
     /// Fails when the working folder, a root or a protected path cannot be opened or inspected.
     pub fn new(options: WorkspaceOptions) -> Result<Self, Error> {
+        Self::sealing(options, Vec::new())
+    }
+
+    /// The same with files that only the operator changes, such as the configuration of this server. File tools are kept
+    /// from them; commands work in the same folder, so what they do to such a file is undone.
+    pub fn sealing(options: WorkspaceOptions, sealed: Vec<PathBuf>) -> Result<Self, Error> {
         let real = |path: &PathBuf| path.canonicalize().map_err(|source| Error::Open { path: path.clone(), source });
         let failed = |source| Error::Open { path: options.working_folder.clone(), source };
         let inside = Inside {
             working_folder: real(&options.working_folder)?,
             roots: options.allowed_roots.iter().map(real).collect::<Result<_, _>>()?,
-            protected: Arc::new(Protected::new(options.protected.clone()).map_err(failed)?),
+            protected: Arc::new(
+                Protected::new(options.protected.iter().chain(&sealed).cloned().collect()).map_err(failed)?,
+            ),
+            jailed_from: Protected::new(options.protected.clone()).map_err(failed)?,
+            sealed,
             tasks: options.tasks.clone(),
         };
         inside.open(&inside.working_folder, Where::Anywhere)?;
@@ -79,7 +93,11 @@ impl Workspaces {
 
     /// What stays closed to tools, as absolute paths. They need not exist.
     pub fn protected(&self) -> &[PathBuf] {
-        self.0.protected.paths()
+        self.0.jailed_from.paths()
+    }
+
+    pub fn sealed(&self) -> &[PathBuf] {
+        &self.0.sealed
     }
 
     /// Opens a folder by the path that `Folders::admit` answered. Blocks.

@@ -174,7 +174,7 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
         protected,
         tasks: tracker.clone(),
     };
-    Workspaces::new(options).context("cannot open the working folder")
+    Workspaces::sealing(options, loaded.configuration_files()).context("cannot open the working folder")
 }
 
 /// Programs are started by this very one, whatever has become of its file.

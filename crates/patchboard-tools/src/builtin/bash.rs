@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 mod live;
 mod output;
+mod seal;
 mod transcript;
 
 use super::bench::{Refusal, integer, text};
@@ -26,6 +27,7 @@ use crate::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Progra
 use crate::words::quoted;
 use crate::workspaces::Workspaces;
 use output::{Outcome, answer};
+use seal::Seals;
 use transcript::Transcript;
 
 /// So many commands run at once; more wait their turn.
@@ -74,7 +76,8 @@ impl BashOptions {
 /// The tool `bash`.
 pub fn bash(options: BashOptions) -> Builtin {
     let shell = SHELLS.into_iter().find(|shell| Path::new(shell).exists()).unwrap_or("/bin/sh").into();
-    Builtin::new(Bash { options, shell, slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)) })
+    let seals = Seals::new(options.workspaces.sealed().to_vec());
+    Builtin::new(Bash { options, shell, slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)), seals })
 }
 
 #[derive(Debug)]
@@ -82,6 +85,7 @@ struct Bash {
     options: BashOptions,
     shell: PathBuf,
     slots: Arc<Semaphore>,
+    seals: Arc<Seals>,
 }
 
 /// One call, its arguments read.
@@ -170,9 +174,10 @@ impl Bash {
             let slot = self.slots.acquire().await.map_err(|_| Refusal::cancelled())?;
             // Time spent waiting for a slot is not the command's.
             let deadline = Instant::now() + call.timeout;
-            Ok::<_, Refusal>((slot, deadline, self.start(scope, call.command, call.workdir).await?))
+            let held = self.seals.hold();
+            Ok::<_, Refusal>((slot, deadline, held, self.start(scope, call.command, call.workdir).await?))
         };
-        let (_slot, deadline, mut jailed) = tokio::select! {
+        let (_slot, deadline, held, mut jailed) = tokio::select! {
             biased;
             () = stop.cancelled() => return Err(Refusal::cancelled()),
             started = starting => started?,
@@ -196,7 +201,7 @@ impl Bash {
             // What it printed until then still counts.
             drop(tokio::time::timeout(LAST_WORDS, transcript.read_quietly()).await);
         }
-        Ok(answer(&outcome, &transcript, jailed.confinement()))
+        Ok(answer(&outcome, &transcript, jailed.confinement(), &held.put_back()))
     }
 
     async fn start(&self, scope: &ToolScope, command: String, workdir: Option<String>) -> Result<Jailed, Refusal> {

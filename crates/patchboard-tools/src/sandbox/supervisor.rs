@@ -57,6 +57,9 @@ impl Supervisor {
         rustix::process::setsid().map(drop).or_else(unless(Errno::PERM)).map_err(failed("begin a session"))?;
         let me = Some(getpid());
         rustix::process::set_child_subreaper(me).map_err(failed("adopt orphans"))?;
+        // When memory runs out, what a model started goes before the server does. Not being allowed to say so is no
+        // reason not to run it.
+        drop(std::fs::write("/proc/self/oom_score_adj", "500"));
         // What the server itself was started with may have come along.
         close_fds::set_fds_cloexec(3, &[]);
         let mut descriptors = descriptors.into_iter();

@@ -207,6 +207,9 @@ fn request(args: &RunArgs, current_dir: &Path) -> Result<RunRequest, Failure> {
         Some(message) => message.to_owned(),
         None => args.words.join(" "),
     };
+    if message.trim().is_empty() {
+        return Err(Failure::unusable("the message is empty: say what to do".to_owned()));
+    }
     let folder = args.working_folder.as_deref().map(|folder| {
         // Relative to where the command was typed, not to where the server was started.
         let folder = current_dir.join(folder);

@@ -58,9 +58,22 @@ pub(crate) struct Loaded {
     pub warnings: ConfigProblems,
     /// The file that was read, if any.
     pub file: Option<PathBuf>,
+    /// Where the command was started.
+    pub cwd: PathBuf,
     pub folders: Folders,
     pub env: Environment,
     pub(crate) tree: Node,
+}
+
+impl Loaded {
+    /// Files that this or the next start obeys, whether or not they are there: the one that was read, and those that are
+    /// looked for.
+    pub(crate) fn configuration_files(&self) -> Vec<PathBuf> {
+        let users = self.folders.config_dir.as_ref().map(|folder| folder.join(FILE_NAME));
+        let mut files: Vec<PathBuf> = [Some(self.cwd.join(FILE_NAME)), users].into_iter().flatten().collect();
+        files.extend(self.file.iter().filter(|file| !files.contains(file)).cloned().collect::<Vec<_>>());
+        files
+    }
 }
 
 impl fmt::Debug for Loaded {
@@ -136,8 +149,15 @@ fn examine(request: LoadRequest) -> (Loaded, Vec<Problem>) {
         let found = validate::validate(&config);
         problems.extend(locate(found, &tree, &problems));
     }
-    let loaded =
-        Loaded { config, warnings: ConfigProblems::default(), file: file.map(|file| file.path), folders, env, tree };
+    let loaded = Loaded {
+        config,
+        warnings: ConfigProblems::default(),
+        file: file.map(|file| file.path),
+        cwd: rules.cwd,
+        folders,
+        env,
+        tree,
+    };
     (loaded, problems)
 }
 
