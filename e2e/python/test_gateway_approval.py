@@ -106,11 +106,12 @@ class AskTest(ApprovalTestCase):
 
     def test_each_call_is_asked_for_by_itself(self) -> None:
         gateway = self.connect()
+        (self.server.folder / "other.txt").write_text("another note\n")
         self.model.script(
-            Reply(Call("read", {"path": "note.txt"}), Call("read", {"path": "patchboard.toml"})), Reply(Text("I see"))
+            Reply(Call("read", {"path": "note.txt"}), Call("read", {"path": "other.txt"})), Reply(Text("I see"))
         )
         request = gateway.start("read both")
-        answers = {"note.txt": False, "patchboard.toml": True}
+        answers = {"note.txt": False, "other.txt": True}
         outcomes: dict[str, bool] = {}
         uses: dict[str, str] = {}
         frame: dict = {}
@@ -125,7 +126,7 @@ class AskTest(ApprovalTestCase):
                 )
             elif frame["event"] == "tool_result":
                 outcomes[uses[data["tool_use_id"]]] = data["is_error"]
-        self.assertEqual(outcomes, {"note.txt": True, "patchboard.toml": False})
+        self.assertEqual(outcomes, {"note.txt": True, "other.txt": False})
 
 
 class WhoMayAnswerTest(ApprovalTestCase):
