@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgrp, getpid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group};
 
 /// More descendants are left to the next pass.
 const MAX_KIN: usize = 100_000;
@@ -58,7 +58,8 @@ pub(super) fn end_session(session: Pid) {
 /// process which only ever forks and exits cannot slip through; the groups of descendants hold nobody else, because a
 /// group stays within a session, and theirs begin with the supervisor's.
 fn strike(pids: &[Pid]) {
-    let mut struck = HashSet::from([getpgrp()]);
+    // Asked of `/proc`, where a group that began outside this process's namespace is none and not an impossible number.
+    let mut struck: HashSet<Pid> = Ties::of(getpid()).and_then(|ties| ties.group).into_iter().collect();
     for pid in pids {
         // Whoever ended by themselves meanwhile is gone, which is all that is wanted.
         if let Some(group) = Ties::of(*pid).and_then(|ties| ties.group)
