@@ -1,0 +1,95 @@
+//! The measuring half of `cargo xtask bench routing`: replays the training rows of a file as acknowledged deliveries and
+//! prints what the matcher then decides about its test rows, and how long each decision takes.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::Write;
+use std::time::Instant;
+
+use patchboard_core::app::AppProfile;
+use patchboard_core::app::matcher::{Choice, Label, Matcher, Policy, Strength, Verdict};
+use serde_json::{Map, Value, json};
+
+/// Times each decision is made; the fastest counts, for on a shared machine the others measure somebody else.
+const REPEATS: usize = 3;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().ok_or("the file is missing")?;
+    let file: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+    let apps: Vec<AppProfile> = objects(&file, "apps").map(|(name, description)| profile(name, description)).collect();
+    let texts: Vec<&str> =
+        rows(&file, "test").chain(rows(&file, "several")).filter_map(|row| row[0].as_str()).collect();
+    let mut stages = Vec::new();
+    for stage in arguments {
+        let most: usize = stage.parse()?;
+        let matcher = trained(&file, most);
+        stages.push(json!({ "examples": most, "decisions": decide(&matcher, &apps, &texts) }));
+    }
+    writeln!(std::io::stdout(), "{}", Value::Array(stages))?;
+    Ok(())
+}
+
+fn objects<'a>(file: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    file[name].as_object().into_iter().flat_map(Map::iter)
+}
+
+fn rows<'a>(file: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    file[name].as_array().into_iter().flatten()
+}
+
+/// A description alone, or an object that also has capabilities.
+fn profile(name: &str, said: &Value) -> AppProfile {
+    let description = said.as_str().or_else(|| said["description"].as_str()).unwrap_or_default();
+    let capabilities = said["capabilities"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    AppProfile {
+        name: name.into(),
+        description: description.into(),
+        version: None,
+        capabilities: capabilities.map(Into::into).collect(),
+    }
+}
+
+/// Taught with the first rows of each app.
+fn trained(file: &Value, most: usize) -> Matcher {
+    let mut matcher = Matcher::new();
+    let mut taught: HashMap<&str, usize> = HashMap::new();
+    for (text, app) in rows(file, "train").filter_map(|row| Some((row[0].as_str()?, row[1].as_str()?))) {
+        let taught = taught.entry(app).or_default();
+        if *taught < most {
+            *taught += 1;
+            matcher.learn([(text, Label { app, verdict: Verdict::Right, strength: Strength::Weak })]);
+        }
+    }
+    matcher
+}
+
+fn decide(matcher: &Matcher, apps: &[AppProfile], texts: &[&str]) -> Vec<Value> {
+    let apps: Vec<&AppProfile> = apps.iter().collect();
+    // The first decision also makes the descriptions ready.
+    matcher.rank("", &apps, None);
+    let decision = |text: &str| {
+        let mut fastest = u128::MAX;
+        let mut ranking = None;
+        for _ in 0..REPEATS {
+            let started = Instant::now();
+            ranking = Some(matcher.rank(text, &apps, None));
+            fastest = fastest.min(started.elapsed().as_nanos());
+        }
+        let ranking = ranking.unwrap_or_default();
+        let delivered: Vec<&str> = match ranking.choose(Policy::default()) {
+            Choice::Deliver(places) => {
+                places.iter().filter_map(|place| ranking.candidates.get(*place)).map(|one| &*one.app).collect()
+            }
+            Choice::Unsure => Vec::new(),
+        };
+        let best = ranking.candidates.first();
+        json!({
+            "best": best.map(|best| &*best.app),
+            "confidence": best.map_or(0.0, |best| best.confidence),
+            "delivered": delivered,
+            "nanoseconds": u64::try_from(fastest).unwrap_or(u64::MAX),
+        })
+    };
+    texts.iter().map(|text| decision(text)).collect()
+}

@@ -1,0 +1,237 @@
+//! Which app an utterance is meant for, found without a model: by what apps say about themselves, and by what was
+//! learned from what they took and refused. Pure: no clock, no chance, no input or output.
+//!
+//! [`words`] makes text comparable; [`lexicon`] is everyday knowledge; [`query`] and [`profile`] are the two sides of a
+//! comparison before anything was learned; [`learned`] keeps examples, and [`linear`] classifies by them over
+//! [`features`]; [`ranking`] turns it all into confidence and a choice; [`clauses`] finds several requests in one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::app::AppProfile;
+use crate::record::{self, RecordError};
+
+mod clauses;
+mod features;
+mod knobs;
+mod learned;
+mod lexicon;
+mod linear;
+mod profile;
+mod query;
+mod ranking;
+mod why;
+mod words;
+
+pub(crate) use learned::{Example, Lessons};
+pub use learned::{Strength, Verdict};
+pub use ranking::{Candidate, Choice, Policy, Ranking};
+
+use features::features;
+use knobs::KNOBS;
+use learned::{Evidence, Learned};
+use profile::Profile;
+use query::Query;
+use ranking::{Fit, confidences};
+use words::Word;
+
+/// Descriptions kept ready. More apps than that at once only cost time.
+const MOST_PROFILES: usize = 1024;
+/// Candidates that are worth an explanation.
+const EXPLAINED: usize = 5;
+
+#[derive(Debug, Clone, Default)]
+pub struct Matcher {
+    learned: Learned,
+    /// Made from what apps say about themselves, when it is first needed. The same for all copies.
+    profiles: Arc<RwLock<HashMap<Claim, Arc<Profile>>>>,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label<'a> {
+    pub app: &'a str,
+    pub verdict: Verdict,
+    pub strength: Strength,
+}
+
+/// How near an embedding model holds the utterance to each app (0 to 1), in the order of the apps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meaning {
+    pub similarity: Vec<f32>,
+}
+
+/// All of a profile that is compared.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Claim {
+    name: Arc<str>,
+    description: Arc<str>,
+    capabilities: Vec<Arc<str>>,
+}
+
+impl Matcher {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All given apps, best first. Any text will do; what it means is looked for near its beginning.
+    pub fn rank(&self, text: &str, apps: &[&AppProfile], meaning: Option<&Meaning>) -> Ranking {
+        let words = words::words(text);
+        let profiles: Vec<Arc<Profile>> = apps.iter().map(|app| self.profile(app)).collect();
+        let whole = Utterance::new(&words);
+        let evidence = self.evidence(&whole, apps);
+        let mut fits = whole.fits(&profiles, &evidence);
+        if let Some(meaning) = meaning {
+            add_meaning(&mut fits, meaning);
+        }
+        let confidences = confidences(&fits, &evidence);
+        let mut candidates: Vec<(usize, Candidate)> = (0..)
+            .zip(apps.iter().zip(&fits).zip(confidences))
+            .map(|(at, ((app, fit), confidence))| {
+                let score = fit.score(&evidence);
+                (at, Candidate { app: app.name.clone(), score, confidence, why: Vec::new() })
+            })
+            .collect();
+        let parts = self.parts(&words, apps, &profiles);
+        for (at, candidate) in &mut candidates {
+            let part = parts.iter().filter(|part| part.app == *at).map(|part| part.confidence).fold(0.0, f32::max);
+            candidate.confidence = candidate.confidence.max(part);
+        }
+        candidates.sort_by(|(_, a), (_, b)| {
+            b.confidence.total_cmp(&a.confidence).then(b.score.total_cmp(&a.score)).then_with(|| a.app.cmp(&b.app))
+        });
+        for (at, candidate) in candidates.iter_mut().take(EXPLAINED) {
+            if let (Some(profile), Some(evidence)) = (profiles.get(*at), evidence.get(*at)) {
+                candidate.why = why::reasons(&whole.query, profile, evidence);
+            }
+        }
+        let several = candidates.iter().enumerate().filter(|(_, (at, _))| parts.iter().any(|part| part.app == *at));
+        let several = several.map(|(place, _)| place).collect();
+        Ranking::new(candidates.into_iter().map(|(_, candidate)| candidate).collect(), several)
+    }
+
+    /// Takes in many labels at once, which costs little more than one: the classifier is trained after the last.
+    pub fn learn<'a>(&mut self, labels: impl IntoIterator<Item = (&'a str, Label<'a>)>) {
+        for (text, label) in labels {
+            self.learned.add(label.app, text, label.verdict, label.strength);
+        }
+        // Training takes milliseconds, which whoever asks next shall not wait for.
+        self.learned.train();
+    }
+
+    /// Utterances it knows, of all apps together. Training takes the longer the more they are.
+    pub fn examples(&self) -> usize {
+        self.learned.examples()
+    }
+
+    pub fn forget(&mut self, app: &str) {
+        self.learned.forget(app);
+    }
+
+    /// How many labels an app was given since it was last forgotten.
+    pub fn lessons(&self, app: &str) -> u64 {
+        self.learned.count(app)
+    }
+
+    /// The stored form of what was learned about one app; `None` when that is nothing. Some tens of kilobytes at most.
+    pub fn learned(&self, app: &str) -> Option<Vec<u8>> {
+        self.learned.lessons(app).map(|lessons| record::encode_lessons(&lessons))
+    }
+
+    /// Puts back what [`Matcher::learned`] gave, in place of what is known about the app now.
+    pub fn restore(&mut self, app: &str, bytes: &[u8]) -> Result<(), RecordError> {
+        self.learned.replace(app, record::decode_lessons(bytes)?);
+        Ok(())
+    }
+
+    /// Which apps the parts of an utterance are for, when they are clearly for different ones.
+    fn parts(&self, words: &[Word], apps: &[&AppProfile], profiles: &[Arc<Profile>]) -> Vec<Part> {
+        let clauses = clauses::clauses(words);
+        if clauses.len() < 2 || apps.len() < 2 {
+            return Vec::new();
+        }
+        let mut parts: Vec<Part> = Vec::new();
+        for clause in clauses {
+            let utterance = Utterance::new(clause);
+            let evidence = self.evidence(&utterance, apps);
+            let fits = utterance.fits(profiles, &evidence);
+            let confidences = confidences(&fits, &evidence);
+            let best = confidences.iter().copied().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
+            let Some((app, confidence)) = best.filter(|(_, confidence)| *confidence >= KNOBS.part_confidence) else {
+                continue;
+            };
+            match parts.iter_mut().find(|part| part.app == app) {
+                Some(part) => part.confidence = part.confidence.max(confidence),
+                None => parts.push(Part { app, confidence }),
+            }
+        }
+        if parts.len() < 2 { Vec::new() } else { parts }
+    }
+
+    fn evidence(&self, utterance: &Utterance, apps: &[&AppProfile]) -> Vec<Evidence> {
+        let names: Vec<&str> = apps.iter().map(|app| &*app.name).collect();
+        self.learned.evidence(&utterance.features, &names)
+    }
+
+    fn profile(&self, app: &AppProfile) -> Arc<Profile> {
+        let claim = Claim {
+            name: app.name.clone(),
+            description: app.description.clone(),
+            capabilities: app.capabilities.clone(),
+        };
+        let known = self.profiles.read().unwrap_or_else(PoisonError::into_inner).get(&claim).cloned();
+        known.unwrap_or_else(|| {
+            let profile = Arc::new(Profile::new(app));
+            let mut profiles = self.profiles.write().unwrap_or_else(PoisonError::into_inner);
+            if profiles.len() >= MOST_PROFILES {
+                profiles.clear();
+            }
+            profiles.insert(claim, profile.clone());
+            profile
+        })
+    }
+}
+
+/// A part of an utterance that is clearly for one app.
+#[derive(Debug)]
+struct Part {
+    /// Its place among the apps asked about.
+    app: usize,
+    confidence: f32,
+}
+
+/// An utterance, or a part of one, made ready for comparison.
+#[derive(Debug)]
+struct Utterance {
+    query: Query,
+    features: Vec<features::Feature>,
+}
+
+impl Utterance {
+    fn new(words: &[Word]) -> Self {
+        Self { query: Query::new(words), features: features(words) }
+    }
+
+    fn fits(&self, profiles: &[Arc<Profile>], evidence: &[Evidence]) -> Vec<Fit> {
+        let length = (self.query.weight + KNOBS.length_floor).sqrt();
+        let common = profiles.iter().map(|profile| profile.common(&self.query) / length);
+        Fit::all(common, evidence)
+    }
+}
+
+fn add_meaning(fits: &mut [Fit], meaning: &Meaning) {
+    let usable = meaning.similarity.len() == fits.len() && meaning.similarity.iter().all(|one| one.is_finite());
+    if !usable || fits.is_empty() {
+        return;
+    }
+    let mean = meaning.similarity.iter().sum::<f32>() / fits.len() as f32;
+    for (fit, similarity) in fits.iter_mut().zip(&meaning.similarity) {
+        // Models differ in how near they hold unrelated texts; what all apps share says nothing. A lone app has no
+        // others to compare with.
+        let usual = if meaning.similarity.len() > 1 { mean } else { KNOBS.usual_similarity };
+        fit.add(KNOBS.meaning * (similarity - usual));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! The numbers of the matcher in one place. They were found by measurement over several sets of apps and utterances, with
+//! others held back to see that they carry over; a little more or less of any of them changes little.
+
+#[derive(Debug)]
+pub(super) struct Knobs {
+    // What the parts of an utterance say.
+    /// A phrase known as one, compared with a word's 1.
+    pub(super) phrase_weight: f32,
+    /// What is left of a word that is part of such a phrase.
+    pub(super) inside_phrase: f32,
+    /// A vague word that can mean something after all.
+    pub(super) vague_known: f32,
+    /// That the utterance is about the one it is said to.
+    pub(super) you: f32,
+
+    // What the utterance and a description have in common, compared with the same word.
+    pub(super) concept: f32,
+    pub(super) topic: f32,
+    pub(super) spelling: f32,
+    /// Keeps utterances of one word from counting more than those of three.
+    pub(super) length_floor: f32,
+
+    // What the features of an utterance say, in the order of their classes.
+    pub(super) class_weights: [f32; 7],
+    pub(super) learning_rate: f32,
+
+    // How all evidence adds up. What grows or fades does so by half at this many examples for each app.
+    pub(super) cold_scale: f32,
+    pub(super) cold_fade: f32,
+    pub(super) linear: f32,
+    pub(super) linear_grow: f32,
+    pub(super) near: f32,
+    pub(super) near_power: f32,
+    pub(super) near_grow: f32,
+    /// How near an utterance for another app usually comes.
+    pub(super) near_usual: f32,
+    /// That a person gave an app these very words.
+    pub(super) same: f32,
+    pub(super) meaning: f32,
+    /// What embedding models say of unrelated texts.
+    pub(super) usual_similarity: f32,
+
+    // What nobody has to exceed to be meant.
+    pub(super) none: f32,
+    pub(super) none_learned: f32,
+    pub(super) cold_sharpness: f32,
+    /// From here on a part of an utterance can have an app of its own.
+    pub(super) part_confidence: f32,
+}
+
+pub(super) const KNOBS: Knobs = Knobs {
+    phrase_weight: 1.5,
+    inside_phrase: 0.8,
+    vague_known: 0.45,
+    you: 1.0,
+    concept: 0.78,
+    topic: 0.6,
+    spelling: 0.6,
+    length_floor: 0.5,
+    class_weights: [0.6, 0.75, 0.2, 0.55, 0.6, 0.45, 0.35],
+    learning_rate: 0.25,
+    cold_scale: 4.0,
+    cold_fade: 80.0,
+    linear: 1.0,
+    linear_grow: 3.0,
+    near: 7.0,
+    near_power: 0.8,
+    near_grow: 4.0,
+    near_usual: 0.05,
+    same: 5.0,
+    meaning: 8.0,
+    usual_similarity: 0.3,
+    none: 0.3,
+    none_learned: 0.4,
+    cold_sharpness: 0.6,
+    part_confidence: 0.6,
+};

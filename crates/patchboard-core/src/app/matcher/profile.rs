@@ -1,0 +1,184 @@
+//! A description made ready for comparison, and what an utterance has in common with it before anything was learned.
+
+use std::collections::HashMap;
+
+use super::knobs::KNOBS;
+use super::lexicon::{ConceptId, TopicId, lexicon};
+use super::query::{Cue, Query};
+use super::words::{Ends, Word, words};
+use crate::app::AppProfile;
+
+/// Words of one profile that are compared letter by letter.
+const MOST_SPELLINGS: usize = 256;
+/// Fewer letters in common are chance.
+const LEAST_BEGINNING: usize = 5;
+
+#[derive(Debug)]
+pub(super) struct Profile {
+    terms: HashMap<String, Term>,
+    /// For near misses, in alphabetical order.
+    spellings: Vec<(String, f32)>,
+    concepts: Vec<f32>,
+    topics: Vec<f32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Term {
+    weight: f32,
+    from: Source,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    Name,
+    Capability,
+    Description,
+}
+
+/// Why a cue counts for a profile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Bond {
+    Word(Source),
+    Spelling,
+    Concept(ConceptId),
+    Topic(TopicId),
+}
+
+impl Profile {
+    pub(super) fn new(app: &AppProfile) -> Profile {
+        let mut profile = Profile {
+            terms: HashMap::new(),
+            spellings: Vec::new(),
+            concepts: vec![0.0; lexicon().concepts().len()],
+            topics: vec![0.0; lexicon().topics().len()],
+        };
+        let mut ruled_out = Vec::new();
+        profile.add(&words(&app.name.replace(['-', '_'], " ")), Source::Name);
+        for capability in &app.capabilities {
+            profile.add(&words(&capability.replace(['-', '_', '.', '/'], " ")), Source::Capability);
+        }
+        for (phrase, kind) in phrases(words(&app.description)) {
+            match kind {
+                Said::Of => profile.add(&phrase, Source::Description),
+                Said::NotOf => ruled_out.extend(phrase),
+            }
+        }
+        profile.rule_out(&ruled_out);
+        profile.spellings = profile.terms.iter().map(|(stem, term)| (stem.clone(), term.weight)).collect();
+        profile.spellings.retain(|(stem, weight)| stem.len() >= 4 && *weight >= 0.5);
+        profile.spellings.sort_by(|a, b| a.0.cmp(&b.0));
+        profile.spellings.truncate(MOST_SPELLINGS);
+        profile
+    }
+
+    fn add(&mut self, phrase: &[Word], from: Source) {
+        for word in phrase.iter().filter(|word| word.weight > 0.0) {
+            let weight = word.weight;
+            let term = self.terms.entry(word.stem.clone()).or_insert(Term { weight, from });
+            term.weight = term.weight.max(weight);
+        }
+        for hit in lexicon().hits(phrase) {
+            let weight = if hit.length > 1 { 1.0 } else { phrase.get(hit.at).map_or(0.0, |word| word.weight) };
+            for sense in hit.senses {
+                let strength = weight * sense.affinity;
+                if let Some(concept) = self.concepts.get_mut(usize::from(sense.concept)) {
+                    *concept = concept.max(strength);
+                }
+                if let Some(topic) = self.topics.get_mut(usize::from(lexicon().topic_of(sense.concept))) {
+                    *topic = 1.0 - (1.0 - *topic) * (1.0 - 0.5 * strength);
+                }
+            }
+        }
+    }
+
+    /// `… but not the weather`: the words themselves, not their whole topic.
+    fn rule_out(&mut self, phrase: &[Word]) {
+        for word in phrase.iter().filter(|word| word.weight >= 0.5) {
+            self.terms.remove(&word.stem);
+        }
+        for sense in lexicon().hits(phrase).iter().flat_map(|hit| hit.senses) {
+            if let Some(concept) = self.concepts.get_mut(usize::from(sense.concept)) {
+                *concept = 0.0;
+            }
+        }
+    }
+
+    /// What the utterance has in common with this profile, in units of cue weight.
+    pub(super) fn common(&self, query: &Query) -> f32 {
+        query.cues.iter().map(|cue| cue.weight * self.bond(cue).map_or(0.0, |(strength, _)| strength)).sum()
+    }
+
+    pub(super) fn bond(&self, cue: &Cue) -> Option<(f32, Bond)> {
+        let mut best: Option<(f32, Bond)> = None;
+        let mut offer = |strength: f32, bond: Bond| {
+            if strength > 0.0 && best.is_none_or(|(known, _)| strength > known) {
+                best = Some((strength, bond));
+            }
+        };
+        if !cue.stem.is_empty() {
+            match self.terms.get(&cue.stem) {
+                Some(term) => offer(term.weight.sqrt(), Bond::Word(term.from)),
+                None => offer(KNOBS.spelling * self.spelled_alike(&cue.stem), Bond::Spelling),
+            }
+        }
+        for sense in cue.senses {
+            let concept = self.concepts.get(usize::from(sense.concept)).copied().unwrap_or(0.0);
+            offer(KNOBS.concept * (sense.affinity * concept).sqrt(), Bond::Concept(sense.concept));
+            let topic = lexicon().topic_of(sense.concept);
+            let strength = self.topics.get(usize::from(topic)).copied().unwrap_or(0.0);
+            offer(KNOBS.topic * sense.affinity.sqrt() * strength, Bond::Topic(topic));
+        }
+        best
+    }
+
+    /// 0 to 1: slips of the pen, and the parts of compound words.
+    fn spelled_alike(&self, stem: &str) -> f32 {
+        let Some(first) = stem.chars().next().filter(|_| stem.len() >= LEAST_BEGINNING) else { return 0.0 };
+        let from = self.spellings.partition_point(|(known, _)| known.chars().next() < Some(first));
+        let near = self.spellings.iter().skip(from).take_while(|(known, _)| known.starts_with(first));
+        near.filter(|(known, _)| is_alike(known, stem)).map(|(_, weight)| *weight).fold(0.0, f32::max)
+    }
+}
+
+/// Whether one is the beginning of the other, as in compound words, or a slip away from it.
+fn is_alike(one: &str, other: &str) -> bool {
+    let start = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let end = one.chars().rev().zip(other.chars().rev()).take_while(|(a, b)| a == b).count();
+    let (one, other) = (one.chars().count(), other.chars().count());
+    let (shorter, longer) = (one.min(other), one.max(other));
+    if start >= LEAST_BEGINNING && start + 1 >= shorter {
+        return true;
+    }
+    // One letter another, one too many or one too few.
+    shorter >= LEAST_BEGINNING && longer - shorter <= 1 && start + end + 1 >= longer
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Of,
+    NotOf,
+}
+
+/// A description falls into phrases; one that opens with a negation says what the app is not for.
+fn phrases(words: Vec<Word>) -> Vec<(Vec<Word>, Said)> {
+    const NEGATIONS: &[&str] = &["not", "never", "except", "excluding", "nor", "without"];
+    let mut phrases = vec![(Vec::new(), Said::Of)];
+    for word in words {
+        if NEGATIONS.contains(&word.text.as_str()) {
+            phrases.push((Vec::new(), Said::NotOf));
+            continue;
+        }
+        let ends = word.ends;
+        let Some((phrase, said)) = phrases.last_mut() else { continue };
+        let said = *said;
+        phrase.push(word);
+        match (ends, said) {
+            (Ends::Nothing, _) | (Ends::Phrase, Said::NotOf) => {}
+            (Ends::Phrase, Said::Of) | (Ends::Sentence, _) => phrases.push((Vec::new(), Said::Of)),
+        }
+    }
+    phrases
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! What an utterance, or a clause of it, offers for comparison.
+
+use super::knobs::KNOBS;
+use super::lexicon::{Sense, lexicon};
+use super::words::Word;
+
+/// Unknown words that are looked at for slips; each costs some hundred look-ups.
+const MOST_CORRECTIONS: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Query {
+    pub(super) cues: Vec<Cue>,
+    /// How much the whole utterance says, whether anyone understands it or not.
+    pub(super) weight: f32,
+}
+
+/// A word, or a phrase known as one.
+#[derive(Debug)]
+pub(super) struct Cue {
+    pub(super) text: String,
+    /// Empty for a phrase, which is compared by its senses alone.
+    pub(super) stem: String,
+    pub(super) weight: f32,
+    pub(super) senses: &'static [Sense],
+}
+
+impl Query {
+    pub(super) fn new(words: &[Word]) -> Query {
+        let hits = lexicon().hits(words);
+        let mut cues: Vec<Cue> = Vec::new();
+        let mut covered = vec![false; words.len()];
+        for hit in hits.iter().filter(|hit| hit.length > 1) {
+            let longer = hits.iter().any(|other| {
+                other.length > hit.length && other.at <= hit.at && other.at + other.length >= hit.at + hit.length
+            });
+            if longer {
+                continue;
+            }
+            covered.iter_mut().skip(hit.at).take(hit.length).for_each(|covered| *covered = true);
+            let text: Vec<&str> = words.iter().skip(hit.at).take(hit.length).map(|word| word.text.as_str()).collect();
+            cues.push(Cue {
+                text: text.join(" "),
+                stem: String::new(),
+                weight: KNOBS.phrase_weight,
+                senses: hit.senses,
+            });
+        }
+        let mut corrections = 0;
+        for (word, covered) in words.iter().zip(&covered) {
+            if word.weight <= 0.0 || cues.iter().any(|cue| cue.stem == word.stem) {
+                continue;
+            }
+            let mut senses = lexicon().senses(&word.stem);
+            let mut weight = word.weight;
+            if senses.is_empty() {
+                if weight >= 1.0 && corrections < MOST_CORRECTIONS {
+                    corrections += 1;
+                    senses = lexicon().corrected(&word.stem).unwrap_or_default();
+                }
+            } else if !word.is_number() {
+                weight = weight.max(KNOBS.vague_known);
+            }
+            if *covered {
+                weight *= KNOBS.inside_phrase;
+            }
+            cues.push(Cue { text: word.text.clone(), stem: word.stem.clone(), weight, senses });
+        }
+        if speaks_to_us(words) {
+            cues.push(Cue {
+                text: "you".to_owned(),
+                stem: String::new(),
+                weight: KNOBS.you,
+                senses: lexicon().senses("yourself"),
+            });
+        }
+        let weight = cues.iter().map(|cue| cue.weight).sum();
+        Query { cues, weight }
+    }
+}
+
+/// Whether the one who is spoken to is also spoken about: `what is your name`, but not `can you call me a taxi`.
+pub(super) fn speaks_to_us(words: &[Word]) -> bool {
+    const ASKING: &[&str] = &["can", "could", "would", "will", "thank", "want", "need", "did", "if", "have", "let"];
+    words.iter().enumerate().any(|(at, word)| {
+        let before = at.checked_sub(1).and_then(|at| words.get(at)).map_or("", |word| word.text.as_str());
+        let after = words.get(at + 1).map_or("", |word| word.text.as_str());
+        match word.text.as_str() {
+            "your" | "yourself" | "yours" => true,
+            "you" => !ASKING.contains(&before) && !["to", "please", "know", "tell", "find", "help"].contains(&after),
+            _ => false,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+use super::{Query, speaks_to_us};
+use crate::app::matcher::words::words;
+
+#[test]
+fn who_is_spoken_to_is_not_always_spoken_about() {
+    for (text, expected) in [
+        ("what is your name", true),
+        ("are you a robot", true),
+        ("tell me about yourself", true),
+        ("can you call a taxi", false),
+        ("i want you to stop", false),
+        ("thank you", false),
+        ("set a timer", false),
+        ("", false),
+    ] {
+        assert_eq!(speaks_to_us(&words(text)), expected, "{text}");
+    }
+}
+
+#[test]
+fn cues_are_words_and_the_longest_phrases() {
+    let query = Query::new(&words("what is the exchange rate of the yen"));
+    let texts: Vec<&str> = query.cues.iter().map(|cue| cue.text.as_str()).collect();
+    assert_eq!(texts, ["exchange rate", "exchange", "rate", "yen"]);
+}
+
+#[test]
+fn repeating_a_word_says_nothing_more() {
+    let once = Query::new(&words("bananas"));
+    let often = Query::new(&words("bananas bananas banana"));
+    assert_eq!(once.weight, often.weight);
+}
+
+#[test]
+fn nothing_weighs_nothing() {
+    assert_eq!(Query::new(&[]).weight, 0.0);
+    assert_eq!(Query::new(&words("the of and")).weight, 0.0);
+}
