@@ -1,0 +1,198 @@
+//! The desk with sinks, on paused time.
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::app::Priority;
+
+#[derive(Debug)]
+struct FixedClock;
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+}
+
+/// Shows as often as it is allowed to, and may be told to fail.
+#[derive(Debug)]
+struct Board {
+    name: &'static str,
+    seen: Mutex<Vec<String>>,
+    allowed: Semaphore,
+    failing: Mutex<bool>,
+}
+
+impl Board {
+    fn new(name: &'static str, allowed: usize) -> Arc<Self> {
+        let allowed = Semaphore::new(allowed);
+        Arc::new(Self { name, seen: Mutex::default(), allowed, failing: Mutex::default() })
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl NoticeSink for Board {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            tokio::select! {
+                permit = self.allowed.acquire() => permit.unwrap().forget(),
+                () = stop.cancelled() => return Err("stopped".to_owned()),
+            }
+            if *self.failing.lock().unwrap() {
+                return Err("it is broken".to_owned());
+            }
+            self.seen.lock().unwrap().push(format!("{}: {}", notice.title, notice.body));
+            Ok(())
+        })
+    }
+}
+
+fn note(body: &str, priority: Priority) -> Notice {
+    let at = Timestamp::UNIX_EPOCH;
+    Notice { app: Some("a".into()), title: "a".into(), body: body.into(), priority, message: None, at }
+}
+
+struct Running {
+    desk: Arc<NoticeDesk>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Running {
+    fn start(options: NoticeOptions, sinks: Vec<Arc<dyn NoticeSink>>) -> Self {
+        let desk = Arc::new(NoticeDesk::new(options, sinks, Arc::new(FixedClock)));
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (running, until) = (desk.clone(), stop.clone());
+        tasks.spawn(async move { running.run(until).await });
+        Self { desk, stop, tasks }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// Time is paused: it passes when everybody waits, so that after this everything due by then has happened.
+async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+fn busy() -> NoticeOptions {
+    NoticeOptions { per_minute: 1000, ..NoticeOptions::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_hangs_holds_up_no_other() {
+    let (slow, quick) = (Board::new("webhook", 0), Board::new("console", 1000));
+    let running = Running::start(busy(), vec![slow.clone(), quick.clone()]);
+    for number in 1..=3 {
+        running.desk.post(note(&number.to_string(), Priority::Normal));
+    }
+    pass(1).await;
+    assert_eq!(quick.seen(), ["a: 1", "a: 2", "a: 3"]);
+    assert!(slow.seen().is_empty());
+    slow.allowed.add_permits(10);
+    pass(1).await;
+    assert_eq!(slow.seen(), quick.seen());
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_later_comes_by_itself() {
+    let board = Board::new("console", 1000);
+    let running = Running::start(NoticeOptions::default(), vec![board.clone()]);
+    running.desk.post(note("low", Priority::Low));
+    running.desk.post(note("same", Priority::High));
+    running.desk.post(note("same", Priority::High));
+    pass(4).await;
+    assert_eq!(board.seen(), ["a: same"]);
+    pass(2).await;
+    assert_eq!(board.seen(), ["a: same", "a: same (once more)"]);
+    pass(25).await;
+    assert_eq!(board.seen(), ["a: same", "a: same (once more)", "a: low"]);
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_a_sink_can_queue_is_counted_and_told() {
+    let slow = Board::new("webhook", 0);
+    let running = Running::start(busy(), vec![slow.clone()]);
+    let posted = outlet::MAX_QUEUED + 40;
+    for number in 0..posted {
+        running.desk.post(note(&number.to_string(), Priority::Normal));
+        tokio::task::yield_now().await;
+    }
+    pass(1).await;
+    slow.allowed.add_permits(10_000);
+    pass(1).await;
+    let seen = slow.seen();
+    let (told, shown) = seen.split_last().unwrap();
+    // One was in its hands, the rest in its queue.
+    assert_eq!(shown.len(), outlet::MAX_QUEUED + 1);
+    assert_eq!(told, "39 notices missing here: 39 notices could not be shown here; see `patchboard hub messages`");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_failed_says_so_when_it_is_back() {
+    let board = Board::new("desktop", 1000);
+    let running = Running::start(busy(), vec![board.clone()]);
+    *board.failing.lock().unwrap() = true;
+    running.desk.post(note("1", Priority::Normal));
+    running.desk.post(note("2", Priority::Normal));
+    pass(1).await;
+    *board.failing.lock().unwrap() = false;
+    pass(100).await;
+    assert!(board.seen().is_empty());
+    running.desk.post(note("3", Priority::Normal));
+    pass(1).await;
+    let told = "2 notices missing here: 2 notices could not be shown here; see `patchboard hub messages`";
+    assert_eq!(board.seen(), ["a: 3", told]);
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_shows_what_waits_and_lets_nobody_hang() {
+    let (stuck, quick) = (Board::new("webhook", 0), Board::new("console", 1000));
+    let running = Running::start(NoticeOptions::default(), vec![stuck.clone(), quick.clone()]);
+    running.desk.post(note("low", Priority::Low));
+    pass(1).await;
+    assert!(quick.seen().is_empty());
+    let before = Instant::now();
+    running.end().await;
+    assert_eq!((quick.seen(), stuck.seen().len()), (vec!["a: low".to_owned()], 0));
+    assert_eq!(before.elapsed(), FAREWELL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_quick_sinks_the_end_is_quick() {
+    let board = Board::new("console", 1000);
+    let running = Running::start(NoticeOptions::default(), vec![board.clone()]);
+    running.desk.post(note("last", Priority::Normal));
+    let before = Instant::now();
+    running.end().await;
+    assert_eq!((board.seen(), before.elapsed()), (vec!["a: last".to_owned()], Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_posted_before_the_start_is_shown() {
+    let board = Board::new("console", 1000);
+    let desk = NoticeDesk::new(NoticeOptions::default(), vec![board.clone()], Arc::new(FixedClock));
+    desk.post(note("early", Priority::Normal));
+    let stop = CancellationToken::new();
+    stop.cancel();
+    desk.run(stop).await;
+    assert_eq!(board.seen(), ["a: early"]);
+}
