@@ -95,7 +95,13 @@ pub fn needed(command: &Command) -> Grant {
         | Command::CallTool(_)
         | Command::FindRun(_)
         | Command::AnswerApproval { .. }
-        | Command::ListApprovals(_) => Grant::Converse,
+        | Command::ListApprovals(_)
+        | Command::SubmitMessage(_)
+        | Command::RegisterApp(_)
+        | Command::TakeFromInbox
+        | Command::ProveApp
+        | Command::LeaveApp
+        | Command::AnswerMessage { .. } => Grant::Converse,
         Command::ListSessions { .. }
         | Command::ReadHistory { .. }
         | Command::SearchMemory { .. }
@@ -104,10 +110,19 @@ pub fn needed(command: &Command) -> Grant {
         | Command::ReadMessages { .. }
         | Command::ListTools { .. }
         | Command::ListAgents
+        | Command::ReadMessage { .. }
+        | Command::ListMessages { .. }
+        | Command::ExplainRouting { .. }
+        | Command::ListApps
         | Command::ListPlugins
         | Command::DescribeNode => Grant::Inspect,
-        Command::ClearSession { .. } => Grant::Manage,
-        Command::ApproveTools { .. } | Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => Grant::Operate,
+        Command::ClearSession { .. } | Command::ResendMessage { .. } | Command::CancelMessage(_) => Grant::Manage,
+        Command::ApproveTools { .. }
+        | Command::LoadPlugin { .. }
+        | Command::UnloadPlugin { .. }
+        | Command::ApproveApp { .. }
+        | Command::PairApp { .. }
+        | Command::ForgetApp { .. } => Grant::Operate,
     }
 }
 

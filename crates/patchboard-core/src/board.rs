@@ -14,6 +14,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{self, Caller, Grants, Surface};
 use crate::agent::{AgentSpec, AgentTable, Origin, StrategyKind};
+use crate::app::hub::{Hub, HubOptions, HubParts};
+use crate::app::notice::{NoticeDesk, NoticeOptions};
+use crate::app::{AppTools, MAX_ASKING, ModelRouter};
 use crate::approval::ApprovalDesk;
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
@@ -24,7 +27,7 @@ use crate::id::{ConnId, RunId, Seq, SessionKey};
 use crate::log::{Log, Pace};
 use crate::memory::{Memory, MemoryOptions};
 use crate::port::{
-    BoxStream, Clock, Embedder, Folders, Ids, Retention, RunRow, SchemaCheck, SoulSource, Store, ToolHost,
+    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Retention, RunRow, SchemaCheck, SoulSource, Store, ToolHost,
     UnfinishedRun,
 };
 use crate::reply::{Reply, RunSummary};
@@ -50,6 +53,10 @@ pub struct Parts {
     pub agents: AgentTable,
     /// In order of precedence: built-ins first.
     pub tools: Vec<Arc<dyn ToolHost>>,
+    pub hub: HubOptions,
+    pub notices: NoticeOptions,
+    /// Where notices are shown.
+    pub sinks: Vec<Arc<dyn NoticeSink>>,
     pub schemas: Arc<dyn SchemaCheck>,
     pub souls: Arc<dyn SoulSource>,
     pub folders: Arc<dyn Folders>,
@@ -107,6 +114,7 @@ struct Inner {
     ledger: Arc<Ledger>,
     approvals: Arc<ApprovalDesk>,
     deps: Arc<RunDeps>,
+    hub: Hub,
     queues: SessionQueues,
     /// Places for runs at work.
     working: Arc<Semaphore>,
@@ -154,6 +162,8 @@ impl Drop for Claim {
 pub struct Recovered {
     pub resumed: usize,
     pub closed: usize,
+    /// Utterances that have not found their app yet.
+    pub messages: usize,
 }
 
 /// A run of the last process that is about to go on.
@@ -197,8 +207,29 @@ impl Board {
             souls: parts.souls,
             embedder: parts.embedder,
         };
+        let router =
+            parts.hub.agent.as_ref().and_then(|name| parts.agents.choose(name).ok()).map(|(agent, _)| ModelRouter {
+                agent: agent.clone(),
+                ledger: ledger.clone(),
+                prices: parts.prices.clone(),
+                store: parts.store.clone(),
+                clock: parts.clock.clone(),
+                ids: parts.ids.clone(),
+                asking: Semaphore::new(MAX_ASKING),
+            });
+        let hub = Hub::new(HubParts {
+            options: parts.hub,
+            store: parts.store.clone(),
+            log: log.clone(),
+            clock: parts.clock.clone(),
+            ids: parts.ids.clone(),
+            embedder: memory.embedder.clone(),
+            router,
+            notices: Arc::new(NoticeDesk::new(parts.notices, parts.sinks, parts.clock.clone())),
+        });
         // First, so that nothing takes their names.
-        let mut hosts: Vec<Arc<dyn ToolHost>> = vec![Arc::new(OwnTools::new(memory.clone()))];
+        let mut hosts: Vec<Arc<dyn ToolHost>> =
+            vec![Arc::new(OwnTools::new(memory.clone())), Arc::new(AppTools(hub.clone()))];
         hosts.extend(parts.tools);
         let deps = Arc::new(RunDeps {
             log: log.clone(),
@@ -227,6 +258,7 @@ impl Board {
             ledger,
             approvals,
             deps,
+            hub,
             queues: SessionQueues::new(parts.limits.session_queue),
             working: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
             live: Mutex::new(HashMap::new()),
@@ -277,6 +309,7 @@ impl Board {
                 drop((forget, claim, working));
             });
         }
+        report.messages = self.0.hub.recover().await?;
         Ok(report)
     }
 
@@ -347,6 +380,11 @@ impl Board {
         if let Command::StartRun(start) = command {
             return self.start_run(caller, start, stop);
         }
+        // What an app says is taken down here and now: the order of calls is the order in which it counts.
+        if let Command::AnswerMessage { message, response } = command {
+            let answer = self.0.hub.answer(caller, message, response);
+            return Box::pin(async move { answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down())) });
+        }
         let board = self.clone();
         let caller = caller.clone();
         Box::pin(async move { board.answer(&caller, command, stop).await })
@@ -360,7 +398,13 @@ impl Board {
         from: Seq,
         pace: Pace,
     ) -> Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError> {
-        let Topic::Run(run) = &topic;
+        let run = match &topic {
+            Topic::Run(run) => run,
+            Topic::Message(message) => {
+                access::authorise(caller, &Command::ReadMessage { message: *message, newer_than: None })?;
+                return Ok(self.0.log.follow(&topic, from, pace));
+            }
+        };
         let live = self.live().get(run).map(|live| live.principal.clone());
         let principal = match live {
             Some(principal) => Some(principal),
@@ -376,6 +420,8 @@ impl Board {
     /// Takes nothing new, gives what runs `patience` to end, cancels the rest, then closes the store.
     pub async fn drain(&self, patience: Duration) -> Result<DrainReport, BoardError> {
         self.0.draining.store(true, Ordering::SeqCst);
+        // Apps hear of it at once; what is on its way to them goes on at the next start.
+        self.0.hub.close().await;
         self.0.tracker.close();
         let (mut cancelled, mut suspended) = (0, 0);
         if tokio::time::timeout(patience, self.0.tracker.wait()).await.is_err() {
@@ -416,6 +462,7 @@ impl Board {
 
     /// Deletes what is older than it should be, in small steps, every hour until `stop`.
     pub async fn keep_house(&self, keep: Keep, stop: CancellationToken) {
+        self.0.hub.keep(stop.clone());
         let mut hourly = tokio::time::interval(Duration::from_secs(3600));
         hourly.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -449,8 +496,10 @@ impl Board {
         }
         access::authorise(caller, command)?;
         // What helps runs under way to their end is still taken.
-        let lets_runs_end =
-            matches!(command, Command::CancelRun(_) | Command::KeepRun(_) | Command::AnswerApproval { .. });
+        let lets_runs_end = matches!(
+            command,
+            Command::CancelRun(_) | Command::KeepRun(_) | Command::AnswerApproval { .. } | Command::LeaveApp
+        );
         if self.is_draining() && !lets_runs_end {
             return Err(BoardError::shutting_down());
         }

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::agent::Origin;
-use crate::id::{ApprovalId, CallId, RunId, SessionKey};
+use crate::app::message::{MessageState, Response};
+use crate::app::{AppProfile, InputMethod};
+use crate::id::{ApprovalId, CallId, MessageId, RunId, Seq, SessionKey};
 use crate::port::{Cursor, SessionFilter, UsageGrouping};
 
 #[derive(Debug, Clone)]
@@ -75,6 +77,79 @@ pub enum Command {
         name: String,
     },
     DescribeNode,
+    /// Takes what a user said. Answered when it is on record and, where that needs nobody else, on its way.
+    SubmitMessage(SubmitMessage),
+    ReadMessage {
+        message: MessageId,
+        /// Answer only when there is something newer than this record, or when the ask is cancelled.
+        newer_than: Option<Seq>,
+    },
+    /// Newest first.
+    ListMessages {
+        state: Option<MessageState>,
+        page: PageRequest,
+    },
+    /// Sends it once more: to that app, or to whoever fits. Naming an app corrects the routing, which learns from it.
+    ResendMessage {
+        message: MessageId,
+        app: Option<Arc<str>>,
+    },
+    CancelMessage(MessageId),
+    /// How a text would be routed now, without sending it anywhere.
+    ExplainRouting {
+        text: Arc<str>,
+    },
+    /// Makes the asking connection the app of that name. A name whose connection gives no sign of life is taken over.
+    RegisterApp(RegisterApp),
+    /// Waits for the next thing meant for the asking connection's app.
+    TakeFromInbox,
+    /// The asking connection's app is alive, as it was asked to prove.
+    ProveApp,
+    /// The asking connection's app goes. What it has not answered is brought to others at once.
+    LeaveApp,
+    /// What the asking connection's app has to say to a message.
+    AnswerMessage {
+        message: MessageId,
+        response: Response,
+    },
+    /// Those connected, then those known from before.
+    ListApps,
+    /// Lets an app register that was refused because nobody knew it.
+    ApproveApp {
+        app: Arc<str>,
+    },
+    /// From now on that app registers with the token of this hash; an earlier one stops working.
+    PairApp {
+        app: Arc<str>,
+        token: TokenHash,
+    },
+    /// Forgets what was learned about the app and, with `unpair`, that it was ever known.
+    ForgetApp {
+        app: Arc<str>,
+        unpair: bool,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubmitMessage {
+    /// The user's words; they reach the app unchanged, but for the name it was addressed by.
+    pub text: Arc<str>,
+    pub input: InputMethod,
+    pub confidence: Option<f32>,
+    /// Deliver to this app and to no other.
+    pub only: Option<Arc<str>>,
+}
+
+/// SHA-256 of a token. Tokens themselves are neither kept nor compared.
+pub type TokenHash = [u8; 32];
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegisterApp {
+    pub profile: AppProfile,
+    /// Of the token it showed.
+    pub token: Option<TokenHash>,
+    /// The web origin it connected from.
+    pub origin: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

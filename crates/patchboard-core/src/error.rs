@@ -70,6 +70,14 @@ impl BoardError {
         self
     }
 
+    /// Everything below it, for the log: what a client is told says what failed, not why.
+    pub fn causes(&self) -> Option<String> {
+        let first = self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static));
+        let chain = std::iter::successors(first, |error| error.source());
+        let causes: Vec<String> = chain.map(ToString::to_string).collect();
+        (!causes.is_empty()).then(|| causes.join(": "))
+    }
+
     /// The request was withdrawn before it began.
     pub fn cancelled() -> Self {
         Self::new(ErrorKind::Cancelled, "cancelled")

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::id::{ApprovalId, CallId, NodeId, RunId, Seq, SessionKey};
+use crate::app::message::{MessageEvent, Response};
+use crate::id::{ApprovalId, CallId, MessageId, NodeId, RunId, Seq, SessionKey};
 use crate::model::{StopReason, TokenCount, ToolCall};
 use crate::run::brief::Briefing;
 use crate::run::finding::Finding;
@@ -15,6 +16,7 @@ use crate::tool::ToolOutput;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Topic {
     Run(RunId),
+    Message(MessageId),
 }
 
 /// One stored record of the log. A record of `n` pieces takes the numbers `seq … seq + n - 1`.
@@ -112,6 +114,8 @@ pub enum Event {
     RunEnded {
         outcome: RunOutcome,
     },
+    /// What happened to an utterance on its way to apps.
+    Message(MessageEvent),
 }
 
 impl Event {
@@ -138,7 +142,8 @@ impl Event {
             | Self::ApprovalSettled { .. }
             | Self::Usage(_)
             | Self::RunFailed { .. }
-            | Self::RunEnded { .. } => 1,
+            | Self::RunEnded { .. }
+            | Self::Message(_) => 1,
         }
     }
 
@@ -164,6 +169,7 @@ impl Event {
                 Self::ToolFinished { output, .. } => output.content.len(),
                 Self::ToolRequested(call) | Self::ApprovalWanted(ApprovalRequest { call, .. }) => call.input.weight(),
                 Self::RunFailed { message } => message.len(),
+                Self::Message(event) => message_weight(event),
                 Self::RunStarted { .. }
                 | Self::NodeEntered { .. }
                 | Self::NodeLeft(NodeOutcome::Done | NodeOutcome::Interrupted)
@@ -176,6 +182,23 @@ impl Event {
 
     pub fn is_last(&self) -> bool {
         matches!(self, Self::RunEnded { .. })
+    }
+}
+
+fn message_weight(event: &MessageEvent) -> usize {
+    match event {
+        MessageEvent::Submitted(utterance) => utterance.text.len(),
+        MessageEvent::Decided(decision) => decision.reason.len() + 128 * decision.candidates.len(),
+        MessageEvent::Answered { response: Response::Notice(notice), .. } => notice.title.len() + notice.body.len(),
+        MessageEvent::Answered { response: Response::Reject { reason }, .. } => {
+            reason.as_ref().map_or(0, |reason| reason.len())
+        }
+        MessageEvent::Answered { response: Response::Ack, .. }
+        | MessageEvent::Sent { .. }
+        | MessageEvent::Failed { .. }
+        | MessageEvent::Rested { .. }
+        | MessageEvent::Ended { .. }
+        | MessageEvent::Reopened { .. } => 0,
     }
 }
 

@@ -10,8 +10,9 @@ use crate::event::{Envelope, Event, Topic};
 use crate::id::{RunId, Seq, SessionKey};
 use crate::local::LocalStore;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Space,
-    Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, Write,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, MessageQuery, MessageRow, Page, Retention, RunRow,
+    SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
+    Write,
 };
 
 /// Which batches are refused.
@@ -26,6 +27,8 @@ pub(crate) struct FaultyStore {
     delay: usize,
     /// Reads of events so far.
     replays: AtomicUsize,
+    /// Reads of events that fail before they succeed again.
+    failing_reads: AtomicUsize,
     /// Commits that still succeed before all fail.
     left: Mutex<Option<usize>>,
     /// Everything that was committed, in order.
@@ -73,6 +76,11 @@ impl FaultyStore {
     /// The topic's records cannot be read any more, from that number on.
     pub(crate) fn spoil(&self, topic: Topic, from: Seq) {
         *self.spoiled.lock().unwrap() = Some((topic, from));
+    }
+
+    /// So many reads of events fail from now on.
+    pub(crate) fn fail_reads(&self, reads: usize) {
+        self.failing_reads.store(reads, Ordering::SeqCst);
     }
 
     pub(crate) fn replays(&self) -> usize {
@@ -124,6 +132,10 @@ impl Store for FaultyStore {
         let topic = topic.clone();
         Box::pin(async move {
             self.take_time().await;
+            let fails = |left: usize| left.checked_sub(1);
+            if self.failing_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok() {
+                return Err(StoreError::Failed { attempted: "read events", source: "the disk is gone".into() });
+            }
             let records = self.inner.events(&topic, from, limit).await?;
             let spoiled = self.spoiled.lock().unwrap().clone();
             let is_spoiled = |record: &Arc<Envelope>| {
@@ -183,6 +195,14 @@ impl Store for FaultyStore {
 
     fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         self.inner.kept(space, key)
+    }
+
+    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>> {
+        self.inner.messages(query)
+    }
+
+    fn open_messages(&self) -> BoxFuture<'_, Result<Vec<MessageRow>, StoreError>> {
+        self.inner.open_messages()
     }
 
     fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {

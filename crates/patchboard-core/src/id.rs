@@ -14,6 +14,10 @@ pub struct RunId(pub Uuid);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApprovalId(pub Uuid);
 
+/// One utterance of a user on its way to apps. Written `msg-<uuid>` wherever people or apps see it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MessageId(pub Uuid);
+
 /// Position of an event in its topic: 1, 2, 3 … without gaps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Seq(pub u64);
@@ -47,6 +51,7 @@ macro_rules! display_as {
 }
 display_as!(RunId, uuid => uuid);
 display_as!(ApprovalId, uuid => uuid);
+display_as!(MessageId, uuid => format_args!("msg-{uuid}"));
 display_as!(Seq, number => number);
 display_as!(NodeId, number => number);
 display_as!(ConnId, number => number);
@@ -64,6 +69,14 @@ impl FromStr for ApprovalId {
     type Err = uuid::Error;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Uuid::parse_str(text).map(Self)
+    }
+}
+
+impl FromStr for MessageId {
+    type Err = uuid::Error;
+    /// The prefix may be left out.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::parse_str(text.strip_prefix("msg-").unwrap_or(text)).map(Self)
     }
 }
 

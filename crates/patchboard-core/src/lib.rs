@@ -5,12 +5,14 @@
 //! - [`board`]: the only way in; [`access`]: who may ask what.
 //! - [`log`]: the only place that numbers events; [`session`]: one turn at a time.
 //! - [`run`]: strategies (pure) and their driver; [`tool`] and [`approval`]: the one path of every tool call.
+//! - [`app`]: hub apps, the routing of utterances and their delivery.
 //! - [`memory`], [`budget`], [`agent`]: what is recalled, what may be spent, who answers.
 //! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
 //!   stand-ins for tests and demos.
 
 pub mod access;
 pub mod agent;
+pub mod app;
 pub mod approval;
 pub mod board;
 pub mod budget;

@@ -9,17 +9,17 @@ use futures_core::future::BoxFuture;
 use jiff::Timestamp;
 
 use crate::event::{Envelope, Topic};
-use crate::id::{MemoryOwner, RunId, Seq, SessionKey};
+use crate::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use crate::model::TokenCount;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, Retention, RunRow,
-    RunState, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
-    UsageGrouping, UsageQuery, UsageRow, Write,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, MessageQuery, MessageRow, ModelCallRow, NewFact, NewTurn,
+    Page, Retention, RunRow, RunState, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow,
+    UnfinishedRun, UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
 };
 
 /// No list is longer, whatever was asked for.
 const MAX_ITEMS: usize = 1000;
-/// Runs deleted by one call of `prune`.
+/// Runs deleted by one call of `prune`, and messages.
 const PRUNE_RUNS: usize = 500;
 
 #[derive(Debug, Default)]
@@ -38,6 +38,7 @@ struct State {
     sessions: HashMap<SessionKey, StoredSession>,
     facts: Vec<StoredFact>,
     kept: HashMap<Space, HashMap<Arc<str>, Vec<u8>>>,
+    messages: HashMap<MessageId, MessageRow>,
     usage: Vec<UsageRow>,
     spent: HashMap<String, u64>,
     audit: Vec<AuditRow>,
@@ -191,6 +192,25 @@ impl Store for LocalStore {
         self.answer(|state| Ok(state.kept.get(space).and_then(|kept| kept.get(key)).cloned()))
     }
 
+    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>> {
+        self.answer(|state| {
+            let before = query.cursor.as_ref().map(pair::<i128, MessageId>).transpose()?;
+            let wanted = state.messages.values().filter(|row| query.state.is_none_or(|state| row.state == state));
+            let mut found: Vec<_> = wanted.map(|row| (place(row), *row)).collect();
+            found.retain(|(place, _)| before.is_none_or(|before| *place < before));
+            found.sort_by_key(|(place, _)| Reverse(*place));
+            Ok(page(found.into_iter(), query.limit, |(submitted_at, message)| format!("{submitted_at}.{message}")))
+        })
+    }
+
+    fn open_messages(&self) -> BoxFuture<'_, Result<Vec<MessageRow>, StoreError>> {
+        self.answer(|state| {
+            let mut open: Vec<_> = state.messages.values().filter(|row| !row.state.is_final()).copied().collect();
+            open.sort_by_key(place);
+            Ok(open)
+        })
+    }
+
     fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
         self.answer(|state| {
             Ok(scopes.iter().map(|scope| state.spent.get(&scope.key()).copied().unwrap_or(0)).collect())
@@ -230,7 +250,8 @@ impl Store for LocalStore {
             for run in silenced {
                 state.events.remove(&Topic::Run(run));
             }
-            Ok(runs.len() > PRUNE_RUNS)
+            let has_more_messages = state.prune_messages(retention.runs_before);
+            Ok(runs.len() > PRUNE_RUNS || has_more_messages)
         })
     }
 
@@ -280,8 +301,12 @@ impl State {
                         return Err(format!("model call {} of run {} is not open", usage.number, usage.run));
                     }
                 }
-                Write::Turn(_) | Write::Fact(_) | Write::ClearSession { .. } | Write::Audit(_) | Write::Keep { .. } => {
-                }
+                Write::Turn(_)
+                | Write::Fact(_)
+                | Write::ClearSession { .. }
+                | Write::Audit(_)
+                | Write::Message(_)
+                | Write::Keep { .. } => {}
             }
         }
         Ok(())
@@ -321,6 +346,11 @@ impl State {
                     }
                 }
                 Write::Audit(row) => self.audit.push(row),
+                Write::Message(row) => {
+                    let stored = self.messages.entry(row.message).or_insert(row);
+                    // When it was submitted does not change.
+                    *stored = MessageRow { submitted_at: stored.submitted_at, ..row };
+                }
                 Write::Keep { space, key, value, .. } => self.keep(space, key, value),
             }
         }
@@ -419,6 +449,17 @@ impl State {
         self.open_calls.retain(|(of, _), _| *of != run);
     }
 
+    /// Final messages that changed last before then, with their events; `true` when some are left.
+    fn prune_messages(&mut self, before: Timestamp) -> bool {
+        let is_over = |row: &&MessageRow| row.state.is_final() && row.changed_at < before;
+        let over: Vec<_> = self.messages.values().filter(is_over).map(|row| row.message).collect();
+        for message in over.iter().take(PRUNE_RUNS) {
+            self.messages.remove(message);
+            self.events.remove(&Topic::Message(*message));
+        }
+        over.len() > PRUNE_RUNS
+    }
+
     fn learn(&mut self, new: NewFact) {
         let number = self.next_number();
         let current = self.facts.iter_mut().find(|stored| {
@@ -484,6 +525,11 @@ impl StoredSession {
         let hidden = usize::try_from(self.hidden_turns).unwrap_or(usize::MAX);
         self.turns.get(hidden..).unwrap_or_default()
     }
+}
+
+/// Where the message stands in its list.
+fn place(row: &MessageRow) -> (i128, MessageId) {
+    (row.submitted_at.as_nanosecond(), row.message)
 }
 
 fn is_wanted(key: &SessionKey, filter: &SessionFilter) -> bool {

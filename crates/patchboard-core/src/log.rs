@@ -127,8 +127,12 @@ impl Log {
         }))
     }
 
-    fn close(&self, topic: &Topic) {
-        lock(&self.live).remove(topic);
+    /// The next writer of the topic may be there already; its place is its own.
+    fn close(&self, closing: &Arc<LiveTopic>) {
+        let mut live = lock(&self.live);
+        if live.get(&closing.topic).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(closing))) {
+            live.remove(&closing.topic);
+        }
     }
 }
 
@@ -147,9 +151,19 @@ impl TopicWriter {
     pub async fn append(
         &self,
         events: Vec<impl Into<Entry>>,
-        mut writes: Vec<Write>,
+        writes: Vec<Write>,
         durability: Durability,
     ) -> Result<(), BoardError> {
+        self.append_at(events, writes, durability).await.map(drop)
+    }
+
+    /// The same; answers with the time the events carry.
+    pub async fn append_at(
+        &self,
+        events: Vec<impl Into<Entry>>,
+        mut writes: Vec<Write>,
+        durability: Durability,
+    ) -> Result<Timestamp, BoardError> {
         let mut next = self.next.lock().await;
         let at = storable(self.log.clock.now());
         let mut following = *next;
@@ -165,7 +179,7 @@ impl TopicWriter {
         self.log.store.commit(Batch { durability, writes }).await?;
         *next = following;
         self.live.tell(records, following);
-        Ok(())
+        Ok(at)
     }
 
     /// The number the next event will get.
@@ -211,7 +225,7 @@ impl TopicWriter {
 impl Drop for TopicWriter {
     fn drop(&mut self) {
         // Out of the map first: whoever comes later reads the store, where everything already is.
-        self.log.close(&self.live.topic);
+        self.log.close(&self.live);
         lock(&self.live.tail).ended = true;
         self.live.head.send_modify(|_| {});
     }
@@ -357,7 +371,8 @@ fn from_number(record: &Envelope, from: Seq) -> Envelope {
         | Event::ApprovalSettled { .. }
         | Event::Usage(_)
         | Event::RunFailed { .. }
-        | Event::RunEnded { .. }) => whole.clone(),
+        | Event::RunEnded { .. }
+        | Event::Message(_)) => whole.clone(),
     };
     Envelope { topic: record.topic.clone(), seq: from, at: record.at, node: record.node, event }
 }

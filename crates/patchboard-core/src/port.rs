@@ -12,14 +12,15 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::app::Notice;
 use crate::model::{ModelError, ModelEvent, ModelRequest, ToolCall};
 use crate::tool::{ToolOutput, ToolScope, ToolSpec};
 
 mod store;
 pub use store::{
-    AuditRow, Batch, BudgetScope, Cursor, Durability, Fact, FactQuery, ModelCallRow, NewFact, NewTurn, Page, Retention,
-    RunRow, RunState, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun,
-    UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
+    AuditRow, Batch, BudgetScope, Cursor, Durability, Fact, FactQuery, MessageQuery, MessageRow, ModelCallRow, NewFact,
+    NewTurn, Page, Retention, RunRow, RunState, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery,
+    TurnRow, UnfinishedRun, UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
 };
 
 pub type BoxStream<T> = std::pin::Pin<Box<dyn Stream<Item = T> + Send>>;
@@ -146,6 +147,15 @@ pub trait Embedder: Send + Sync + fmt::Debug {
     /// Names the vector space; vectors of different spaces are never compared.
     fn space(&self) -> &str;
     fn embed(&self, texts: Vec<String>, stop: CancellationToken) -> BoxFuture<'_, Result<Vec<Vec<f32>>, ModelError>>;
+}
+
+/// Shows notices to the user in one way: on the desktop, in the log, over HTTP.
+pub trait NoticeSink: Send + Sync + fmt::Debug {
+    /// One of a closed set: `desktop`, `console`, `webhook`, `ntfy`.
+    fn name(&self) -> &'static str;
+
+    /// `Err` is a sentence for the log. Bounded in time by itself; when `stop` is cancelled it returns promptly.
+    fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// Wall time. Timers use `tokio::time`, which tests pause.

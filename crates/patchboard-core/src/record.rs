@@ -6,11 +6,16 @@ use crate::event::{Entry, Event};
 use crate::id::NodeId;
 use crate::model::Message;
 
+mod apps;
 mod kept;
+mod learned;
 mod v1;
 mod v2;
+mod v3;
 
+pub(crate) use apps::{decode_known_apps, encode_known_apps};
 pub(crate) use kept::{decode_todos, encode_todos};
+pub(crate) use learned::{decode_lessons, encode_lessons};
 
 /// The version messages of turns are written in.
 pub const MESSAGES_VERSION: u16 = 1;
@@ -30,9 +35,10 @@ pub enum RecordError {
 /// The bytes and the version they are written in: the oldest that can hold the entry, so that what an older program
 /// understands stays as short as it was.
 pub fn encode_entry(node: Option<NodeId>, event: &Event) -> (u16, Vec<u8>) {
-    match (node, v2::Stored::from(event)) {
-        (None, v2::Stored::V1(event)) => (1, v1::encode(&event)),
-        (node, event @ (v2::Stored::V1(_) | v2::Stored::V2(_))) => (2, v1::encode(&v2::Entry::new(node, event))),
+    match (node, v2::Stored::of(event)) {
+        (None, Ok(v2::Stored::V1(event))) => (1, v1::encode(&event)),
+        (node, Ok(event @ (v2::Stored::V1(_) | v2::Stored::V2(_)))) => (2, v1::encode(&v2::Entry::new(node, event))),
+        (node, Err(message)) => (3, v1::encode(&v3::Entry::new(node, message))),
     }
 }
 
@@ -40,6 +46,7 @@ pub fn decode_entry(version: u16, bytes: &[u8]) -> Result<(Option<NodeId>, Event
     match version {
         1 => v1::decode::<v1::Event>(bytes).and_then(Event::try_from).map(|event| (None, event)),
         2 => v1::decode::<v2::Entry>(bytes).and_then(Entry::try_from).map(|Entry { node, event }| (node, event)),
+        3 => v1::decode::<v3::Entry>(bytes).and_then(Entry::try_from).map(|Entry { node, event }| (node, event)),
         other => return Err(RecordError::UnknownVersion(other)),
     }
     .map_err(|source| RecordError::Malformed { version, source })

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::app::message::{Decision, MessageReport};
+use crate::app::{AppProfile, Delivery};
 use crate::budget::BudgetReport;
 use crate::event::ApprovalRequest;
 use crate::id::{RunId, Seq, SessionKey};
@@ -36,6 +41,48 @@ pub enum Reply {
     Agents(Vec<AgentSummary>),
     Plugins(Vec<PluginSummary>),
     Node(NodeReport),
+    Message(Arc<MessageReport>),
+    MessageList(Page<Arc<MessageReport>>),
+    Explained(Arc<Decision>),
+    /// The app is registered, under this name of its connection.
+    Registered {
+        client: Uuid,
+    },
+    NotRegistered(Unregistered),
+    Inbox(InboxItem),
+    Apps(Vec<AppSummary>),
+}
+
+/// Why a connection did not become an app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unregistered {
+    /// This connection is an app already.
+    Already,
+    /// Another living connection has the name.
+    NameTaken,
+    /// The operator has to approve it first.
+    NotApproved,
+    WrongToken,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum InboxItem {
+    Deliver(Arc<Delivery>),
+    /// Another connection wants the name: prove within two seconds that this one is alive.
+    Prove,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppSummary {
+    pub profile: AppProfile,
+    pub is_connected: bool,
+    pub is_approved: bool,
+    /// When it registered or, if it is gone, when it was last seen.
+    pub since: Timestamp,
+    /// Messages it has not answered yet.
+    pub pending: usize,
+    /// How many messages the matcher learned from about it.
+    pub lessons: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -39,3 +39,7 @@ pub(crate) fn tool_call(kind: &'static str, outcome: &'static str, took: Duratio
 pub(crate) fn budget_refused() {
     counter!("patchboard_budget_refusals_total").increment(1);
 }
+
+pub(crate) fn message_routed(stage: &'static str) {
+    counter!("patchboard_hub_messages_routed_total", "stage" => stage).increment(1);
+}

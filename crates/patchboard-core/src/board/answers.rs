@@ -84,6 +84,26 @@ impl Board {
             Command::ListAgents => Reply::Agents(self.agents()),
             Command::ListPlugins => Reply::Plugins(Vec::new()),
             Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => return Err(no_plugin_host()),
+            Command::SubmitMessage(wanted) => Reply::Message(inner.hub.submit(caller, wanted).await?),
+            Command::ReadMessage { message, newer_than } => {
+                Reply::Message(inner.hub.read(message, newer_than, &stop).await?)
+            }
+            Command::ListMessages { state, page } => Reply::MessageList(inner.hub.list(state, page).await?),
+            Command::ResendMessage { message, app } => inner.hub.resend(caller, message, app).await?,
+            Command::CancelMessage(message) => inner.hub.cancel(caller, message).await?,
+            Command::ExplainRouting { text } => Reply::Explained(Arc::new(inner.hub.explain(&text, &stop).await?)),
+            Command::RegisterApp(wanted) => inner.hub.register(caller, wanted).await?,
+            Command::TakeFromInbox => inner.hub.take(caller, &stop).await?,
+            Command::ProveApp => inner.hub.prove(caller),
+            Command::LeaveApp => inner.hub.leave(caller).await?,
+            Command::AnswerMessage { message, response } => {
+                let answer = inner.hub.answer(caller, message, response);
+                answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?
+            }
+            Command::ListApps => Reply::Apps(inner.hub.apps()),
+            Command::ApproveApp { app } => inner.hub.approve(caller, &app).await?,
+            Command::PairApp { app, token } => inner.hub.pair(caller, &app, token).await?,
+            Command::ForgetApp { app, unpair } => inner.hub.forget(caller, &app, unpair).await?,
             Command::DescribeNode => Reply::Node(NodeReport {
                 version: inner.version,
                 plugins: 0,

@@ -9,6 +9,8 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::access::{Grants, Surface};
 use crate::agent::{AgentSpec, Binding, StrategyKind};
+use crate::app::hub::HubOptions;
+use crate::app::notice::NoticeOptions;
 use crate::budget::price::Price;
 use crate::command::PageRequest;
 use crate::event::{Answered, Event};
@@ -128,6 +130,9 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         budgets,
         prices: PriceTable(vec![Price { model: Glob::new("script-*"), input: 1.0, output: 2.0 }]),
         memory,
+        hub: HubOptions::default(),
+        notices: NoticeOptions::default(),
+        sinks: Vec::new(),
         approval_policy: policy,
         limits,
         version: "0.0.0-test",
@@ -356,5 +361,6 @@ fn short(record: &Envelope) -> String {
         Event::ToolSaid { pieces, .. } => format!("said {}", pieces.iter().collect::<Vec<_>>().join("|")),
         Event::RunFailed { message } => format!("failed {message}"),
         Event::RunEnded { outcome } => format!("end {outcome:?}"),
+        Event::Message(event) => format!("message {event:?}"),
     }
 }

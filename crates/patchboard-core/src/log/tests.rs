@@ -78,11 +78,23 @@ async fn every_piece_has_its_number_and_any_number_can_be_followed_from() {
         }
         if place == "tail" {
             assert_eq!(store.replays(), 0, "whoever keeps up does not cost the store a read");
-            log.close(&topic(1));
+            log.close(&writer.live);
         }
     }
     drop(writer);
     assert_eq!(read_all(log.follow(&topic(2), Seq::FIRST, Pace::Free)).await, [], "an unknown topic is empty");
+}
+
+#[tokio::test]
+async fn a_writer_that_goes_does_not_take_the_next_one_along() {
+    let log = log_on(&FaultyStore::new());
+    let first = log.open(topic(1), Seq::FIRST);
+    tell(&first, vec![text(&["a"])]).await;
+    let second = log.open(topic(1), Seq(2));
+    drop(first);
+    let followed = log.follow(&topic(1), Seq::FIRST, Pace::Free);
+    tell(&second, vec![text(&["b"]), last()]).await;
+    assert_gapless(&read_all(followed).await, 1, 3);
 }
 
 #[tokio::test]

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use jiff::Timestamp;
 
+use crate::app::message::MessageState;
 use crate::error::BoxError;
 use crate::event::{Envelope, RunOutcome, Topic};
-use crate::id::{MemoryOwner, NodeId, RunId, Seq, SessionKey};
+use crate::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
 use crate::model::{Message, TokenCount};
 
 /// Durable state. A commit that returned `Ok` survives `kill -9`; a `Boundary` commit survives a power cut too.
@@ -47,6 +48,11 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// What is kept under that key.
     fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
+
+    /// Newest first.
+    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>>;
+    /// Messages in no final state, oldest first.
+    fn open_messages(&self) -> BoxFuture<'_, Result<Vec<MessageRow>, StoreError>>;
 
     /// Tokens counted so far, one figure per scope, in order.
     fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>>;
@@ -87,7 +93,7 @@ pub enum StoreError {
 /// How far back things are kept. Turns, facts, usage and audit rows are not pruned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Runs that ended before this go altogether.
+    /// Runs and messages that ended before this go altogether.
     pub runs_before: Timestamp,
     /// Of runs that ended before this the events go: the whole answer is in the turn, its pieces are not needed.
     pub events_before: Timestamp,
@@ -133,6 +139,8 @@ pub enum Write {
         purge: bool,
     },
     Audit(AuditRow),
+    /// The message's state as its events now add up to; the first one makes it known.
+    Message(MessageRow),
     /// Replaces what is kept under that key; `None` deletes it.
     Keep {
         space: Space,
@@ -140,6 +148,23 @@ pub enum Write {
         value: Option<Vec<u8>>,
         at: Timestamp,
     },
+}
+
+/// What messages are found by; all else is in their events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageRow {
+    pub message: MessageId,
+    pub state: MessageState,
+    pub submitted_at: Timestamp,
+    /// When the state last changed; final ones are pruned by it.
+    pub changed_at: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub struct MessageQuery {
+    pub state: Option<MessageState>,
+    pub limit: usize,
+    pub cursor: Option<Cursor>,
 }
 
 /// Small things kept under a key. Clearing a session with `purge` deletes its space.

@@ -10,6 +10,7 @@ use crate::model::{Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
 use crate::tool::ToolOutput;
 
 mod entries;
+mod message_entries;
 
 fn call() -> ToolCall {
     ToolCall {
@@ -94,8 +95,8 @@ fn version_1_messages_stay_readable_and_are_written_as_they_always_were() {
 
 #[test]
 fn a_record_of_a_newer_program_is_refused_by_name() {
-    let error = decode_entry(3, b"{}").unwrap_err();
-    assert_eq!(error.to_string(), "record version 3 is newer than this program; upgrade it to read this data");
+    let error = decode_entry(4, b"{}").unwrap_err();
+    assert_eq!(error.to_string(), "record version 4 is newer than this program; upgrade it to read this data");
 }
 
 #[test]
@@ -131,6 +132,7 @@ proptest! {
     fn decoding_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         drop(decode_entry(1, &bytes));
         drop(decode_entry(2, &bytes));
+        drop(decode_entry(3, &bytes));
         drop(decode_messages(1, &bytes));
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::v1;
 use crate::agent;
+use crate::app::message::MessageEvent;
 use crate::error::BoxError;
 use crate::event;
 use crate::id::{CallId, NodeId};
@@ -137,12 +138,13 @@ impl Entry {
     }
 }
 
-/// The one place that decides in which version's shape a kind is written.
-impl From<&event::Event> for Stored {
-    fn from(event: &event::Event) -> Self {
+impl Stored {
+    /// The one place that decides in which version's shape a kind is written. `Err` is a kind that this version does
+    /// not have; the next one does.
+    pub(super) fn of(event: &event::Event) -> Result<Self, &MessageEvent> {
         let text = |pieces: &event::Pieces| pieces.text().to_owned();
         let ends = |pieces: &event::Pieces| pieces.ends().to_vec();
-        match event {
+        Ok(match event {
             event::Event::RunStarted { session, agent } => {
                 Self::V1(v1::Event::RunStarted { session: session.to_string(), agent: agent.clone() })
             }
@@ -206,7 +208,8 @@ impl From<&event::Event> for Stored {
                 text: text(pieces),
                 ends: ends(pieces),
             }),
-        }
+            event::Event::Message(message) => return Err(message),
+        })
     }
 }
 

@@ -161,7 +161,7 @@ fn entries_that_are_none_are_refused() {
     }
 }
 
-fn any_text() -> impl Strategy<Value = Arc<str>> {
+pub(super) fn any_text() -> impl Strategy<Value = Arc<str>> {
     "\\PC{0,12}|[\\x00-\\x1f\"\\\\]{0,4}".prop_map(Arc::from)
 }
 

@@ -1,0 +1,123 @@
+//! Every message that is not over has a steward; who it is, and how letters reach it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use super::Hub;
+use crate::app::message::MessageReport;
+use crate::app::steward::{Begin, Input, Steward};
+use crate::id::MessageId;
+
+/// Messages that are over and kept at hand, because apps go on reporting on what they acknowledged.
+const MAX_LINGERING: usize = 1_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Stewards {
+    pub(super) by_message: HashMap<MessageId, Desk>,
+    lingering: usize,
+}
+
+/// Where a message's steward can be reached.
+#[derive(Debug)]
+pub(super) struct Desk {
+    mailbox: mpsc::UnboundedSender<Input>,
+    /// `None` until it is read back from the store.
+    pub(super) report: watch::Receiver<Option<Arc<MessageReport>>>,
+}
+
+/// Clears the desk of a steward that panicked, so that the next letter calls another one.
+struct Vacated {
+    hub: Hub,
+    message: MessageId,
+}
+
+impl Drop for Vacated {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(message.id = %self.message, "a message's steward panicked; the message waits for the next word about it");
+            self.hub.stewards().by_message.remove(&self.message);
+        }
+    }
+}
+
+impl Hub {
+    /// Gives the message to a steward of its own.
+    pub(super) fn employ(&self, message: MessageId, begin: Begin) {
+        let mut stewards = self.stewards();
+        self.employ_in(&mut stewards, message, begin);
+    }
+
+    fn employ_in(&self, stewards: &mut Stewards, message: MessageId, begin: Begin) {
+        let (mailbox, letters) = mpsc::unbounded_channel();
+        let (told, report) = watch::channel(None);
+        stewards.by_message.insert(message, Desk { mailbox, report });
+        let steward = Steward::new(self.clone(), message, told, letters);
+        let vacated = Vacated { hub: self.clone(), message };
+        self.0.tracker.spawn(async move {
+            steward.work(begin).await;
+            drop(vacated);
+        });
+    }
+
+    /// Goes on with a message that is on record.
+    pub(super) fn take_up(&self, message: MessageId) {
+        let mut stewards = self.stewards();
+        if !stewards.by_message.contains_key(&message) {
+            self.employ_in(&mut stewards, message, Begin::Stored);
+        }
+    }
+
+    /// Leaves a letter for the message's steward, calling one if nobody is at work on it.
+    pub(super) fn tell(&self, message: MessageId, input: Input) {
+        let mut stewards = self.stewards();
+        if !stewards.by_message.contains_key(&message) {
+            self.employ_in(&mut stewards, message, Begin::Stored);
+        }
+        if let Some(desk) = stewards.by_message.get(&message) {
+            // The steward takes itself off the list under the same lock, and only with an empty mailbox.
+            drop(desk.mailbox.send(input));
+        }
+    }
+
+    /// The same only if somebody is at work on it.
+    pub(super) fn tell_if_open(&self, message: MessageId, input: Input) -> bool {
+        self.stewards().by_message.get(&message).is_some_and(|desk| desk.mailbox.send(input).is_ok())
+    }
+
+    pub(super) fn tell_all(&self, input: impl Fn() -> Input) {
+        for desk in self.stewards().by_message.values() {
+            drop(desk.mailbox.send(input()));
+        }
+    }
+
+    /// A steward has nothing left to do. `false`: there is mail.
+    pub(in crate::app) fn dismiss(
+        &self,
+        message: MessageId,
+        letters: &mpsc::UnboundedReceiver<Input>,
+        lingered: bool,
+    ) -> bool {
+        let mut stewards = self.stewards();
+        if !letters.is_empty() {
+            return false;
+        }
+        stewards.by_message.remove(&message);
+        stewards.lingering = stewards.lingering.saturating_sub(usize::from(lingered));
+        true
+    }
+
+    /// May a message that is over stay at hand for a while?
+    pub(in crate::app) fn may_linger(&self) -> bool {
+        let mut stewards = self.stewards();
+        let may = stewards.lingering < MAX_LINGERING;
+        stewards.lingering += usize::from(may);
+        may
+    }
+
+    pub(in crate::app) fn stop_lingering(&self) {
+        let mut stewards = self.stewards();
+        stewards.lingering = stewards.lingering.saturating_sub(1);
+    }
+}

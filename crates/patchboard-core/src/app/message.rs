@@ -1,0 +1,486 @@
+//! One utterance on its way: what is recorded of it, and what the records add up to. Pure; the same fold serves the
+//! living message, the restart and every question about it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{InputMethod, Priority};
+use crate::id::{MessageId, Seq};
+
+/// What a user said, as it was taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Utterance {
+    /// The user's own words.
+    pub text: Arc<str>,
+    pub input: InputMethod,
+    /// How sure the speech recognition was, 0 to 1; voice only.
+    pub confidence: Option<f32>,
+    /// Meant for this app and no other: not routed, not re-routed.
+    pub only: Option<Arc<str>>,
+    pub principal: Arc<str>,
+    /// The surface it came in by.
+    pub surface: Arc<str>,
+    pub expires_at: Timestamp,
+}
+
+/// One record of a message's log.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MessageEvent {
+    Submitted(Arc<Utterance>),
+    /// Where it is to go and why, or why nowhere.
+    Decided(Arc<Decision>),
+    /// Handed to the app, for the first time or again.
+    Sent {
+        app: Arc<str>,
+    },
+    Answered {
+        app: Arc<str>,
+        response: Response,
+    },
+    /// No answer will come of this attempt.
+    Failed {
+        app: Arc<str>,
+        failure: Failure,
+    },
+    /// It waits, and for what.
+    Rested {
+        rest: Rest,
+        reason: Arc<str>,
+    },
+    Ended {
+        end: End,
+        reason: Arc<str>,
+    },
+    /// A person sent it again, to the app they named or to whoever fits. All apps may be tried anew.
+    Reopened {
+        app: Option<Arc<str>>,
+        by: Arc<str>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Response {
+    Ack,
+    Reject { reason: Option<Arc<str>> },
+    Notice(AppNotice),
+}
+
+/// What an app wants the user to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppNotice {
+    /// As it is shown: the app's name stands in for a title it did not give.
+    pub title: Arc<str>,
+    pub body: Arc<str>,
+    pub priority: Priority,
+    pub expects_reply: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    Timeout,
+    Disconnected,
+    /// The server stopped while the app had it, and the app has not come back since.
+    Interrupted,
+}
+
+impl Failure {
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Timeout => "Response timeout",
+            Self::Disconnected => "Client disconnected",
+            Self::Interrupted => "Server restarted before an answer came",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Goes on by itself when an app registers or the model can be asked again.
+    Queued,
+    /// Nobody clearly fits: a person decides, or an app that fits registers.
+    Held,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Everyone it could go to refused it.
+    Refused,
+    Expired,
+    Cancelled,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MessageState {
+    Queued,
+    Sent,
+    /// An app acknowledged it.
+    Delivered,
+    Held,
+    Refused,
+    Expired,
+    Cancelled,
+}
+
+impl MessageState {
+    pub const ALL: [Self; 7] =
+        [Self::Queued, Self::Sent, Self::Delivered, Self::Held, Self::Refused, Self::Expired, Self::Cancelled];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Sent => "sent",
+            Self::Delivered => "delivered",
+            Self::Held => "held",
+            Self::Refused => "refused",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+
+    /// Nothing more happens to it by itself.
+    pub fn is_final(self) -> bool {
+        match self {
+            Self::Queued | Self::Sent | Self::Held => false,
+            Self::Delivered | Self::Refused | Self::Expired | Self::Cancelled => true,
+        }
+    }
+}
+
+/// How one message was routed once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    pub stage: Stage,
+    /// Who gets it; empty when it has to wait.
+    pub apps: Vec<Arc<str>>,
+    /// What they get, where that is not the whole text: the words without the name they were addressed by.
+    pub text: Option<Arc<str>>,
+    /// Why, in words for people.
+    pub reason: Arc<str>,
+    /// Who else was considered, best first.
+    pub candidates: Vec<Scored>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    pub app: Arc<str>,
+    pub score: f32,
+    /// How likely it is meant, 0 to 1.
+    pub confidence: f32,
+    pub why: Vec<Arc<str>>,
+}
+
+/// Which part of the pipeline decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// The text begins with the app's name.
+    Direct,
+    /// The app asked a question a moment ago.
+    FollowUp,
+    Alias,
+    Rule,
+    /// The local matcher, by words and by what it learned.
+    Matcher,
+    /// The same with the help of an embedding model.
+    Meaning,
+    Model,
+    /// Somebody else refused it, and of those left this one fits best.
+    NextBest,
+    CatchAll,
+    /// A person said so, or whoever sent it named the app.
+    Manual,
+    /// Nobody was found.
+    Nobody,
+}
+
+impl Stage {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::FollowUp => "follow-up",
+            Self::Alias => "alias",
+            Self::Rule => "rule",
+            Self::Matcher => "matcher",
+            Self::Meaning => "meaning",
+            Self::Model => "model",
+            Self::NextBest => "next-best",
+            Self::CatchAll => "catch-all",
+            Self::Manual => "manual",
+            Self::Nobody => "nobody",
+        }
+    }
+
+    /// Did the user name the app in the text itself?
+    pub fn is_direct(self) -> bool {
+        matches!(self, Self::Direct | Self::Alias)
+    }
+}
+
+/// One delivery to one app.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    pub app: Arc<str>,
+    pub state: AttemptState,
+    pub reason: Option<Arc<str>>,
+    pub sent_at: Timestamp,
+    pub stage: Stage,
+    /// Made before a person sent the message again: does not count any more.
+    pub is_past: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptState {
+    Sent,
+    Delivered,
+    Rejected,
+    TimedOut,
+    Disconnected,
+}
+
+impl AttemptState {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Delivered => "delivered",
+            Self::Rejected => "rejected",
+            Self::TimedOut => "timeout",
+            Self::Disconnected => "disconnected",
+        }
+    }
+}
+
+/// Everything there is to know of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MessageReport {
+    pub id: MessageId,
+    pub utterance: Arc<Utterance>,
+    pub submitted_at: Timestamp,
+    /// When a person last sent it again; its time to find an app began anew then.
+    pub reopened_at: Option<Timestamp>,
+    pub state: MessageState,
+    /// Why it is in that state.
+    pub reason: Option<Arc<str>>,
+    pub attempts: Vec<Attempt>,
+    pub notices: Vec<(Arc<str>, AppNotice)>,
+    pub decisions: Vec<Arc<Decision>>,
+    /// The one app it is for: whoever sent it, or a person since, said so.
+    pub pinned: Option<Arc<str>>,
+    /// The last record that is part of this report.
+    pub version: Seq,
+}
+
+/// Notices kept per message in memory, and what they may weigh together; the log has all of them.
+const MAX_NOTICES: usize = 200;
+const MAX_NOTICE_BYTES: usize = 1024 * 1024;
+/// An app that goes away this often with the same message is not given it again.
+const MAX_DISCONNECTS: usize = 3;
+
+impl MessageReport {
+    pub fn new(id: MessageId, utterance: Arc<Utterance>, at: Timestamp) -> Self {
+        Self {
+            id,
+            pinned: utterance.only.clone(),
+            utterance,
+            submitted_at: at,
+            reopened_at: None,
+            state: MessageState::Queued,
+            reason: None,
+            attempts: Vec::new(),
+            notices: Vec::new(),
+            decisions: Vec::new(),
+            version: Seq::FIRST,
+        }
+    }
+
+    /// What all records of a topic add up to; `None` when they do not begin as a message does.
+    pub fn replay<'a>(
+        id: MessageId,
+        records: impl IntoIterator<Item = (Seq, Timestamp, &'a MessageEvent)>,
+    ) -> Option<Self> {
+        let mut records = records.into_iter();
+        let (_, at, MessageEvent::Submitted(utterance)) = records.next()? else { return None };
+        let mut report = Self::new(id, utterance.clone(), at);
+        for (seq, at, event) in records {
+            report.apply(seq, at, event);
+        }
+        Some(report)
+    }
+
+    pub fn apply(&mut self, seq: Seq, at: Timestamp, event: &MessageEvent) {
+        self.version = seq;
+        match event {
+            MessageEvent::Submitted(_) => {}
+            MessageEvent::Decided(decision) => self.decisions.push(decision.clone()),
+            MessageEvent::Sent { app } => {
+                let stage = self.decisions.last().map_or(Stage::Manual, |decision| decision.stage);
+                self.attempts.push(Attempt {
+                    app: app.clone(),
+                    state: AttemptState::Sent,
+                    reason: None,
+                    sent_at: at,
+                    stage,
+                    is_past: false,
+                });
+                self.tally();
+            }
+            MessageEvent::Answered { app, response: Response::Ack } => self.take(app),
+            MessageEvent::Answered { app, response: Response::Reject { reason } } => {
+                let reason = reason.clone().unwrap_or_else(|| "No reason provided".into());
+                self.settle(app, AttemptState::Rejected, Some(reason));
+            }
+            MessageEvent::Answered { app, response: Response::Notice(notice) } => {
+                // Whoever reports on it has taken it, said so or not; a refusal stands.
+                if self.attempt(app).is_some_and(|attempt| attempt.state != AttemptState::Rejected) {
+                    self.take(app);
+                }
+                let weight = |notice: &AppNotice| notice.title.len() + notice.body.len();
+                let kept: usize = self.notices.iter().map(|(_, notice)| weight(notice)).sum();
+                if self.notices.len() < MAX_NOTICES && kept + weight(notice) <= MAX_NOTICE_BYTES {
+                    self.notices.push((app.clone(), notice.clone()));
+                }
+            }
+            MessageEvent::Failed { app, failure } => {
+                let state = match failure {
+                    Failure::Timeout => AttemptState::TimedOut,
+                    Failure::Disconnected | Failure::Interrupted => AttemptState::Disconnected,
+                };
+                self.settle(app, state, Some(failure.reason().into()));
+            }
+            MessageEvent::Rested { rest, reason } => {
+                self.state = match rest {
+                    Rest::Queued => MessageState::Queued,
+                    Rest::Held => MessageState::Held,
+                };
+                self.reason = Some(reason.clone());
+            }
+            MessageEvent::Ended { end, reason } => {
+                self.state = match end {
+                    End::Refused => MessageState::Refused,
+                    End::Expired => MessageState::Expired,
+                    End::Cancelled => MessageState::Cancelled,
+                };
+                self.reason = Some(reason.clone());
+            }
+            MessageEvent::Reopened { app, .. } => {
+                self.pinned = app.clone().or_else(|| self.utterance.only.clone());
+                self.reopened_at = Some(at);
+                for attempt in &mut self.attempts {
+                    attempt.is_past = true;
+                }
+                self.state = MessageState::Queued;
+                self.reason = None;
+            }
+        }
+    }
+
+    /// When it has had its time.
+    pub fn expires_at(&self) -> Timestamp {
+        let expiry = self.utterance.expires_at;
+        let Some(reopened_at) = self.reopened_at else { return expiry };
+        reopened_at.checked_add(expiry.duration_since(self.submitted_at)).unwrap_or(Timestamp::MAX)
+    }
+
+    /// What was said without the name of the app it was addressed to, where that was found out.
+    pub fn words(&self) -> Option<&Arc<str>> {
+        self.decisions.iter().rev().find(|decision| decision.stage.is_direct())?.text.as_ref()
+    }
+
+    /// The newest attempt with that app.
+    pub fn attempt(&self, app: &str) -> Option<&Attempt> {
+        self.attempts.iter().rev().find(|attempt| attempt.is_with(app))
+    }
+
+    /// Apps that have it and are still expected to answer.
+    pub fn pending(&self) -> impl Iterator<Item = &Attempt> {
+        let is_expected = match self.state {
+            MessageState::Queued | MessageState::Sent | MessageState::Delivered | MessageState::Held => true,
+            MessageState::Refused | MessageState::Expired | MessageState::Cancelled => false,
+        };
+        let sent = |attempt: &&Attempt| attempt.state == AttemptState::Sent && !attempt.is_past;
+        self.attempts.iter().filter(move |attempt| is_expected && sent(attempt))
+    }
+
+    /// Is it of no use to send it to that app (again)? Whoever merely went away may have it when it is back.
+    pub fn has_tried(&self, app: &str) -> bool {
+        let mut disconnects = 0;
+        self.attempts.iter().filter(|attempt| !attempt.is_past && attempt.is_with(app)).any(|attempt| {
+            match attempt.state {
+                AttemptState::Sent | AttemptState::Delivered | AttemptState::Rejected | AttemptState::TimedOut => true,
+                AttemptState::Disconnected => {
+                    disconnects += 1;
+                    disconnects >= MAX_DISCONNECTS
+                }
+            }
+        })
+    }
+
+    /// Who refused it since it was last sent by a person, and why.
+    pub fn refusals(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let refused = self.attempts.iter().filter(|attempt| {
+            !attempt.is_past
+                && match attempt.state {
+                    AttemptState::Rejected | AttemptState::TimedOut | AttemptState::Disconnected => true,
+                    AttemptState::Sent | AttemptState::Delivered => false,
+                }
+        });
+        refused.map(|attempt| (attempt.app.clone(), attempt.reason.clone().unwrap_or_else(|| "".into()))).collect()
+    }
+
+    /// An app has it, by its word or by its deeds.
+    fn take(&mut self, app: &str) {
+        // What a person has sent to another app since is still on its way there.
+        let is_elsewhere = self.pinned.as_ref().is_some_and(|pinned| !pinned.eq_ignore_ascii_case(app));
+        if let Some(attempt) = self.attempts.iter_mut().rev().find(|attempt| attempt.is_with(app))
+            && attempt.state != AttemptState::Delivered
+            && !is_elsewhere
+        {
+            attempt.is_past = false;
+        }
+        self.settle(app, AttemptState::Delivered, None);
+    }
+
+    fn settle(&mut self, app: &str, state: AttemptState, reason: Option<Arc<str>>) {
+        let Some(attempt) = self.attempts.iter_mut().rev().find(|attempt| attempt.is_with(app)) else { return };
+        attempt.state = state;
+        attempt.reason = reason;
+        if !attempt.is_past {
+            self.tally();
+        }
+    }
+
+    /// The state that follows from the attempts that count.
+    fn tally(&mut self) {
+        let has = |state| self.attempts.iter().any(|attempt| attempt.state == state && !attempt.is_past);
+        self.state = if has(AttemptState::Delivered) {
+            MessageState::Delivered
+        } else {
+            match self.state {
+                // Only an app that has it after all undoes an end.
+                MessageState::Refused | MessageState::Expired | MessageState::Cancelled => return,
+                MessageState::Queued | MessageState::Sent | MessageState::Delivered | MessageState::Held
+                    if has(AttemptState::Sent) =>
+                {
+                    MessageState::Sent
+                }
+                // A late refusal changes nothing about what it waits for.
+                MessageState::Queued | MessageState::Held => return,
+                MessageState::Sent | MessageState::Delivered => MessageState::Queued,
+            }
+        };
+        self.reason = None;
+    }
+}
+
+impl Attempt {
+    /// Names are the same whatever the case of their letters: an app may come back spelling its own another way.
+    fn is_with(&self, app: &str) -> bool {
+        self.app.eq_ignore_ascii_case(app)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Who is connected, and who was before.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::mpsc;
+
+use super::AppProfile;
+use crate::command::TokenHash;
+use crate::id::ConnId;
+use crate::reply::InboxItem;
+
+/// Things an app has not taken yet; what does not fit waits with the message.
+pub(super) const INBOX: usize = 256;
+/// Apps remembered; the one seen longest ago is forgotten first.
+const MAX_KNOWN: usize = 256;
+/// For how long after it was last seen messages wait for an app that would fit.
+const EXPECTED_BACK: SignedDuration = SignedDuration::from_hours(24 * 7);
+
+/// An app that is here. Its name is its identity, whatever connection it comes by.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) profile: Arc<AppProfile>,
+    pub(crate) connection: ConnId,
+    pub(crate) since: Timestamp,
+    pub(crate) inbox: mpsc::Sender<InboxItem>,
+    /// The other end, for the connection to take from; one at a time.
+    pub(crate) taken: Arc<tokio::sync::Mutex<mpsc::Receiver<InboxItem>>>,
+    /// Signs of life it was asked for and gave.
+    pub(crate) proofs: tokio::sync::watch::Sender<u64>,
+}
+
+/// What is kept of an app across restarts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KnownApp {
+    pub(crate) profile: Arc<AppProfile>,
+    pub(crate) seen_at: Timestamp,
+    pub(crate) is_approved: bool,
+    /// Of the token it has to show, where apps are paired by token.
+    pub(crate) token: Option<TokenHash>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    /// In the order of registration.
+    connected: Vec<Connected>,
+    known: Vec<KnownApp>,
+}
+
+impl Roster {
+    pub(crate) fn restore(&mut self, known: Vec<KnownApp>) {
+        self.known = known;
+    }
+
+    pub(crate) fn known(&self) -> &[KnownApp] {
+        &self.known
+    }
+
+    pub(crate) fn connected(&self) -> &[Connected] {
+        &self.connected
+    }
+
+    pub(crate) fn by_name(&self, name: &str) -> Option<&Connected> {
+        self.connected.iter().find(|app| app.profile.name.eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) fn by_connection(&self, connection: ConnId) -> Option<&Connected> {
+        self.connected.iter().find(|app| app.connection == connection)
+    }
+
+    pub(crate) fn known_app(&self, name: &str) -> Option<&KnownApp> {
+        self.known.iter().find(|known| known.profile.name.eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) fn join(&mut self, app: Connected) {
+        self.remember(&app.profile, app.since);
+        self.connected.push(app);
+    }
+
+    /// Takes the connection's app off the list.
+    pub(crate) fn leave(&mut self, connection: ConnId, now: Timestamp) -> Option<Connected> {
+        let at = self.connected.iter().position(|app| app.connection == connection)?;
+        let gone = self.connected.remove(at);
+        if let Some(known) = self.known.iter_mut().find(|known| is(known, &gone.profile.name)) {
+            known.seen_at = now;
+        }
+        Some(gone)
+    }
+
+    /// Remembers that an app nobody knows wants to come.
+    pub(crate) fn asks(&mut self, name: &str, now: Timestamp) {
+        if self.known_app(name).is_none() {
+            let description = Arc::from("");
+            let unseen = AppProfile { name: name.into(), description, version: None, capabilities: Vec::new() };
+            self.remember(&Arc::new(unseen), now);
+        }
+    }
+
+    /// Changes what is known of an app, making it known if it is not.
+    pub(crate) fn change(&mut self, name: &str, now: Timestamp, change: impl FnOnce(&mut KnownApp)) {
+        self.asks(name, now);
+        if let Some(known) = self.known.iter_mut().find(|known| is(known, name)) {
+            change(known);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.known.retain(|known| !is(known, name));
+    }
+
+    /// Those that may come back soon.
+    pub(crate) fn absent(&self, now: Timestamp) -> Vec<Arc<AppProfile>> {
+        let is_expected = |known: &&KnownApp| {
+            !known.profile.description.is_empty()
+                && now.duration_since(known.seen_at) < EXPECTED_BACK
+                && self.by_name(&known.profile.name).is_none()
+        };
+        self.known.iter().filter(is_expected).map(|known| known.profile.clone()).collect()
+    }
+
+    fn remember(&mut self, profile: &Arc<AppProfile>, now: Timestamp) {
+        if let Some(known) = self.known.iter_mut().find(|known| is(known, &profile.name)) {
+            known.profile = profile.clone();
+            known.seen_at = now;
+            return;
+        }
+        if self.known.len() >= MAX_KNOWN {
+            let gone = |known: &&KnownApp| self.connected.iter().all(|app| !is(known, &app.profile.name));
+            // Whatever comes and asks, it does not push out what the operator let in while anything else is left.
+            let rank = |known: &&KnownApp| (known.is_approved || known.token.is_some(), known.seen_at);
+            let oldest = self.known.iter().filter(gone).min_by_key(rank);
+            if let Some(name) = oldest.map(|known| known.profile.name.clone()) {
+                self.forget(&name);
+            }
+        }
+        self.known.push(KnownApp { profile: profile.clone(), seen_at: now, is_approved: false, token: None });
+    }
+}
+
+fn is(known: &KnownApp, name: &str) -> bool {
+    known.profile.name.eq_ignore_ascii_case(name)
+}
+
+#[cfg(test)]
+mod tests;

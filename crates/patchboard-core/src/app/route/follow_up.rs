@@ -1,0 +1,62 @@
+//! An app that asked the user something gets the next words first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::app::Priority;
+use crate::app::message::AppNotice;
+
+/// Users remembered; the one whose window closes first goes when there are more.
+const MAX_USERS: usize = 1024;
+
+/// Open questions, one per user: the newest.
+#[derive(Debug)]
+pub struct FollowUps {
+    window: Duration,
+    asked: HashMap<Arc<str>, Asked>,
+}
+
+#[derive(Debug, Clone)]
+struct Asked {
+    app: Arc<str>,
+    until: Duration,
+}
+
+impl FollowUps {
+    pub fn new(window: Duration) -> Self {
+        Self { window, asked: HashMap::new() }
+    }
+
+    /// `now` is the time since some fixed moment.
+    pub fn noticed(&mut self, user: &Arc<str>, app: &Arc<str>, notice: &AppNotice, now: Duration) {
+        if self.window.is_zero() || !asks(notice) {
+            return;
+        }
+        self.asked.retain(|_, asked| asked.until > now);
+        if self.asked.len() >= MAX_USERS
+            && let Some(first) = self.asked.iter().min_by_key(|(_, asked)| asked.until).map(|(user, _)| user.clone())
+        {
+            self.asked.remove(&first);
+        }
+        self.asked.insert(user.clone(), Asked { app: app.clone(), until: now + self.window });
+    }
+
+    /// Whose question the user's next words may answer.
+    pub fn open(&self, user: &str, now: Duration) -> Option<Arc<str>> {
+        self.asked.get(user).filter(|asked| asked.until > now).map(|asked| asked.app.clone())
+    }
+
+    /// The question is answered: one message went to whoever asked.
+    pub fn answered(&mut self, user: &str) {
+        self.asked.remove(user);
+    }
+}
+
+fn asks(notice: &AppNotice) -> bool {
+    let last = if notice.body.trim().is_empty() { &notice.title } else { &notice.body };
+    notice.expects_reply || notice.priority == Priority::High || last.trim_end().ends_with(['?', '？', '؟'])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! The stages in their order, each decided by something other than the words themselves where possible.
+
+use super::*;
+use crate::app::bench::{GIBBERISH, profile};
+use crate::app::route::model::Pick;
+
+fn apps(names: &[&str]) -> Vec<Arc<AppProfile>> {
+    let described = |name: &&str| match *name {
+        "heating" => profile(name, "I control the thermostat and the heating at home"),
+        "recipes" => profile(name, "I find recipes and plan what to cook"),
+        name => profile(name, "I take notes"),
+    };
+    names.iter().map(|name| Arc::new(described(name))).collect()
+}
+
+struct Case {
+    pipeline: Pipeline,
+    open: Vec<Arc<AppProfile>>,
+    absent: Vec<Arc<AppProfile>>,
+    follow_up: Option<&'static str>,
+    is_refused: bool,
+    guesses: usize,
+    words: Option<&'static str>,
+}
+
+fn case(open: &[&str], absent: &[&str]) -> Case {
+    let pipeline = Pipeline {
+        rules: HubRules {
+            aliases: vec![("nb".into(), "notebook".into()), ("x".into(), "unseen".into())],
+            rules: vec![Rule::new(["play *"], "music"), Rule::new(["note *", "write down *"], "notebook")],
+        },
+        catch_all: Some("inbox".into()),
+        policy: Policy::default(),
+    };
+    let (open, absent) = (apps(open), apps(absent));
+    Case { pipeline, open, absent, follow_up: None, is_refused: false, guesses: 0, words: None }
+}
+
+impl Case {
+    fn question<'a>(&'a self, text: &'a str) -> Question<'a> {
+        Question {
+            text,
+            words: self.words,
+            open: &self.open,
+            absent: &self.absent,
+            follow_up: self.follow_up,
+            is_refused: self.is_refused,
+            guesses: self.guesses,
+            meaning: None,
+        }
+    }
+
+    fn check(&self, text: &str, expected: &str) {
+        let question = self.question(text);
+        let found = match self.pipeline.route(&question, &Matcher::new()) {
+            Answer::Go(decision) => shown(&decision),
+            Answer::WaitFor(app, decision) => format!("wait for {app}: {}", shown(&decision)),
+            Answer::Unsure(closest) => match self.pipeline.last_resort(&question, &closest) {
+                Some(decision) => shown(&decision),
+                None => "nobody".to_owned(),
+            },
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+}
+
+fn shown(decision: &Decision) -> String {
+    let text = decision.text.as_ref().map_or_else(String::new, |text| format!(" `{text}`"));
+    format!("{} {}{text}", decision.stage.name(), decision.apps.join("+"))
+}
+
+#[test]
+fn a_name_at_the_beginning() {
+    let case = case(&["notebook", "so"], &["lamp"]);
+    case.check("notebook: buy milk", "direct notebook `buy milk`");
+    case.check("NoteBook, buy milk", "direct notebook `buy milk`");
+    case.check("lamp: off", "wait for lamp: direct lamp `off`");
+    case.check("stranger: zxqv", "nobody");
+}
+
+#[test]
+fn who_asked_goes_before_rules_and_after_names() {
+    let case = Case { follow_up: Some("lamp"), ..case(&["notebook", "lamp", "music"], &[]) };
+    case.check("play it", "follow-up lamp");
+    case.check("notebook: yes", "direct notebook `yes`");
+    let gone = Case { follow_up: Some("gone"), ..case };
+    gone.check("play it", "rule music");
+}
+
+#[test]
+fn aliases_and_rules() {
+    let case = case(&["notebook"], &["music"]);
+    case.check("nb: buy milk", "alias notebook `buy milk`");
+    case.check("Write down the milk", "rule notebook");
+    case.check("play something", "wait for music: rule music");
+    case.check("x: hello", "wait for unseen: alias unseen `hello`");
+}
+
+#[test]
+fn a_refused_message_waits_for_nobody_but_goes_to_whom_it_names() {
+    let case = Case { is_refused: true, ..case(&["lamp"], &["music", "desk"]) };
+    case.check("play zxqv", "next-best lamp");
+    case.check("desk: zxqv", "next-best lamp");
+    case.check("lamp: zxqv", "direct lamp `zxqv`");
+    let tired = Case { guesses: MAX_GUESSES, ..case };
+    tired.check("play zxqv", "nobody");
+}
+
+#[test]
+fn what_fits_nobody_goes_to_the_catch_all() {
+    case(&["notebook", "inbox"], &[]).check(GIBBERISH, "catch-all inbox");
+    case(&["notebook"], &["inbox"]).check(GIBBERISH, "nobody");
+    case(&[], &[]).check(GIBBERISH, "nobody");
+}
+
+#[test]
+fn others_get_the_words_without_the_name_they_were_addressed_to() {
+    let case = Case { is_refused: true, words: Some("zxqv"), ..case(&["lamp"], &[]) };
+    case.check("notebook: zxqv", "next-best lamp `zxqv`");
+    let choice = ModelChoice { picks: vec![Pick { app: "lamp".into(), reason: None }] };
+    let decision = case.pipeline.by_model(&case.question("notebook: zxqv"), &choice, &[]).unwrap();
+    assert_eq!((shown(&decision).as_str(), &*decision.reason), ("model lamp `zxqv`", "chosen by the model"));
+    // A comma alone makes no name: the words stay the user's.
+    let plain = Case { words: None, ..case };
+    plain.check("Well, zxqv", "next-best lamp");
+}
+
+#[test]
+fn the_matcher_decides_by_words() {
+    let both = case(&["recipes", "heating"], &[]);
+    both.check("turn up the thermostat", "matcher heating");
+    let absent = case(&["recipes"], &["heating"]);
+    absent.check("turn up the thermostat", "wait for heating: matcher heating");
+    let refused = Case { is_refused: true, ..absent };
+    refused.check("turn up the thermostat", "next-best recipes");
+}
+
+#[test]
+fn a_model_that_names_nobody_decides_nothing() {
+    let case = case(&["notebook"], &[]);
+    assert_eq!(case.pipeline.by_model(&case.question("x"), &ModelChoice::default(), &[]), None);
+    let picks = ["a", "b"].map(|app| Pick { app: app.into(), reason: Some("both".into()) }).to_vec();
+    let decision = case.pipeline.by_model(&case.question("x"), &ModelChoice { picks }, &[]).unwrap();
+    assert_eq!((shown(&decision).as_str(), &*decision.reason), ("model a+b", "both"));
+}

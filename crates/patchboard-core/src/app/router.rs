@@ -1,0 +1,199 @@
+//! Asks a model whom a message is for: reserved, recorded and settled like every model call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::AppProfile;
+use super::route::model::{MAX_OUTPUT, ModelChoice, ModelQuestion};
+use crate::agent::{AgentSpec, Origin};
+use crate::budget::price::PriceTable;
+use crate::budget::{Ledger, Wanted};
+use crate::error::BoardError;
+use crate::event::RunOutcome;
+use crate::id::{RunId, Seq, SessionKey};
+use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolInput};
+use crate::port::{Batch, Clock, Durability, Ids, ModelCallRow, RunRow, RunState, Store, UsageRow, Write};
+use crate::tokens;
+
+/// A model that takes longer is taken for gone; the message waits.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Questions under way at once; further ones wait their turn.
+pub(crate) const MAX_ASKING: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct ModelRouter {
+    pub(crate) agent: Arc<AgentSpec>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) prices: PriceTable,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) asking: Semaphore,
+}
+
+/// What came of the call, whole or not.
+#[derive(Default)]
+struct Heard {
+    provider: Option<Arc<str>>,
+    model: Option<Arc<str>>,
+    calls: Vec<(Arc<str>, ToolInput)>,
+    usage: Option<TokenCount>,
+    written: u64,
+    stop: Option<StopReason>,
+}
+
+impl ModelRouter {
+    pub(crate) async fn ask(
+        &self,
+        text: &str,
+        apps: &[Arc<AppProfile>],
+        refusals: &[(Arc<str>, Arc<str>)],
+        stop: &CancellationToken,
+    ) -> Result<ModelChoice, BoardError> {
+        self.agent.provider.check()?;
+        let _turn = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(BoardError::cancelled()),
+            turn = self.asking.acquire() => turn.map_err(|_| BoardError::shutting_down())?,
+        };
+        let question = ModelQuestion::new(text, apps, refusals);
+        let run = RunId(self.ids.next());
+        // Every question is a conversation of its own to the budgets, and one and the same to lists of sessions.
+        let counted = self.session(&run.to_string());
+        let schemas: u64 = question.tools.iter().map(tokens::estimate_tool).sum();
+        let input = tokens::estimate(&question.system) + tokens::estimate_messages(&question.messages) + schemas;
+        let wanted = Wanted {
+            session: &counted,
+            agent: &self.agent.name,
+            agent_limits: self.agent.budget,
+            text_tokens: input,
+            tool_tokens: 0,
+            max_output: self.agent.max_tokens.min(MAX_OUTPUT),
+        };
+        let reservation = self.ledger.reserve(wanted).await.inspect_err(|_| crate::telemetry::budget_refused())?;
+        let session = self.session("router");
+        let at = self.clock.now();
+        let opened = vec![
+            Write::OpenRun(RunRow {
+                run,
+                session: session.clone(),
+                principal: "hub".into(),
+                client_id: format!("route-{run}").into(),
+                surface: "hub".into(),
+                started_at: at,
+                input: "".into(),
+                state: RunState::Running,
+            }),
+            Write::OpenModelCall(ModelCallRow {
+                run,
+                number: 1,
+                session: session.clone(),
+                agent: self.agent.name.clone(),
+                provider: self.agent.provider.name().into(),
+                model: self.agent.model.clone(),
+                estimated_input: input,
+                reserved: reservation.tokens,
+                first_seq: Seq::FIRST,
+                node: None,
+                at,
+            }),
+        ];
+        self.store.commit(Batch { durability: Durability::Boundary, writes: opened }).await?;
+        let started = tokio::time::Instant::now();
+        let mut heard = Heard::default();
+        let request = question.request(self.agent.model.clone(), reservation.max_output);
+        let listened = self.listen(request, stop, &mut heard).await;
+        let estimated = heard.stop.is_none() || heard.usage.is_none();
+        let tokens = heard.usage.unwrap_or(TokenCount { input, output: heard.written });
+        let label = if listened.is_ok() { "ok" } else { "failed" };
+        crate::telemetry::model_call(label, tokens, started.elapsed());
+        let model = heard.model.clone().unwrap_or_else(|| self.agent.model.clone());
+        let at = self.clock.now();
+        let outcome = if listened.is_ok() { RunOutcome::Completed } else { RunOutcome::Failed };
+        let settled = vec![
+            Write::SettleModelCall(UsageRow {
+                run,
+                number: 1,
+                at,
+                session,
+                agent: self.agent.name.clone(),
+                provider: heard.provider.clone().unwrap_or_else(|| self.agent.provider.name().into()),
+                tokens,
+                cost_nanousd: self.prices.cost_nanousd(&model, tokens),
+                model,
+                estimated,
+                scopes: reservation.scopes.clone(),
+            }),
+            Write::CloseRun { run, outcome, at },
+        ];
+        let stored = self.store.commit(Batch { durability: Durability::Boundary, writes: settled }).await;
+        reservation.settle(tokens.total());
+        stored?;
+        listened?;
+        let calls = heard.calls.iter().map(|(name, input)| (&**name, input));
+        Ok(question.read(calls))
+    }
+
+    fn session(&self, peer: &str) -> SessionKey {
+        let origin = Origin {
+            channel: "hub".into(),
+            account: "local".into(),
+            peer: Some(peer.to_owned()),
+            guild: None,
+            team: None,
+        };
+        origin.session_key(&self.agent.name)
+    }
+
+    async fn listen(
+        &self,
+        request: ModelRequest,
+        stop: &CancellationToken,
+        heard: &mut Heard,
+    ) -> Result<(), ModelError> {
+        let stop = stop.child_token();
+        let listening = async {
+            let mut events = self.agent.provider.stream(request, stop.clone()).await?;
+            while let Some(event) = events.next().await {
+                heard.take(event?);
+            }
+            match heard.stop {
+                Some(_) => Ok(()),
+                None => Err(ModelError::Truncated("stream ended without a terminator".into())),
+            }
+        };
+        let listened = tokio::select! {
+            biased;
+            listened = tokio::time::timeout(PATIENCE, listening) => {
+                listened.unwrap_or_else(|_| Err(ModelError::Timeout("the model took too long to choose".into())))
+            }
+            () = stop.cancelled() => Err(ModelError::Cancelled),
+        };
+        // Ends the call upstream if it still runs.
+        stop.cancel();
+        listened
+    }
+}
+
+impl Heard {
+    fn take(&mut self, event: ModelEvent) {
+        match event {
+            ModelEvent::Answering { provider, model } => {
+                self.provider = Some(provider);
+                self.model = Some(model);
+            }
+            ModelEvent::Text(text) | ModelEvent::Thought(text) => self.written += tokens::estimate(&text),
+            ModelEvent::CallPiece { text, .. } => self.written += tokens::estimate(&text),
+            ModelEvent::Call { name, input, .. } => self.calls.push((name, input)),
+            ModelEvent::Usage(tokens) => self.usage = Some(tokens),
+            ModelEvent::Stop(reason) => self.stop = Some(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! What is kept of hub apps.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{RecordError, v1};
+use crate::app;
+
+/// One variant for each version; frozen like the versions of other records.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KnownApps {
+    V1(Vec<KnownApp>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct KnownApp {
+    name: Arc<str>,
+    description: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    capabilities: Vec<Arc<str>>,
+    /// Microseconds since 1970.
+    seen_at: i64,
+    #[serde(default)]
+    approved: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<[u8; 32]>,
+}
+
+pub(crate) fn encode_known_apps(known: &[app::KnownApp]) -> Vec<u8> {
+    let stored = known.iter().map(|known| KnownApp {
+        name: known.profile.name.clone(),
+        description: known.profile.description.clone(),
+        version: known.profile.version.clone(),
+        capabilities: known.profile.capabilities.clone(),
+        seen_at: known.seen_at.as_microsecond(),
+        approved: known.is_approved,
+        token: known.token,
+    });
+    v1::encode(&KnownApps::V1(stored.collect()))
+}
+
+pub(crate) fn decode_known_apps(bytes: &[u8]) -> Result<Vec<app::KnownApp>, RecordError> {
+    let KnownApps::V1(stored) = v1::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
+    let known = stored.into_iter().map(|stored| app::KnownApp {
+        profile: Arc::new(app::AppProfile {
+            name: stored.name,
+            description: stored.description,
+            version: stored.version,
+            capabilities: stored.capabilities,
+        }),
+        seen_at: Timestamp::from_microsecond(stored.seen_at).unwrap_or(Timestamp::UNIX_EPOCH),
+        is_approved: stored.approved,
+        token: stored.token,
+    });
+    Ok(known.collect())
+}
+
+#[cfg(test)]
+mod tests;

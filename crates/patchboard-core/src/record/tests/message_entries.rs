@@ -1,0 +1,216 @@
+//! Entries of version 3: what happens to an utterance on its way to apps.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::entries::any_text;
+use super::{RecordError, decode_entry, encode_entry, text};
+use crate::app::message::{AppNotice, Decision, End, Failure, MessageEvent, Response, Rest, Scored, Stage, Utterance};
+use crate::app::{InputMethod, Priority};
+use crate::event::Event;
+use crate::id::NodeId;
+
+const STAGES: [Stage; 11] = [
+    Stage::Direct,
+    Stage::FollowUp,
+    Stage::Alias,
+    Stage::Rule,
+    Stage::Matcher,
+    Stage::Meaning,
+    Stage::Model,
+    Stage::NextBest,
+    Stage::CatchAll,
+    Stage::Manual,
+    Stage::Nobody,
+];
+const PRIORITIES: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
+const FAILURES: [Failure; 3] = [Failure::Timeout, Failure::Disconnected, Failure::Interrupted];
+const RESTS: [Rest; 2] = [Rest::Queued, Rest::Held];
+const ENDS: [End; 3] = [End::Refused, End::Expired, End::Cancelled];
+
+fn spoken() -> Utterance {
+    Utterance {
+        text: "notes: \"büy\" milk\nand bread".into(),
+        input: InputMethod::Voice,
+        confidence: Some(0.92),
+        only: Some("notes".into()),
+        principal: "token:main".into(),
+        surface: "hub".into(),
+        expires_at: "2026-11-16T12:00:00.123456789Z".parse().unwrap(),
+    }
+}
+
+fn decision(stage: Stage) -> Decision {
+    Decision {
+        stage,
+        apps: vec!["notes".into(), "lamps".into()],
+        text: Some("buy milk".into()),
+        reason: "it is about lists".into(),
+        candidates: vec![
+            Scored { app: "notes".into(), score: 3.25, confidence: 0.9, why: vec!["milk".into(), "list".into()] },
+            Scored { app: "lamps".into(), score: -0.5, confidence: 0.0, why: Vec::new() },
+        ],
+    }
+}
+
+fn notice(priority: Priority, expects_reply: bool) -> Response {
+    let (title, body) = ("notes".into(), "Which list?".into());
+    Response::Notice(AppNotice { title, body, priority, expects_reply })
+}
+
+/// One of every kind and form, in the order of the fixture file.
+fn every_entry() -> Vec<(Option<NodeId>, Event)> {
+    let app = || Arc::from("notes");
+    let typed = Utterance { input: InputMethod::Text, confidence: None, only: None, ..spoken() };
+    let nobody = Decision { apps: Vec::new(), text: None, candidates: Vec::new(), ..decision(Stage::Nobody) };
+    let mut events = vec![
+        MessageEvent::Submitted(Arc::new(spoken())),
+        MessageEvent::Submitted(Arc::new(typed)),
+        MessageEvent::Decided(Arc::new(nobody)),
+    ];
+    events.extend(STAGES.map(|stage| MessageEvent::Decided(Arc::new(decision(stage)))));
+    events.push(MessageEvent::Sent { app: app() });
+    let responses = [
+        Response::Ack,
+        Response::Reject { reason: None },
+        Response::Reject { reason: Some("not mine".into()) },
+        notice(Priority::Low, false),
+        notice(Priority::Normal, false),
+        notice(Priority::High, true),
+    ];
+    events.extend(responses.map(|response| MessageEvent::Answered { app: app(), response }));
+    events.extend(FAILURES.map(|failure| MessageEvent::Failed { app: app(), failure }));
+    events.extend(RESTS.map(|rest| MessageEvent::Rested { rest, reason: "nobody is there".into() }));
+    events.extend(ENDS.map(|end| MessageEvent::Ended { end, reason: "so it is".into() }));
+    events.push(MessageEvent::Reopened { app: None, by: "token:main".into() });
+    events.push(MessageEvent::Reopened { app: Some(app()), by: "token:main".into() });
+    let mut entries: Vec<_> = events.into_iter().map(|event| (None, Event::Message(event))).collect();
+    entries.push((Some(NodeId(7)), Event::Message(MessageEvent::Sent { app: app() })));
+    entries
+}
+
+#[test]
+fn version_3_entries_stay_readable_and_are_written_as_they_always_were() {
+    let fixture = include_str!("../fixtures/v3.entries.jsonl");
+    let written: Vec<String> = every_entry().iter().map(|(node, event)| text(encode_entry(*node, event), 3)).collect();
+    assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
+    let read: Vec<_> = fixture.lines().map(|line| decode_entry(3, line.as_bytes()).unwrap()).collect();
+    assert_eq!(read, every_entry());
+}
+
+#[test]
+fn figures_json_cannot_hold_are_written_as_something_it_can() {
+    for strange in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let check = |event, expected| {
+            let (version, bytes) = encode_entry(None, &Event::Message(event));
+            assert_eq!(decode_entry(version, &bytes).unwrap(), (None, Event::Message(expected)));
+        };
+        let submitted =
+            |confidence| MessageEvent::Submitted(Arc::new(Utterance { confidence: Some(confidence), ..spoken() }));
+        check(submitted(strange), MessageEvent::Submitted(Arc::new(Utterance { confidence: None, ..spoken() })));
+        let decided = |score, confidence| {
+            let candidates = vec![Scored { app: "notes".into(), score, confidence, why: Vec::new() }];
+            MessageEvent::Decided(Arc::new(Decision { candidates, ..decision(Stage::Matcher) }))
+        };
+        check(decided(strange, 0.5), decided(0.0, 0.5));
+        check(decided(0.5, strange), decided(0.5, 0.0));
+    }
+}
+
+#[test]
+fn entries_that_are_none_are_refused() {
+    let submitted = r#"{"text":"a","input":"text","principal":"p","surface":"s","expires_at":"2026-11-16T12:00:00Z"}"#;
+    let entry = |utterance: &str| format!(r#"{{"message":{{"submitted":{utterance}}}}}"#);
+    assert!(decode_entry(3, entry(submitted).as_bytes()).is_ok());
+    let never = submitted.replace("2026-11-16T12:00:00Z", "never");
+    let shouted = submitted.replace(r#""input":"text""#, r#""input":"shout""#);
+    for bad in [
+        "",
+        "{}",
+        r#"{"node":1}"#,
+        r#"{"node":-1,"message":{"sent":{"app":"a"}}}"#,
+        r#"{"message":{"surprise":{}}}"#,
+        r#"{"message":{"ended":{"end":"asleep","reason":"x"}}}"#,
+        r#"{"message":{"answered":{"app":"a","response":"maybe"}}}"#,
+        r#"{"event":{"v2":{"node_left":"done"}}}"#,
+        &entry(&never),
+        &entry(&shouted),
+    ] {
+        let read = decode_entry(3, bad.as_bytes());
+        assert!(matches!(read, Err(RecordError::Malformed { version: 3, .. })), "{bad}: {read:?}");
+    }
+}
+
+fn any_time() -> impl Strategy<Value = Timestamp> {
+    let range = Timestamp::MIN.as_nanosecond()..=Timestamp::MAX.as_nanosecond();
+    range.prop_map(|nanoseconds| Timestamp::from_nanosecond(nanoseconds).unwrap())
+}
+
+fn any_figure() -> impl Strategy<Value = f32> {
+    any::<f32>().prop_filter("finite", |figure| figure.is_finite())
+}
+
+fn any_utterance() -> impl Strategy<Value = Utterance> {
+    let input = select(vec![InputMethod::Text, InputMethod::Voice]);
+    let names = (option::of(any_text()), any_text(), any_text());
+    (any_text(), input, option::of(any_figure()), names, any_time()).prop_map(
+        |(text, input, confidence, (only, principal, surface), expires_at)| Utterance {
+            text,
+            input,
+            confidence,
+            only,
+            principal,
+            surface,
+            expires_at,
+        },
+    )
+}
+
+fn any_decision() -> impl Strategy<Value = Decision> {
+    let scored = (any_text(), any_figure(), any_figure(), vec(any_text(), 0..3))
+        .prop_map(|(app, score, confidence, why)| Scored { app, score, confidence, why });
+    (select(STAGES.to_vec()), vec(any_text(), 0..4), option::of(any_text()), any_text(), vec(scored, 0..4))
+        .prop_map(|(stage, apps, text, reason, candidates)| Decision { stage, apps, text, reason, candidates })
+}
+
+fn any_response() -> impl Strategy<Value = Response> {
+    let notice = (any_text(), any_text(), select(PRIORITIES.to_vec()), any::<bool>());
+    prop_oneof![
+        Just(Response::Ack),
+        option::of(any_text()).prop_map(|reason| Response::Reject { reason }),
+        notice.prop_map(|(title, body, priority, expects_reply)| Response::Notice(AppNotice {
+            title,
+            body,
+            priority,
+            expects_reply
+        })),
+    ]
+}
+
+fn any_event() -> impl Strategy<Value = MessageEvent> {
+    prop_oneof![
+        any_utterance().prop_map(|utterance| MessageEvent::Submitted(Arc::new(utterance))),
+        any_decision().prop_map(|decision| MessageEvent::Decided(Arc::new(decision))),
+        any_text().prop_map(|app| MessageEvent::Sent { app }),
+        (any_text(), any_response()).prop_map(|(app, response)| MessageEvent::Answered { app, response }),
+        (any_text(), select(FAILURES.to_vec())).prop_map(|(app, failure)| MessageEvent::Failed { app, failure }),
+        (select(RESTS.to_vec()), any_text()).prop_map(|(rest, reason)| MessageEvent::Rested { rest, reason }),
+        (select(ENDS.to_vec()), any_text()).prop_map(|(end, reason)| MessageEvent::Ended { end, reason }),
+        (option::of(any_text()), any_text()).prop_map(|(app, by)| MessageEvent::Reopened { app, by }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn messages_survive_storage(node in option::of(any::<u32>()), event in any_event()) {
+        let (node, event) = (node.map(NodeId), Event::Message(event));
+        let (version, bytes) = encode_entry(node, &event);
+        prop_assert_eq!(version, 3);
+        prop_assert_eq!(decode_entry(version, &bytes).unwrap(), (node, event));
+    }
+}
