@@ -6,7 +6,8 @@
 //! What the checks rely on beside the port's own words: times survive to the microsecond; a record that does not
 //! follow the one before it, a run opened twice or closed while not running, and a model call opened twice or
 //! settled while not open are refused with the whole batch; purging a session lets its running runs end and be
-//! counted before they disappear, with whatever they kept meanwhile.
+//! counted before they disappear, with whatever they kept meanwhile; a message stays submitted when its first row says
+//! it was.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use patchboard_core::port::Store;
 mod events;
 mod facts;
 mod kept;
+mod messages;
 mod runs;
 mod sample;
 mod sessions;
@@ -29,6 +31,10 @@ pub use facts::{
     facts_supersede_each_other, facts_take_any_text,
 };
 pub use kept::{kept_things_are_replaced_and_deleted, kept_things_go_with_their_session};
+pub use messages::{
+    events_of_messages_are_stored_with_them, final_messages_are_pruned, messages_and_runs_do_not_meet,
+    messages_are_listed, open_messages_are_listed,
+};
 pub use runs::{
     events_of_finished_runs_go_before_the_runs, finished_runs_are_pruned, runs_are_found, runs_open_and_close_once,
     unfinished_runs_are_listed,
@@ -62,6 +68,11 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     facts_are_paged(make().await).await;
     kept_things_are_replaced_and_deleted(make().await).await;
     kept_things_go_with_their_session(make().await).await;
+    messages_are_listed(make().await).await;
+    open_messages_are_listed(make().await).await;
+    events_of_messages_are_stored_with_them(make().await).await;
+    messages_and_runs_do_not_meet(make().await).await;
+    final_messages_are_pruned(make().await).await;
     model_calls_are_settled_once(make().await).await;
     usage_is_reported(make().await).await;
     audit_rows_are_paged(make().await).await;

@@ -9,8 +9,8 @@ use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, Page, Retention, RunRow, SessionFilter, SessionRow, Space,
-    Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
+    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, MessageQuery, MessageRow, Page, Retention, RunRow,
+    SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
 };
 
 use crate::Error;
@@ -22,6 +22,7 @@ mod facts;
 mod fault;
 mod inspect;
 mod kept;
+mod messages;
 mod names;
 mod reader;
 mod runs;
@@ -138,6 +139,14 @@ impl Store for SqliteStore {
     fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let (space, key) = (space.clone(), key.to_owned());
         self.readers.read("read what is kept", move |db| kept::read(db, &space, &key))
+    }
+
+    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>> {
+        self.readers.read("list messages", move |db| messages::list(db, &query))
+    }
+
+    fn open_messages(&self) -> BoxFuture<'_, Result<Vec<MessageRow>, StoreError>> {
+        self.readers.read("read open messages", messages::open)
     }
 
     fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use patchboard_core::app::message::MessageState;
 use patchboard_core::event::{Envelope, Event, Pieces, RunOutcome, Topic};
-use patchboard_core::id::{MemoryOwner, RunId, Seq, SessionKey};
+use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use patchboard_core::model::{Message, TokenCount};
 use patchboard_core::port::{
-    Batch, BudgetScope, Cursor, Durability, ModelCallRow, NewFact, NewTurn, Page, RunRow, RunState, Store, StoreError,
-    UsageRow, Write,
+    Batch, BudgetScope, Cursor, Durability, MessageRow, ModelCallRow, NewFact, NewTurn, Page, RunRow, RunState, Store,
+    StoreError, UsageRow, Write,
 };
 use uuid::Uuid;
 
@@ -97,6 +98,15 @@ pub(super) fn settlement(call: &ModelCallRow, tokens: TokenCount, scopes: Vec<Bu
         estimated: false,
         scopes,
     }
+}
+
+/// The same bytes as the run of that number.
+pub(super) fn message_id(number: u64) -> MessageId {
+    MessageId(run_id(number).0)
+}
+
+pub(super) fn message(number: u64, state: MessageState, second: i64) -> MessageRow {
+    MessageRow { message: message_id(number), state, submitted_at: at(second), changed_at: at(second) }
 }
 
 pub(super) fn owner(account: &str) -> MemoryOwner {

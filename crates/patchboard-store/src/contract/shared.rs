@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use patchboard_core::app::message::MessageState;
 use patchboard_core::id::Seq;
 use patchboard_core::port::{
-    Batch, Cursor, Durability, FactQuery, Retention, SessionFilter, Space, Store, StoreError, TurnQuery, UsageGrouping,
-    UsageQuery, Write,
+    Batch, Cursor, Durability, FactQuery, MessageQuery, Retention, SessionFilter, Space, Store, StoreError, TurnQuery,
+    UsageGrouping, UsageQuery, Write,
 };
 
-use super::sample::{at, close_run, commit, event, fact, ok, owner, run, run_id, session, text, topic, turn};
+use super::sample::{at, close_run, commit, event, fact, message, ok, owner, run, run_id, session, text, topic, turn};
 
 /// Cursors come from clients.
 pub async fn bad_cursors_are_refused(store: Arc<dyn Store>) {
@@ -21,6 +22,7 @@ pub async fn bad_cursors_are_refused(store: Arc<dyn Store>) {
             store.turns(TurnQuery { session: key.clone(), limit: 1, before: cursor.clone() }).await.err(),
             store.facts(facts(1, cursor.clone())).await.err(),
             store.usage(usage(1, cursor.clone())).await.err(),
+            store.messages(messages(1, cursor.clone())).await.err(),
             store.audit(1, cursor).await.err(),
         ];
         for (index, answer) in answers.iter().enumerate() {
@@ -38,6 +40,7 @@ pub async fn limits_are_capped(store: Arc<dyn Store>) {
             Write::Turn(turn(1, &key)),
             Write::Event(event(1, 1, text(&["a"]))),
             Write::Fact(fact(&owner("alice"), "likes", "tea")),
+            Write::Message(message(1, MessageState::Queued, 1)),
         ],
     )
     .await;
@@ -47,6 +50,7 @@ pub async fn limits_are_capped(store: Arc<dyn Store>) {
         assert_eq!(ok(store.sessions(SessionFilter::default(), limit, None).await).items.len(), expected);
         assert_eq!(ok(store.turns(turns).await).items.len(), expected);
         assert_eq!(ok(store.facts(facts(limit, None)).await).items.len(), expected);
+        assert_eq!(ok(store.messages(messages(limit, None)).await).items.len(), expected);
         assert_eq!(ok(store.usage(usage(limit, None)).await).items.len(), 0);
         assert_eq!(ok(store.audit(limit, None).await).items.len(), 0);
     }
@@ -87,6 +91,8 @@ pub async fn closed_stores_answer_closed(store: Arc<dyn Store>) {
         store.commit(Batch { durability: Durability::Delta, writes: Vec::new() }).await.err(),
         store.run(run_id(1)).await.err(),
         store.kept(&Space::Server, "pins").await.err(),
+        store.messages(messages(1, None)).await.err(),
+        store.open_messages().await.err(),
         store.prune(Retention { runs_before: at(1), events_before: at(1) }).await.err(),
         store.close().await.err(),
     ];
@@ -97,6 +103,10 @@ pub async fn closed_stores_answer_closed(store: Arc<dyn Store>) {
 
 fn facts(limit: usize, cursor: Option<Cursor>) -> FactQuery {
     FactQuery { owner: owner("alice"), text: String::new(), embedding: None, limit, fill_with_recent: true, cursor }
+}
+
+fn messages(limit: usize, cursor: Option<Cursor>) -> MessageQuery {
+    MessageQuery { state: None, limit, cursor }
 }
 
 fn usage(limit: usize, cursor: Option<Cursor>) -> UsageQuery {

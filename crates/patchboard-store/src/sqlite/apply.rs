@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::events::Topics;
 use super::fault::Fault;
 use super::names::Names;
-use super::{audit, events, facts, kept, runs, sessions, usage};
+use super::{audit, events, facts, kept, messages, runs, sessions, usage};
 
 /// A batch with its payloads encoded.
 #[derive(Debug)]
@@ -51,7 +51,8 @@ impl Prepared {
                 | Write::OpenModelCall(_)
                 | Write::SettleModelCall(_)
                 | Write::ClearSession { .. }
-                | Write::Audit(_) => {}
+                | Write::Audit(_)
+                | Write::Message(_) => {}
             }
         }
         bytes += payloads.iter().map(|payload| payload.bytes.len()).sum::<usize>();
@@ -111,6 +112,7 @@ impl Applier {
                     topics.forget();
                 }
                 Write::Audit(row) => audit::add(db, names, row)?,
+                Write::Message(row) => messages::put(db, topics, row)?,
                 Write::Keep { space, key, value, at } => kept::keep(db, space, key, value.as_deref(), *at)?,
             }
         }
@@ -121,7 +123,7 @@ impl Applier {
     pub(super) fn finish(&mut self, db: &Connection) -> Result<(), Fault> {
         usage::add_spent(db, self.spent.drain())?;
         for run in std::mem::take(&mut self.ended_doomed) {
-            let topic = self.topics.of(db, run)?.number;
+            let topic = self.topics.of_run(db, run)?.number;
             sessions::overwriting(db, || runs::delete_doomed(db, topic))?;
             self.topics.forget();
         }

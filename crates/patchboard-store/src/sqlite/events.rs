@@ -23,7 +23,7 @@ const MAX_LIVE: usize = 4096;
 /// The writer's memory of the topics being written to.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
-    live: HashMap<RunId, LiveTopic>,
+    live: HashMap<Topic, LiveTopic>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -35,31 +35,35 @@ pub(super) struct LiveTopic {
 }
 
 impl Topics {
-    /// The run's topic; a new run gets one.
-    pub(super) fn of(&mut self, db: &Connection, run: RunId) -> Result<&mut LiveTopic, Fault> {
-        if self.live.len() >= MAX_LIVE && !self.live.contains_key(&run) {
+    /// What is known of the topic; a new one gets a number.
+    pub(super) fn of(&mut self, db: &Connection, topic: &Topic) -> Result<&mut LiveTopic, Fault> {
+        if self.live.len() >= MAX_LIVE && !self.live.contains_key(topic) {
             self.live.clear();
         }
-        match self.live.entry(run) {
+        match self.live.entry(topic.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(unknown) => {
-                let topic = match stored_topic(db, run)? {
-                    Some(topic) => topic,
+                let live = match stored_topic(db, topic)? {
+                    Some(live) => live,
                     None => {
-                        let number = db
-                            .prepare_cached("INSERT INTO topics (id) VALUES (?1)")?
-                            .insert([run.0.as_bytes().as_slice()])?;
+                        let number =
+                            db.prepare_cached("INSERT INTO topics (id) VALUES (?1)")?.insert([stored_id(topic)])?;
                         LiveTopic { number, last: 0, doomed: false }
                     }
                 };
-                Ok(unknown.insert(topic))
+                Ok(unknown.insert(live))
             }
         }
     }
 
-    /// Like `of`, for a run that may not be stored at all.
-    pub(super) fn find(&self, db: &Connection, run: RunId) -> Result<Option<LiveTopic>, Fault> {
-        self.live.get(&run).map_or_else(|| stored_topic(db, run), |topic| Ok(Some(*topic)))
+    pub(super) fn of_run(&mut self, db: &Connection, run: RunId) -> Result<&mut LiveTopic, Fault> {
+        self.of(db, &Topic::Run(run))
+    }
+
+    /// Like `of_run`, for a run that may not be stored at all.
+    pub(super) fn find_run(&self, db: &Connection, run: RunId) -> Result<Option<LiveTopic>, Fault> {
+        let topic = Topic::Run(run);
+        self.live.get(&topic).map_or_else(|| stored_topic(db, &topic), |live| Ok(Some(*live)))
     }
 
     pub(super) fn forget(&mut self) {
@@ -67,19 +71,27 @@ impl Topics {
     }
 }
 
-fn stored_topic(db: &Connection, run: RunId) -> Result<Option<LiveTopic>, Fault> {
+/// The topic's name in storage: a run is its sixteen bytes. A message has one more, so that whoever asks for a run by
+/// the id of a message finds nothing; at the end, so that ids stay in the order of time.
+fn stored_id(topic: &Topic) -> Vec<u8> {
+    match topic {
+        Topic::Run(run) => run.0.as_bytes().to_vec(),
+        Topic::Message(message) => [message.0.as_bytes().as_slice(), b"m"].concat(),
+    }
+}
+
+fn stored_topic(db: &Connection, topic: &Topic) -> Result<Option<LiveTopic>, Fault> {
     let mut statement = db.prepare_cached(
         "SELECT topics.number, ifnull(runs.doomed, 0)
          FROM topics LEFT JOIN runs ON runs.number = topics.number WHERE topics.id = ?1",
     )?;
-    let found = statement.query_row([run.0.as_bytes().as_slice()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let found = statement.query_row([stored_id(topic)], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let Some((number, doomed)) = found else { return Ok(None) };
     Ok(Some(LiveTopic { number, last: last_of(db, number)?, doomed }))
 }
 
 pub(super) fn append(db: &Connection, topics: &mut Topics, record: &Envelope, payload: &Payload) -> Result<(), Fault> {
-    let Topic::Run(run) = record.topic;
-    let topic = topics.of(db, run)?;
+    let topic = topics.of(db, &record.topic)?;
     let last = record.last_seq().0;
     if record.seq.0 != topic.last + 1 {
         return Err(Fault::Refused(format!("event number {} does not follow {}", record.seq, topic.last)));
@@ -147,9 +159,8 @@ fn last_of(db: &Connection, topic: i64) -> Result<u64, Fault> {
 }
 
 fn topic_number(db: &Connection, topic: &Topic) -> Result<Option<i64>, Fault> {
-    let Topic::Run(run) = topic;
     let mut statement = db.prepare_cached("SELECT number FROM topics WHERE id = ?1")?;
-    Ok(statement.query_row([run.0.as_bytes().as_slice()], |row| row.get(0)).optional()?)
+    Ok(statement.query_row([stored_id(topic)], |row| row.get(0)).optional()?)
 }
 
 fn position(topic: i64, seq: u64) -> i64 {

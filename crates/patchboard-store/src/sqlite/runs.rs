@@ -28,7 +28,7 @@ const COLUMNS: &str = "SELECT topics.id, session.name, principal.name, surface.n
     JOIN names AS surface ON surface.number = runs.surface";
 
 pub(super) fn open(db: &Connection, names: &mut Names, topics: &mut Topics, row: &RunRow) -> Result<(), Fault> {
-    let topic = topics.of(db, row.run)?.number;
+    let topic = topics.of_run(db, row.run)?.number;
     let session = names.session(db, &row.session)?;
     let (ended_at, outcome) = match row.state {
         RunState::Running => (None, None),
@@ -66,7 +66,7 @@ pub(super) fn close(
     outcome: RunOutcome,
     at: Timestamp,
 ) -> Result<Closed, Fault> {
-    let topic = *topics.of(db, run)?;
+    let topic = *topics.of_run(db, run)?;
     let closed = db
         .prepare_cached("UPDATE runs SET ended_at = ?2, outcome = ?3 WHERE number = ?1 AND ended_at IS NULL")?
         .execute(params![topic.number, at.as_microsecond(), outcome_code(outcome)])?;

@@ -12,8 +12,11 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use crate::Error;
 
 /// Applied in order; a database's `user_version` says how many it has seen. Never edited once released.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_nodes_and_kept.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_nodes_and_kept.sql"),
+    include_str!("migrations/0003_messages.sql"),
+];
 /// Marks the file as ours ("PBrd").
 const APPLICATION_ID: i32 = 0x5042_7264;
 

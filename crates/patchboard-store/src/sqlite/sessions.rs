@@ -48,7 +48,7 @@ pub(super) fn add_turn(
     turn: &NewTurn,
     payload: &Payload,
 ) -> Result<(), Fault> {
-    if topics.find(db, turn.run)?.is_some_and(|run| run.doomed) {
+    if topics.find_run(db, turn.run)?.is_some_and(|run| run.doomed) {
         return Ok(());
     }
     let session = names.session(db, &turn.session)?;

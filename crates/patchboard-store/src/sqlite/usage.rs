@@ -19,7 +19,7 @@ pub(super) fn open_call(
     topics: &mut Topics,
     call: &ModelCallRow,
 ) -> Result<(), Fault> {
-    let topic = topics.of(db, call.run)?.number;
+    let topic = topics.of_run(db, call.run)?.number;
     db.prepare_cached(
         "INSERT INTO open_calls
             (run, call, session, agent, provider, model, estimated_input, reserved, first_seq, at, node)
@@ -49,7 +49,7 @@ pub(super) fn settle_call(
     spent: &mut HashMap<String, i64>,
     usage: &UsageRow,
 ) -> Result<(), Fault> {
-    let topic = topics.of(db, usage.run)?.number;
+    let topic = topics.of_run(db, usage.run)?.number;
     let mut close = db.prepare_cached("DELETE FROM open_calls WHERE run = ?1 AND call = ?2")?;
     if close.execute(params![topic, usage.number])? == 0 {
         return Err(Fault::Refused(format!("model call {} of run {} is not open", usage.number, usage.run)));

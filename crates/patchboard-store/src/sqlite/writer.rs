@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::apply::{Applier, Prepared};
 use super::fault::Fault;
 use super::reader::{STACK_BYTES, enter};
-use super::{SqliteOptions, runs};
+use super::{SqliteOptions, messages, runs};
 use crate::{Error, telemetry};
 
 /// A transaction takes no more than this; the rest waits for the next one. Bounds how long a caller waits for
@@ -195,7 +195,7 @@ impl Desk {
                     batches
                 }
                 Message::Prune { retention, answer } => {
-                    tell(answer, scribe.prune(retention).map_err(|fault| fault.during("prune finished runs")));
+                    tell(answer, scribe.prune(retention).map_err(|fault| fault.during("prune what is over")));
                     1
                 }
                 Message::Close { readers, answer } => {
@@ -294,9 +294,10 @@ impl Scribe {
     /// Deleting is not urgent: if it is undone by a power cut, it is done again.
     pub(super) fn prune(&mut self, retention: Retention) -> Result<bool, Fault> {
         self.transact(Durability::Delta, |db, applier| {
-            // A run's topic number may be given to another run.
+            // A topic's number may be given to another one.
             applier.forget();
-            runs::prune(db, retention)
+            let has_more_runs = runs::prune(db, retention)?;
+            Ok(messages::prune(db, retention.runs_before)? || has_more_runs)
         })
     }
 

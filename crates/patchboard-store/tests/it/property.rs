@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use patchboard_core::app::message::MessageState;
 use patchboard_core::event::{Envelope, Event, Pieces, Topic};
-use patchboard_core::id::{MemoryOwner, RunId, Seq, SessionKey};
+use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use patchboard_core::local::LocalStore;
-use patchboard_core::port::{Batch, Durability, FactQuery, NewFact, Store, Write};
+use patchboard_core::port::{Batch, Durability, FactQuery, MessageQuery, MessageRow, NewFact, Retention, Store, Write};
 use patchboard_store::{SqliteOptions, SqliteStore};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -36,6 +37,17 @@ proptest! {
     fn logs_have_no_gaps(attempts in attempts(), reads in vec((0..3_u8, 0..80_u64, 0..12_usize), 20)) {
         for store in stores() {
             block_on(check_log(&*store.1, &attempts, &reads));
+        }
+    }
+
+    #[test]
+    fn messages_are_where_they_should_be(
+        steps in vec((0..12_u8, 0..7_usize, 0..3_i64, 0..6_i64), 1..40),
+        limit in 1..6_usize,
+        prune_before in proptest::option::of(0..7_i64),
+    ) {
+        for store in stores() {
+            block_on(check_messages(&*store.1, &steps, limit, prune_before));
         }
     }
 
@@ -102,6 +114,44 @@ async fn check_log(store: &dyn Store, attempts: &[Attempt], reads: &[(u8, u64, u
         let wanted = records.into_iter().filter(|record| record.last_seq() >= Seq(from)).take(limit);
         let stored = store.events(&topic_id(topic), Seq(from), limit).await.unwrap();
         assert_eq!(stored, wanted.collect::<Vec<_>>(), "topic {topic} from {from}, at most {limit}");
+    }
+}
+
+/// Steps are (message, state, when submitted, when changed).
+async fn check_messages(store: &dyn Store, steps: &[(u8, usize, i64, i64)], limit: usize, prune_before: Option<i64>) {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let mut model: HashMap<u8, MessageRow> = HashMap::new();
+    for &(number, state, submitted, changed) in steps {
+        let message = MessageId(Uuid::from_u128(u128::from(number)));
+        let state = MessageState::ALL[state];
+        let row = MessageRow { message, state, submitted_at: at(submitted), changed_at: at(changed) };
+        store.commit(Batch { durability: Durability::Delta, writes: vec![Write::Message(row)] }).await.unwrap();
+        let known = model.entry(number).or_insert(row);
+        *known = MessageRow { submitted_at: known.submitted_at, ..row };
+    }
+    if let Some(before) = prune_before.map(at) {
+        assert!(!store.prune(Retention { runs_before: before, events_before: before }).await.unwrap());
+        model.retain(|_, row| !row.state.is_final() || row.changed_at >= before);
+    }
+    let mut rows: Vec<_> = model.into_values().collect();
+    rows.sort_by_key(|row| (row.submitted_at, row.message));
+    let open: Vec<_> = rows.iter().copied().filter(|row| !row.state.is_final()).collect();
+    assert_eq!(store.open_messages().await.unwrap(), open);
+    rows.reverse();
+    for state in MessageState::ALL.map(Some).into_iter().chain([None]) {
+        let expected = rows.iter().copied().filter(|row| state.is_none_or(|state| row.state == state));
+        let mut found = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page = store.messages(MessageQuery { state, limit, cursor }).await.unwrap();
+            assert!(page.items.len() == limit || page.next.is_none(), "pages are full, but for the last");
+            found.extend(page.items);
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, expected.collect::<Vec<_>>(), "{state:?}, {limit} at a time");
     }
 }
 

@@ -1,10 +1,15 @@
 //! Databases of older programs open, with everything in them.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use patchboard_core::event::{Envelope, Event, Pieces, Topic};
-use patchboard_core::id::{MemoryOwner, NodeId, RunId, Seq, SessionKey};
+use patchboard_core::app::message::{MessageEvent, MessageState};
+use patchboard_core::event::{Envelope, Event, NodeOutcome, Pieces, Topic};
+use patchboard_core::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
 use patchboard_core::model::Message;
-use patchboard_core::port::{FactQuery, ModelCallRow, RunRow, RunState, Space, Store, TurnQuery, UnfinishedRun, Write};
+use patchboard_core::port::{
+    FactQuery, MessageQuery, MessageRow, ModelCallRow, RunRow, RunState, Space, Store, TurnQuery, UnfinishedRun, Write,
+};
 use uuid::Uuid;
 
 use super::{batch, in_folder, inspect, open, raw};
@@ -43,7 +48,7 @@ async fn a_database_of_schema_1_is_brought_up_to_date_with_its_data() {
     assert_eq!(inspect(&path).unwrap().schema_version, 1);
 
     let store = open(&path).unwrap();
-    assert_eq!(inspect(&path).unwrap().schema_version, 2);
+    assert_eq!(inspect(&path).unwrap().schema_version, 3);
     let session = SessionKey::conversation("main", "web", "alice", "1");
     let run = RunId(Uuid::from_u128(1));
     let at = |second| Timestamp::from_second(second).unwrap();
@@ -111,4 +116,53 @@ async fn a_database_of_schema_1_is_brought_up_to_date_with_its_data() {
     let unfinished = UnfinishedRun { run: row, open_calls: vec![old_call, new_call] };
     assert_eq!(store.unfinished_runs().await.unwrap(), [unfinished]);
     assert_eq!(store.kept(&space, "todos").await.unwrap(), Some(b"[]".to_vec()));
+}
+
+/// What a program of schema 2 wrote beside that.
+const DATA_OF_2: &str = r#"
+    UPDATE open_calls SET node = 3;
+    INSERT INTO events (position, width, at, version, payload) VALUES
+        ((1 << 26) | 4, 1, 1000000, 2, CAST('{"node":3,"event":{"v2":{"node_left":"done"}}}' AS BLOB));
+    INSERT INTO kept (space, key, at, value) VALUES ('session/main:web:alice:1', 'todos', 1000000, x'5b5d');
+    PRAGMA user_version = 2;
+"#;
+
+#[tokio::test]
+async fn a_database_of_schema_2_is_brought_up_to_date_with_its_data() {
+    let (_folder, path) = in_folder("old.db");
+    let db = raw(&path);
+    db.execute_batch(include_str!("../migrations/0001_initial.sql")).unwrap();
+    db.execute_batch(DATA_OF_1).unwrap();
+    db.execute_batch(include_str!("../migrations/0002_nodes_and_kept.sql")).unwrap();
+    db.execute_batch(DATA_OF_2).unwrap();
+    db.close().unwrap();
+    assert_eq!(inspect(&path).unwrap().schema_version, 2);
+
+    let store = open(&path).unwrap();
+    assert_eq!(inspect(&path).unwrap().schema_version, 3);
+    let run = RunId(Uuid::from_u128(1));
+    let unfinished = store.unfinished_runs().await.unwrap();
+    let calls = unfinished.iter().flat_map(|run| &run.open_calls).map(|call| (call.run, call.number, call.node));
+    assert_eq!(calls.collect::<Vec<_>>(), [(run, 1, Some(NodeId(3)))]);
+    let records = store.events(&Topic::Run(run), Seq(4), 10).await.unwrap();
+    let last = records.iter().map(|record| (record.seq, record.node, &record.event)).collect::<Vec<_>>();
+    assert_eq!(last, [(Seq(4), Some(NodeId(3)), &Event::NodeLeft(NodeOutcome::Done))]);
+    let space = Space::Session(SessionKey::conversation("main", "web", "alice", "1"));
+    assert_eq!(store.kept(&space, "todos").await.unwrap(), Some(b"[]".to_vec()));
+
+    // And what is new can be written beside it, even under the id of the run.
+    assert_eq!(store.open_messages().await.unwrap(), []);
+    let at = Timestamp::from_second(5).unwrap();
+    let message = MessageId(run.0);
+    let topic = Topic::Message(message);
+    let event = Event::Message(MessageEvent::Sent { app: "notes".into() });
+    let record = Envelope { topic: topic.clone(), seq: Seq::FIRST, at, node: None, event }.into();
+    let row = MessageRow { message, state: MessageState::Sent, submitted_at: at, changed_at: at };
+    store.commit(batch(vec![Write::Event(Arc::clone(&record)), Write::Message(row)])).await.unwrap();
+    store.close().await.unwrap();
+    let store = open(&path).unwrap();
+    let all = MessageQuery { state: None, limit: 10, cursor: None };
+    assert_eq!(store.messages(all).await.unwrap().items, [row]);
+    assert_eq!(store.events(&topic, Seq::FIRST, 10).await.unwrap(), [record]);
+    assert_eq!(store.last_seq(&Topic::Run(run)).await.unwrap(), Seq(4));
 }

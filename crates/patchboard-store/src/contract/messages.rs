@@ -1,0 +1,257 @@
+//! Messages: listed by age and state, one with their events, and forgotten when their time is over.
+
+use std::sync::Arc;
+
+use patchboard_core::app::message::{
+    AppNotice, Decision, End, Failure, MessageEvent, MessageState, Response, Rest, Scored, Stage, Utterance,
+};
+use patchboard_core::app::{InputMethod, Priority};
+use patchboard_core::event::{Envelope, Event, RunOutcome, Topic};
+use patchboard_core::id::Seq;
+use patchboard_core::port::{Cursor, MessageQuery, MessageRow, Page, Retention, Store, StoreError, Write};
+
+use super::sample::{
+    all_pages, at, close_run, commit, commit_refused, event, message, message_id, ok, run, run_id, session, text, topic,
+};
+
+pub async fn messages_are_listed(store: Arc<dyn Store>) {
+    assert_eq!(everything(&*store, None).await, []);
+    let newest_first = [
+        message(5, MessageState::Queued, 30),
+        // Submitted in the same moment: the higher id is the newer one, whichever was written first.
+        message(9, MessageState::Sent, 20),
+        message(4, MessageState::Queued, 20),
+        message(1, MessageState::Held, 20),
+        message(7, MessageState::Delivered, 10),
+        message(6, MessageState::Refused, 9),
+        message(3, MessageState::Expired, 8),
+        message(2, MessageState::Cancelled, -1),
+    ];
+    for row in [3, 0, 1, 7, 2, 6, 4, 5].map(|index: usize| newest_first[index]) {
+        commit(&*store, vec![Write::Message(row)]).await;
+    }
+    assert_eq!(everything(&*store, None).await, newest_first);
+    for state in MessageState::ALL {
+        let of_state: Vec<_> = newest_first.into_iter().filter(|row| row.state == state).collect();
+        assert_eq!(everything(&*store, Some(state)).await, of_state, "{state:?}");
+    }
+
+    // A later row changes the state and when it changed, and nothing else.
+    let changed = MessageRow { state: MessageState::Held, changed_at: at(40), ..newest_first[0] };
+    let twice = vec![
+        Write::Message(MessageRow { state: MessageState::Sent, changed_at: at(39), ..changed }),
+        Write::Message(MessageRow { submitted_at: at(-50), ..changed }),
+    ];
+    commit(&*store, twice).await;
+    assert_eq!(everything(&*store, Some(MessageState::Held)).await, [changed, newest_first[3]]);
+    assert_eq!(everything(&*store, Some(MessageState::Queued)).await, [newest_first[2]]);
+    assert_eq!(everything(&*store, Some(MessageState::Sent)).await, [newest_first[1]]);
+
+    // Whatever comes or changes while somebody reads on, nothing is missed that was there, and nothing comes twice.
+    let mut number = 100;
+    let pages = all_pages(
+        async |cursor| list(&*store, None, 3, cursor).await,
+        async || {
+            number += 1;
+            let seen_already = MessageRow { state: MessageState::Delivered, changed_at: at(50), ..changed };
+            let arrived = message(number, MessageState::Queued, 60);
+            commit(&*store, vec![Write::Message(seen_already), Write::Message(arrived)]).await;
+        },
+    )
+    .await;
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 2]);
+    let mut expected = newest_first.to_vec();
+    expected[0] = changed;
+    assert_eq!(pages.concat(), expected);
+    assert_eq!(everything(&*store, Some(MessageState::Delivered)).await.len(), 2);
+
+    // A place in the list is good for every state.
+    let first = ok(list(&*store, None, 5, None).await);
+    let older = ok(list(&*store, Some(MessageState::Refused), 5, first.next).await);
+    assert_eq!(older, Page { items: vec![newest_first[5]], next: None });
+}
+
+pub async fn open_messages_are_listed(store: Arc<dyn Store>) {
+    assert_eq!(ok(store.open_messages().await), []);
+    let rows = [
+        message(3, MessageState::Held, 10),
+        message(1, MessageState::Delivered, 15),
+        message(2, MessageState::Queued, 20),
+        message(4, MessageState::Sent, 20),
+        message(5, MessageState::Cancelled, 25),
+        message(6, MessageState::Refused, 30),
+        message(7, MessageState::Expired, 35),
+        message(8, MessageState::Queued, 40),
+    ];
+    for row in rows.iter().rev() {
+        commit(&*store, vec![Write::Message(*row)]).await;
+    }
+    assert_eq!(ok(store.open_messages().await), [rows[0], rows[2], rows[3], rows[7]], "oldest first");
+    let delivered = MessageRow { state: MessageState::Delivered, changed_at: at(50), ..rows[3] };
+    let reopened = MessageRow { state: MessageState::Queued, changed_at: at(51), ..rows[5] };
+    commit(&*store, vec![Write::Message(delivered), Write::Message(reopened)]).await;
+    assert_eq!(ok(store.open_messages().await), [rows[0], rows[2], reopened, rows[7]]);
+}
+
+pub async fn events_of_messages_are_stored_with_them(store: Arc<dyn Store>) {
+    let topic = Topic::Message(message_id(1));
+    let records: Vec<_> = (1..).zip(every_kind()).map(|(seq, event)| told(1, seq, event)).collect();
+    let mut writes: Vec<_> = records.iter().cloned().map(Write::Event).collect();
+    writes.push(Write::Message(message(1, MessageState::Queued, 1)));
+    let mut refused = writes.clone();
+    refused.push(Write::Event(told(1, 99, sent("does not follow"))));
+    commit_refused(&*store, refused).await;
+    assert_eq!(everything(&*store, None).await, [], "neither the row");
+    assert_eq!(ok(store.last_seq(&topic).await), Seq(0), "nor its events");
+
+    commit(&*store, writes).await;
+    assert_eq!(everything(&*store, None).await, [message(1, MessageState::Queued, 1)]);
+    assert_eq!(ok(store.events(&topic, Seq::FIRST, 100).await), records);
+    assert_eq!(ok(store.events(&topic, Seq(3), 2).await), records[2..4]);
+    assert_eq!(ok(store.last_seq(&topic).await), Seq(records.len() as u64));
+    commit_refused(&*store, vec![Write::Event(told(1, 1, sent("repeats")))]).await;
+    // The row may also come first, and each without the other.
+    commit(&*store, vec![Write::Message(message(2, MessageState::Sent, 2)), Write::Event(told(2, 1, sent("a")))]).await;
+    commit(&*store, vec![Write::Event(told(2, 2, sent("b")))]).await;
+    assert_eq!(ok(store.last_seq(&Topic::Message(message_id(2))).await), Seq(2));
+    assert_eq!(ok(store.last_seq(&topic).await), Seq(records.len() as u64));
+}
+
+/// Ids are made by one maker, so this does not happen by itself; but anybody can ask for anything.
+pub async fn messages_and_runs_do_not_meet(store: Arc<dyn Store>) {
+    let (key, of_message) = (session("both"), Topic::Message(message_id(1)));
+    commit(&*store, vec![Write::Event(told(1, 1, sent("a"))), Write::Message(message(1, MessageState::Sent, 1))]).await;
+    assert_eq!(ok(store.run(run_id(1)).await), None, "a message is no run");
+    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 10).await), [], "nor are its events a run's");
+    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(0));
+
+    commit(&*store, vec![Write::OpenRun(run(1, &key)), Write::Event(event(1, 1, text(&["one", "two"])))]).await;
+    commit(&*store, vec![Write::Event(told(1, 2, sent("b")))]).await;
+    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 10).await), [event(1, 1, text(&["one", "two"]))]);
+    assert_eq!(ok(store.events(&of_message, Seq::FIRST, 10).await), [told(1, 1, sent("a")), told(1, 2, sent("b"))]);
+
+    // Each goes without the other.
+    commit(&*store, vec![Write::CloseRun { run: run_id(1), outcome: RunOutcome::Completed, at: at(5) }]).await;
+    assert!(!ok(store.prune(before(10)).await));
+    assert_eq!(ok(store.run(run_id(1)).await), None);
+    assert_eq!(ok(store.last_seq(&of_message).await), Seq(2));
+    commit(&*store, vec![Write::OpenRun(run(1, &key)), Write::Event(event(1, 1, text(&["again"])))]).await;
+    commit(&*store, vec![Write::Message(message(1, MessageState::Delivered, 6))]).await;
+    assert!(!ok(store.prune(before(10)).await));
+    assert_eq!(everything(&*store, None).await, []);
+    assert_eq!(ok(store.last_seq(&of_message).await), Seq(0));
+    assert_eq!(ok(store.run(run_id(1)).await), Some(run(1, &key)));
+    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(1));
+}
+
+pub async fn final_messages_are_pruned(store: Arc<dyn Store>) {
+    for (number, state) in (1..).zip(MessageState::ALL) {
+        let row = MessageRow { changed_at: at(20), ..message(number, state, 1) };
+        commit(&*store, vec![Write::Event(told(number, 1, sent("a"))), Write::Message(row)]).await;
+    }
+    assert!(!ok(store.prune(Retention { runs_before: at(20), events_before: at(100) }).await));
+    assert_eq!(everything(&*store, None).await.len(), 7, "changed at that very moment, however old; events stay too");
+    assert_eq!(ok(store.last_seq(&Topic::Message(message_id(3))).await), Seq(1));
+    assert!(!ok(store.prune(before(21)).await));
+    for (number, state) in (1..).zip(MessageState::ALL) {
+        let events = ok(store.last_seq(&Topic::Message(message_id(number))).await);
+        assert_eq!(events, if state.is_final() { Seq(0) } else { Seq(1) }, "{state:?}");
+    }
+    let left = everything(&*store, None).await;
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(left.iter().all(|row| !row.state.is_final()), "{left:?}");
+
+    // One that was over and is open again stays.
+    let over = message(50, MessageState::Refused, 20);
+    commit(&*store, vec![Write::Message(over)]).await;
+    commit(&*store, vec![Write::Message(MessageRow { state: MessageState::Queued, ..over })]).await;
+    assert!(!ok(store.prune(before(100)).await));
+    assert_eq!(everything(&*store, None).await.len(), 4);
+
+    // More than one call's worth, and runs besides.
+    for number in 100..1000 {
+        let ended = Write::Message(message(number, MessageState::Delivered, 30));
+        commit(&*store, vec![Write::Event(told(number, 1, sent("a"))), ended]).await;
+    }
+    commit(&*store, vec![Write::OpenRun(run(1, &session("beside"))), close_run(1, 30)]).await;
+    let mut calls = 1;
+    while ok(store.prune(before(31)).await) {
+        calls += 1;
+        assert!(calls < 100, "pruning does not end");
+    }
+    assert!(calls > 1, "one call does a bounded amount of work");
+    assert_eq!(everything(&*store, None).await.len(), 4);
+    assert_eq!(ok(store.run(run_id(1)).await), None);
+    // What is pruned can be written anew without meeting remains.
+    let again = message(999, MessageState::Queued, 40);
+    commit(&*store, vec![Write::Event(told(999, 1, sent("again"))), Write::Message(again)]).await;
+    assert_eq!(ok(store.messages(query(None, 1, None)).await).items, [again]);
+}
+
+fn before(second: i64) -> Retention {
+    Retention { runs_before: at(second), events_before: at(second) }
+}
+
+fn query(state: Option<MessageState>, limit: usize, cursor: Option<Cursor>) -> MessageQuery {
+    MessageQuery { state, limit, cursor }
+}
+
+async fn list(
+    store: &dyn Store,
+    state: Option<MessageState>,
+    limit: usize,
+    cursor: Option<Cursor>,
+) -> Result<Page<MessageRow>, StoreError> {
+    store.messages(query(state, limit, cursor)).await
+}
+
+async fn everything(store: &dyn Store, state: Option<MessageState>) -> Vec<MessageRow> {
+    let page = ok(list(store, state, 1000, None).await);
+    assert_eq!(page.next, None);
+    page.items
+}
+
+fn told(number: u64, seq: u64, event: MessageEvent) -> Arc<Envelope> {
+    let topic = Topic::Message(message_id(number));
+    Arc::new(Envelope { topic, seq: Seq(seq), at: at(1), node: None, event: Event::Message(event) })
+}
+
+fn sent(app: &str) -> MessageEvent {
+    MessageEvent::Sent { app: app.into() }
+}
+
+fn every_kind() -> Vec<MessageEvent> {
+    let notice = AppNotice {
+        title: "notes".into(),
+        body: "Which list? 雨".into(),
+        priority: Priority::High,
+        expects_reply: true,
+    };
+    let answered = |response| MessageEvent::Answered { app: "notes".into(), response };
+    vec![
+        MessageEvent::Submitted(Arc::new(Utterance {
+            text: "buy milk\n\"now\"".into(),
+            input: InputMethod::Voice,
+            confidence: Some(0.9),
+            only: None,
+            principal: "token:main".into(),
+            surface: "hub".into(),
+            expires_at: at(86_400),
+        })),
+        MessageEvent::Decided(Arc::new(Decision {
+            stage: Stage::Matcher,
+            apps: vec!["notes".into()],
+            text: None,
+            reason: "fits its description".into(),
+            candidates: vec![Scored { app: "notes".into(), score: 2.5, confidence: 0.8, why: vec!["milk".into()] }],
+        })),
+        sent("notes"),
+        answered(Response::Notice(notice)),
+        answered(Response::Ack),
+        answered(Response::Reject { reason: Some("no room".into()) }),
+        MessageEvent::Failed { app: "notes".into(), failure: Failure::Timeout },
+        MessageEvent::Rested { rest: Rest::Held, reason: "nobody fits".into() },
+        MessageEvent::Ended { end: End::Expired, reason: "its time is over".into() },
+        MessageEvent::Reopened { app: None, by: "token:main".into() },
+    ]
+}

@@ -1,0 +1,134 @@
+//! Messages: where each of them stands, so that they are found by their state and their age.
+
+use jiff::Timestamp;
+use patchboard_core::app::message::MessageState;
+use patchboard_core::event::Topic;
+use patchboard_core::id::MessageId;
+use patchboard_core::port::{Cursor, MessageQuery, MessageRow, Page};
+use rusqlite::{Connection, Row, params};
+use uuid::Uuid;
+
+use super::events::{self, Topics};
+use super::fault::{Fault, row_limit, timestamp};
+
+/// One call of `prune` deletes no more than this; the writer is needed for other things too.
+const PRUNE_MESSAGES: usize = 500;
+const PRUNE_EVENTS: usize = 20_000;
+
+const LIST: &str = "SELECT id, state, submitted_at, changed_at FROM messages
+    WHERE (submitted_at, id) < (?1, ?2) ORDER BY submitted_at DESC, id DESC LIMIT ?3";
+const LIST_OF_STATE: &str = "SELECT id, state, submitted_at, changed_at FROM messages
+    WHERE state = ?4 AND (submitted_at, id) < (?1, ?2) ORDER BY submitted_at DESC, id DESC LIMIT ?3";
+const OPEN: &str = "SELECT id, state, submitted_at, changed_at FROM messages
+    WHERE state IN (0, 1, 2) ORDER BY submitted_at, id";
+const OVER: &str = "SELECT number FROM messages WHERE state >= 3 AND changed_at < ?1 ORDER BY changed_at LIMIT ?2";
+
+/// Makes it known, or changes its state. When it was submitted does not change.
+pub(super) fn put(db: &Connection, topics: &mut Topics, row: &MessageRow) -> Result<(), Fault> {
+    let topic = topics.of(db, &Topic::Message(row.message))?.number;
+    db.prepare_cached(
+        "INSERT INTO messages (number, id, state, submitted_at, changed_at) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (number) DO UPDATE SET state = excluded.state, changed_at = excluded.changed_at",
+    )?
+    .execute(params![
+        topic,
+        row.message.0.as_bytes().as_slice(),
+        state_code(row.state),
+        row.submitted_at.as_microsecond(),
+        row.changed_at.as_microsecond(),
+    ])?;
+    Ok(())
+}
+
+pub(super) fn list(db: &Connection, query: &MessageQuery) -> Result<Page<MessageRow>, Fault> {
+    let (before, id_before) = query.cursor.as_ref().map_or(Ok((i64::MAX, Uuid::max())), place)?;
+    let limit = row_limit(query.limit);
+    let (id_before, fetched) = (id_before.as_bytes().as_slice(), limit + 1);
+    let mut statement = db.prepare_cached(match query.state {
+        None => LIST,
+        Some(_) => LIST_OF_STATE,
+    })?;
+    let mut rows = match query.state {
+        None => statement.query(params![before, id_before, fetched])?,
+        Some(state) => statement.query(params![before, id_before, fetched, state_code(state)])?,
+    };
+    let mut items: Vec<MessageRow> = Vec::new();
+    while let Some(row) = rows.next()? {
+        if i64::try_from(items.len()).unwrap_or(i64::MAX) == limit {
+            return Ok(Page { next: items.last().map(cursor), items });
+        }
+        items.push(message_row(row)?);
+    }
+    Ok(Page { items, next: None })
+}
+
+pub(super) fn open(db: &Connection) -> Result<Vec<MessageRow>, Fault> {
+    let mut statement = db.prepare_cached(OPEN)?;
+    let mut rows = statement.query([])?;
+    let mut open = Vec::new();
+    while let Some(row) = rows.next()? {
+        open.push(message_row(row)?);
+    }
+    Ok(open)
+}
+
+/// Deletes final messages that changed last before then, with their topics and events.
+pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, Fault> {
+    // One more than is deleted tells whether any are left.
+    let limit = i64::try_from(PRUNE_MESSAGES).unwrap_or(0) + 1;
+    let mut find = db.prepare_cached(OVER)?;
+    let found = find.query_map(params![before.as_microsecond(), limit], |row| row.get(0))?;
+    let found = found.collect::<Result<Vec<i64>, _>>()?;
+    let mut deleted_events = 0;
+    for (deleted, topic) in found.into_iter().enumerate() {
+        if deleted == PRUNE_MESSAGES || deleted_events >= PRUNE_EVENTS {
+            return Ok(true);
+        }
+        db.prepare_cached("DELETE FROM messages WHERE number = ?1")?.execute([topic])?;
+        db.prepare_cached("DELETE FROM topics WHERE number = ?1")?.execute([topic])?;
+        deleted_events += events::delete(db, topic)?;
+    }
+    Ok(false)
+}
+
+fn cursor(row: &MessageRow) -> Cursor {
+    Cursor(format!("{}.{}", row.submitted_at.as_microsecond(), row.message.0.simple()))
+}
+
+/// The inverse.
+fn place(cursor: &Cursor) -> Result<(i64, Uuid), Fault> {
+    let (submitted_at, id) = cursor.0.split_once('.').ok_or(Fault::BadCursor)?;
+    let submitted_at = submitted_at.parse().map_err(|_| Fault::BadCursor)?;
+    Ok((submitted_at, Uuid::try_parse(id).map_err(|_| Fault::BadCursor)?))
+}
+
+fn message_row(row: &Row<'_>) -> Result<MessageRow, Fault> {
+    let id = row.get_ref(0)?.as_blob().map_err(|error| Fault::corrupt("message id", error))?;
+    Ok(MessageRow {
+        message: Uuid::from_slice(id).map(MessageId).map_err(|error| Fault::corrupt("message id", error))?,
+        state: state(row.get(1)?)?,
+        submitted_at: timestamp(row.get(2)?)?,
+        changed_at: timestamp(row.get(3)?)?,
+    })
+}
+
+/// Final ones from 3 on: the schema and the queries above rely on it.
+fn state_code(state: MessageState) -> u8 {
+    match state {
+        MessageState::Queued => 0,
+        MessageState::Sent => 1,
+        MessageState::Held => 2,
+        MessageState::Delivered => 3,
+        MessageState::Refused => 4,
+        MessageState::Expired => 5,
+        MessageState::Cancelled => 6,
+    }
+}
+
+fn state(code: u8) -> Result<MessageState, Fault> {
+    let found = MessageState::ALL.into_iter().find(|state| state_code(*state) == code);
+    found.ok_or_else(|| Fault::corrupt("message state", format!("unknown code: {code}")))
+}
+
+#[cfg(test)]
+mod tests;
