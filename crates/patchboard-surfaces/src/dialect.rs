@@ -34,6 +34,8 @@ pub trait Dialect: Send {
     /// The followed topic came to its end, or cannot be read on.
     fn follow_ended(&mut self, follow: FollowId, error: Option<BoardError>, steps: &mut Vec<Step>);
     fn woke(&mut self, now: Duration, steps: &mut Vec<Step>);
+    /// The client answered a ping, or sent a pong of its own accord.
+    fn ponged(&mut self, _now: Duration, _steps: &mut Vec<Step>) {}
     /// The connection is no more. Only `Ask`, `Withdraw` and `SeeThrough` still mean something, and nobody hears the
     /// answers. What was asked before and is not seen through is withdrawn, unless it has begun.
     fn closed(&mut self, _gone: Gone, _steps: &mut Vec<Step>) {}
@@ -65,6 +67,8 @@ pub enum Step {
         pace: Pace,
     },
     Write(String),
+    /// Ask the client for a sign of life; the answer comes to `ponged`.
+    Ping,
     /// Call `woke` at this time since the connection opened; replaces an earlier wish.
     WakeAt(Duration),
     /// Stop waking.
@@ -73,4 +77,6 @@ pub enum Step {
         code: u16,
         reason: &'static str,
     },
+    /// End the connection without a close frame, as if the line were cut.
+    Drop,
 }

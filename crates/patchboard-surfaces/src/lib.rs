@@ -2,13 +2,14 @@
 //!
 //! - [`dialect`]: the pure half of a connection; [`pump`]: the half that carries bytes.
 //! - [`listen`]: sockets; [`guard`]: who may talk to them at all; [`auth`] and [`limit`]: tokens and rates.
-//! - [`gateway`]: chat over WebSocket JSON-RPC; [`runs`]: agent runs, step by step.
+//! - [`gateway`]: chat over WebSocket JSON-RPC; [`runs`]: agent runs, step by step; [`hub`]: utterances for apps.
 //!   [`mcp`]: the tool registry for MCP clients.
 
 pub mod auth;
 pub mod dialect;
 pub mod gateway;
 pub mod guard;
+pub mod hub;
 pub mod limit;
 pub mod listen;
 pub mod mcp;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,8 @@ use tower::ServiceExt;
 
 use crate::telemetry;
 
+mod refusal;
+
 /// A client that has not finished its request head by then is dropped.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after `accept` failed (usually: out of file descriptors), so that the loop does not spin.
@@ -34,6 +36,27 @@ pub struct Listener {
     pub socket: TcpListener,
     /// Connections at once; the next one waits in the kernel's queue.
     pub max_connections: usize,
+}
+
+/// Connections at once on all listeners that share it; the next one is told that there is no place.
+#[derive(Debug, Clone)]
+pub struct Places {
+    free: Arc<Semaphore>,
+    /// Refusals under way; past this many, connections are cut without a word.
+    refusals: Arc<Semaphore>,
+    pool: Arc<UnfinishedPool>,
+}
+
+impl Places {
+    const MAX_REFUSALS: usize = 32;
+
+    pub fn new(max_connections: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(max_connections)),
+            refusals: Arc::new(Semaphore::new(Self::MAX_REFUSALS)),
+            pool: Arc::new(UnfinishedPool::default()),
+        }
+    }
 }
 
 /// What a request can know of the connection it came on.
@@ -158,21 +181,63 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, 
             () = stop.cancelled() => return,
         };
         let Ok(permit) = permit else { return };
-        let (stream, address) = tokio::select! {
-            accepted = socket.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(surface, %error, "accepting a connection failed");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
+        let Some((stream, address)) = accept(surface, &socket, &stop).await else { return };
+        let peer = Peer::new(surface, address.ip(), permit, &pool);
+        tracker.spawn(connection(stream, peer, router.clone(), stop.clone()));
+    }
+}
+
+/// As `serve`, but whoever finds no place is answered with 503 instead of waiting for one.
+pub async fn serve_or_refuse(
+    surface: &'static str,
+    socket: TcpListener,
+    places: Places,
+    router: Router,
+    stop: CancellationToken,
+    tracker: TaskTracker,
+) {
+    while let Some((stream, address)) = accept(surface, &socket, &stop).await {
+        match places.free.clone().try_acquire_owned() {
+            Ok(permit) => {
+                let peer = Peer::new(surface, address.ip(), permit, &places.pool);
+                tracker.spawn(connection(stream, peer, router.clone(), stop.clone()));
+            }
+            Err(_full) => {
+                telemetry::refused(surface, "capacity");
+                if let Ok(permit) = places.refusals.clone().try_acquire_owned() {
+                    tracker.spawn(refusal::refuse(stream, permit));
                 }
-            },
-            () = stop.cancelled() => return,
+            }
+        }
+    }
+}
+
+/// The next connection; `None` when it is time to stop.
+async fn accept(
+    surface: &'static str,
+    socket: &TcpListener,
+    stop: &CancellationToken,
+) -> Option<(TcpStream, SocketAddr)> {
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            () = stop.cancelled() => return None,
         };
+        match accepted {
+            Ok(accepted) => return Some(accepted),
+            Err(error) => {
+                tracing::warn!(surface, %error, "accepting a connection failed");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+impl Peer {
+    fn new(surface: &'static str, address: IpAddr, permit: OwnedSemaphorePermit, pool: &Arc<UnfinishedPool>) -> Self {
         telemetry::connection_opened(surface);
         let place = Arc::new(Place { surface, _permit: permit });
-        let peer = Peer { address: address.ip(), reads: Arc::new(Reads::new(pool.clone())), _place: place };
-        tracker.spawn(connection(stream, peer, router.clone(), stop.clone()));
+        Self { address, reads: Arc::new(Reads::new(pool.clone())), _place: place }
     }
 }
 
@@ -259,3 +324,6 @@ impl AsyncWrite for Metered {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,8 @@ const BURST: usize = 128;
 const MAX_UNSIGNED: u64 = 64 * 1024;
 /// How long what is asked at a connection's end may take; then it is left to itself.
 const PARTING: Duration = Duration::from_secs(5);
+/// How long a connection sleeps at most when nothing is due on it.
+const LONG: Duration = Duration::from_secs(24 * 3600);
 
 pub mod close {
     //! Close codes of RFC 6455 and, from 4000 on, of the protocols themselves.
@@ -54,12 +56,13 @@ pub struct PumpLimits {
     /// A client that takes nothing for this long is disconnected; its runs go on for their grace.
     pub stall: Duration,
     /// Silence after which the client is pinged; twice as long again without a sign of life and it is gone.
-    pub ping: Duration,
+    /// `None` where the dialect sees to that.
+    pub ping: Option<Duration>,
 }
 
 impl Default for PumpLimits {
     fn default() -> Self {
-        Self { sign_in: Duration::from_secs(5), stall: Duration::from_secs(30), ping: Duration::from_secs(30) }
+        Self { sign_in: Duration::from_secs(5), stall: Duration::from_secs(30), ping: Some(Duration::from_secs(30)) }
     }
 }
 
@@ -236,9 +239,11 @@ impl Pump {
                 | Step::Authenticate(_)
                 | Step::Follow { .. }
                 | Step::Write(_)
+                | Step::Ping
                 | Step::WakeAt(_)
                 | Step::Rest
-                | Step::Close { .. } => {}
+                | Step::Close { .. }
+                | Step::Drop => {}
             }
         }
         let Self { mut asks, socket, .. } = self;
@@ -328,7 +333,10 @@ impl Pump {
 
     /// The earliest moment something is due: the sign-in, the dialect's wish, or a ping.
     fn deadline(&self) -> Instant {
-        let alive = self.heard + if self.pinged { self.plug.limits.ping * 3 } else { self.plug.limits.ping };
+        let alive = match self.plug.limits.ping {
+            Some(ping) => self.heard + if self.pinged { ping * 3 } else { ping },
+            None => Instant::now() + LONG,
+        };
         let sign_in = self.opened + self.plug.limits.sign_in;
         let mut due = if self.identity.is_none() { sign_in.min(alive) } else { alive };
         if let Some(wake_at) = self.wake_at {
@@ -386,7 +394,8 @@ impl Pump {
             Message::Binary(bytes) => self.dialect.binary(&bytes, now, &mut self.steps),
             // Answered by the WebSocket itself; before the sign-in it is not what was asked for.
             Message::Ping(_) if self.identity.is_none() => self.dialect.binary(&[], now, &mut self.steps),
-            Message::Ping(_) | Message::Pong(_) => {}
+            Message::Ping(_) => {}
+            Message::Pong(_) => self.dialect.ponged(now, &mut self.steps),
             Message::Close(_) => {
                 // The close frame in answer is queued; it only has to leave, and whether it does changes nothing.
                 self.flush().await.map_break(|_| Gone::ByClient)?;
@@ -427,13 +436,15 @@ impl Pump {
             self.close(close::POLICY, "no token in time").await;
             return ControlFlow::Break(Gone::ByServer);
         }
-        let silent = self.heard.elapsed();
-        if self.pinged && silent >= limits.ping * 3 {
-            return ControlFlow::Break(Gone::ByClient);
-        }
-        if !self.pinged && silent >= limits.ping {
-            self.pinged = true;
-            self.send(Message::Ping(axum::body::Bytes::new())).await?;
+        if let Some(ping) = limits.ping {
+            let silent = self.heard.elapsed();
+            if self.pinged && silent >= ping * 3 {
+                return ControlFlow::Break(Gone::ByClient);
+            }
+            if !self.pinged && silent >= ping {
+                self.pinged = true;
+                self.send(Message::Ping(axum::body::Bytes::new())).await?;
+            }
         }
         if self.wake_at.is_some_and(|wake_at| wake_at <= Instant::now()) {
             self.wake_at = None;
@@ -449,16 +460,23 @@ impl Pump {
             for step in steps.drain(..) {
                 match step {
                     Step::Write(text) => self.send(Message::Text(text.into())).await?,
+                    Step::Ping => self.send(Message::Ping(axum::body::Bytes::new())).await?,
                     Step::Ask(ticket, command) => self.ask(ticket, command),
                     Step::Withdraw(ticket) => self.withdraw(ticket),
                     // The connection lives, so it is seen through anyway.
                     Step::SeeThrough(_) => {}
                     Step::Follow { follow, topic, from, pace } => self.follow(follow, topic, from, pace),
                     Step::Authenticate(token) => self.authenticate(&token).await,
-                    Step::WakeAt(at) => self.wake_at = Some(self.opened + at),
+                    // A time past all clocks never comes.
+                    Step::WakeAt(at) => self.wake_at = self.opened.checked_add(at),
                     Step::Rest => self.wake_at = None,
                     Step::Close { code, reason } => {
                         self.close(code, reason).await;
+                        return ControlFlow::Break(Gone::ByServer);
+                    }
+                    Step::Drop => {
+                        // What was written leaves if it can at once; nobody is waited for.
+                        drop(SinkExt::<Message>::flush(&mut self.socket).now_or_never());
                         return ControlFlow::Break(Gone::ByServer);
                     }
                 }

@@ -7,11 +7,12 @@
 //! - `~ event` an event on the newest followed topic; `~2 event` on the second one; `event@3` is one of node 3
 //! - `| error text` the newest followed topic breaks off; `|` it just ends
 //! - `? identity` the answer to a token check: `client`, `operator` or `nobody`
-//! - `@ 20s` time passes
+//! - `@ 20s` time passes; `@ 20ms` a little time passes
+//! - `* pong` the client answers a ping
 //! - `/ client` the connection is gone, by the doing of the `client`, a `stall` or the `server`
 //!
-//! Lines that come out, and are compared: `! command`, `< frame`, `x code reason`. `#` starts a comment; the first
-//! line may be `#! token` for a connection that has to sign in. Running a transcript gives its lines with the outputs
+//! Lines that come out, and are compared: `! command`, `! ping`, `< frame`, `x code reason`, `x dropped`. `#` starts a
+//! comment; the first line may be `#! token` for a connection that has to sign in. Running a transcript gives its lines with the outputs
 //! as they really are, so a test compares whole files and a reader sees the protocol.
 
 use std::time::Duration;
@@ -102,6 +103,7 @@ impl Player {
                 self.step(|steps| dialect.authenticated(identity, now, steps));
             }
             Some('@') => self.pass(rest, dialect),
+            Some('*') => self.step(|steps| dialect.ponged(now, steps)),
             Some('/') => match rest {
                 "client" => self.step(|steps| dialect.closed(Gone::ByClient, steps)),
                 "stall" => self.step(|steps| dialect.closed(Gone::ByStall, steps)),
@@ -114,14 +116,17 @@ impl Player {
 
     /// Time passes; a wish to be woken that falls into it is granted when it is due.
     fn pass(&mut self, text: &str, dialect: &mut dyn Dialect) {
-        let Some(seconds) = text.strip_suffix('s').and_then(|seconds| seconds.parse::<u64>().ok()) else {
-            return self.say("time passes in whole seconds, such as `@ 20s`");
+        let read = |unit: &str| text.strip_suffix(unit).and_then(|count| count.parse::<u64>().ok());
+        let passed = read("ms").map(Duration::from_millis).or_else(|| read("s").map(Duration::from_secs));
+        let Some(passed) = passed else {
+            return self.say("time passes in whole seconds or milliseconds, such as `@ 20s` or `@ 5ms`");
         };
-        let until = self.now + Duration::from_secs(seconds);
+        let until = self.now + passed;
         while let Some(due) = self.wake_at.filter(|&due| due <= until) {
             self.wake_at = None;
-            self.now = due;
-            self.step(|steps| dialect.woke(due, steps));
+            self.now = self.now.max(due);
+            let now = self.now;
+            self.step(|steps| dialect.woke(now, steps));
         }
         self.now = until;
     }
@@ -143,9 +148,11 @@ impl Player {
                 }
                 Step::Authenticate(token) => self.say(&format!("! check token {token:?}")),
                 Step::Write(frame) => self.say(&format!("< {frame}")),
+                Step::Ping => self.say("! ping"),
                 Step::WakeAt(at) => self.wake_at = Some(at),
                 Step::Rest => self.wake_at = None,
                 Step::Close { code, reason } => self.say(&format!("x {code} {reason}")),
+                Step::Drop => self.say("x dropped"),
             }
         }
     }
@@ -168,7 +175,7 @@ fn client() -> Identity {
 /// An input line's mark and the rest; `None` for outputs, comments and blanks.
 fn split(line: &str) -> Option<(&str, &str)> {
     let mark = line.split(' ').next()?;
-    let is_input = mark.starts_with(['>', '=', '~', '|', '?', '@', '/']);
+    let is_input = mark.starts_with(['>', '=', '~', '|', '?', '@', '/', '*']);
     is_input.then(|| (mark, line.get(mark.len()..).unwrap_or_default().trim_start()))
 }
 

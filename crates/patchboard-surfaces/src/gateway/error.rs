@@ -17,7 +17,7 @@ pub(super) fn text(error: &BoardError) -> String {
         ErrorKind::Unauthenticated => "auth_failed".to_owned(),
         // What went wrong inside is in the log; a client can do nothing with it.
         ErrorKind::Internal => {
-            tracing::error!(error = %message, cause = error.source.as_ref().map(ToString::to_string), "request failed inside");
+            tracing::error!(error = %message, cause = error.causes(), "request failed inside");
             "internal error: see the server's log".to_owned()
         }
     };

@@ -243,6 +243,14 @@ pub(super) fn reply(reply: Reply) -> Value {
         Reply::Node(node) => {
             json!({ "version": node.version, "plugins": node.plugins, "sessions": node.sessions })
         }
+        // Answers to what nobody can ask on this surface.
+        Reply::Message(_)
+        | Reply::MessageList(_)
+        | Reply::Explained(_)
+        | Reply::Registered { .. }
+        | Reply::NotRegistered(_)
+        | Reply::Inbox(_)
+        | Reply::Apps(_) => Value::Null,
     }
 }
 
@@ -381,7 +389,8 @@ pub(super) fn frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(St
         | Event::Found(_)
         | Event::ToolStarted { .. }
         | Event::ToolSaid { .. }
-        | Event::ApprovalSettled { .. } => {}
+        | Event::ApprovalSettled { .. }
+        | Event::Message(_) => {}
     }
 }
 

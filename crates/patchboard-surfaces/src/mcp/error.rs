@@ -18,7 +18,7 @@ pub(super) fn problem(error: &BoardError) -> Problem {
         ErrorKind::Unavailable => (Problem::SERVER, "unavailable"),
         ErrorKind::Upstream => (Problem::SERVER, "upstream"),
         ErrorKind::Internal => {
-            let cause = error.source.as_ref().map(ToString::to_string);
+            let cause = error.causes();
             tracing::error!(error = %error.message, cause, "request failed inside");
             // What went wrong inside is in the log; a client can do nothing with it.
             return Problem::new(Problem::INTERNAL, "internal error: see the server's log");

@@ -84,7 +84,14 @@ pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
         | Reply::ToolsApproved(_)
         | Reply::Agents(_)
         | Reply::Plugins(_)
-        | Reply::Node(_) => Err(Problem::new(Problem::INTERNAL, "the board answered something else")),
+        | Reply::Node(_)
+        | Reply::Message(_)
+        | Reply::MessageList(_)
+        | Reply::Explained(_)
+        | Reply::Registered { .. }
+        | Reply::NotRegistered(_)
+        | Reply::Inbox(_)
+        | Reply::Apps(_) => Err(Problem::new(Problem::INTERNAL, "the board answered something else")),
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
 use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
+use patchboard_core::app::hub::HubOptions;
+use patchboard_core::app::notice::NoticeOptions;
 use patchboard_core::board::{Limits, Parts};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
@@ -236,6 +238,9 @@ fn board(store: Arc<LocalStore>, tools: Arc<Tools>) -> Board {
         budgets: BudgetLimits::default(),
         prices: PriceTable(vec![]),
         memory: MemoryOptions::default(),
+        hub: HubOptions::default(),
+        notices: NoticeOptions::default(),
+        sinks: Vec::new(),
         approval_policy: ApprovalPolicy::default(),
         limits: Limits { approval_expiry: Duration::from_millis(1), ..Limits::default() },
         version: "1.2.3",

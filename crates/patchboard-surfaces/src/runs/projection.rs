@@ -100,7 +100,8 @@ impl Projection {
     pub(super) fn take(&mut self, record: &Envelope, write: &mut dyn FnMut(String)) -> Option<RunOutcome> {
         let node = record.node.or(self.latest);
         match &record.event {
-            Event::RunStarted { .. } | Event::ApprovalSettled { .. } => {}
+            // Messages have topics of their own.
+            Event::RunStarted { .. } | Event::ApprovalSettled { .. } | Event::Message(_) => {}
             Event::Briefed(briefing) => self.briefed(briefing, write),
             Event::NodeEntered { key, name, .. } => self.entered(record.node, *key, name, write),
             Event::NodeLeft(outcome) => self.left(node, outcome, write),
@@ -333,9 +334,8 @@ impl Projection {
 
     fn completed(&mut self, record: &Envelope, write: &mut dyn FnMut(String)) {
         let node_id = node_id(&self.nodes, self.latest);
-        if let Some(thread) = &self.thread {
+        if let (Some(thread), &Topic::Run(run)) = (&self.thread, &record.topic) {
             let state = self.mouth.wants_next(1).then(|| self.state.encode());
-            let Topic::Run(run) = record.topic;
             let payload = Payload::Checkpoint {
                 checkpoint_id: checkpoint::id(run, record.at),
                 timestamp: record.at.as_millisecond().to_string(),

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
+use patchboard_core::app::hub::HubOptions;
+use patchboard_core::app::notice::NoticeOptions;
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
 use patchboard_core::local::LocalStore;
@@ -85,6 +87,9 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
         budgets: BudgetLimits::default(),
         prices: PriceTable(vec![]),
         memory: MemoryOptions::default(),
+        hub: HubOptions::default(),
+        notices: NoticeOptions::default(),
+        sinks: Vec::new(),
         approval_policy: ApprovalPolicy::default(),
         limits: Limits::default(),
         version: "0.0.0-test",

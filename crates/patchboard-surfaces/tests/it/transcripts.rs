@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use patchboard_surfaces::dialect::Dialect;
 use patchboard_surfaces::limit::Rate;
-use patchboard_surfaces::{gateway, runs};
+use patchboard_surfaces::{gateway, hub, runs};
 use patchboard_testkit::transcript;
 
 #[test]
@@ -27,6 +27,20 @@ fn runs_conversations() {
             options.draining.cancel();
         }
         runs::dialect(options)
+    });
+}
+
+/// The first line may say what the connection brought along: `#! bearer=TOKEN`, `#! origin=ORIGIN`.
+#[test]
+fn hub_conversations() {
+    check("hub", |text| {
+        let first = text.lines().next().unwrap_or_default();
+        let brought = |name: &str| first.split(' ').find_map(|word| word.strip_prefix(name)).map(Into::into);
+        hub::dialect(hub::DialectOptions {
+            token: brought("bearer="),
+            origin: brought("origin="),
+            ..hub::DialectOptions::default()
+        })
     });
 }
 

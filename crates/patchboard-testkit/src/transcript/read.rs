@@ -15,6 +15,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 mod event;
+mod hub;
 
 pub(super) use event::event;
 
@@ -26,6 +27,9 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
         return Ok(Err(error(rest)?));
     }
     let json = if rest.is_empty() { Value::Null } else { parse(rest)? };
+    if let Some(reply) = hub::answer(word, &json)? {
+        return Ok(Ok(reply));
+    }
     Ok(Ok(match word {
         "done" => Reply::Done,
         "started" => Reply::RunStarted(run(&json)),

@@ -1,8 +1,11 @@
 //! Commands in a form a person reads at a glance.
 
 use patchboard_core::agent::Origin;
+use patchboard_core::app::AppProfile;
+use patchboard_core::app::message::{AppNotice, MessageState, Response};
 use patchboard_core::command::{ApprovalRef, Command, PageRequest, RunPlan, RunRef, SessionRef};
 use patchboard_core::event::Topic;
+use patchboard_core::id::MessageId;
 use patchboard_core::log::Pace;
 
 pub(super) fn command(command: &Command) -> String {
@@ -58,6 +61,69 @@ pub(super) fn command(command: &Command) -> String {
         Command::LoadPlugin { path } => format!("load plugin {path}"),
         Command::UnloadPlugin { name } => format!("unload plugin {name}"),
         Command::DescribeNode => "describe node".to_owned(),
+        Command::SubmitMessage(said) => {
+            let confidence = said.confidence.map(|confidence| format!(" ({confidence})")).unwrap_or_default();
+            format!("submit {:?} {:?}{confidence}{}", said.input, &*said.text, to(said.only.as_deref()))
+        }
+        Command::ReadMessage { message, newer_than } => {
+            let newer = newer_than.map(|seq| format!(" when newer than {seq}")).unwrap_or_default();
+            format!("read message {}{newer}", number(*message))
+        }
+        Command::ListMessages { state, page: which } => {
+            format!("list messages {} {}", state.map_or("*", MessageState::name), page(which))
+        }
+        Command::ResendMessage { message, app } => {
+            format!("resend message {}{}", number(*message), to(app.as_deref()))
+        }
+        Command::CancelMessage(message) => format!("cancel message {}", number(*message)),
+        Command::ExplainRouting { text } => format!("explain routing of {:?}", &**text),
+        Command::RegisterApp(register) => {
+            let AppProfile { name, description, version, capabilities } = &register.profile;
+            let mut shown = format!("register app {name} {:?}", &**description);
+            for (word, given) in [("version", version), ("origin", &register.origin)] {
+                if let Some(given) = given {
+                    shown.push_str(&format!(" {word}={given}"));
+                }
+            }
+            if let Some([first, second, third, fourth, ..]) = register.token {
+                shown.push_str(&format!(" token={first:02x}{second:02x}{third:02x}{fourth:02x}"));
+            }
+            for capability in capabilities {
+                shown.push_str(&format!(" +{capability}"));
+            }
+            shown
+        }
+        Command::TakeFromInbox => "take from inbox".to_owned(),
+        Command::ProveApp => "prove app".to_owned(),
+        Command::LeaveApp => "leave app".to_owned(),
+        Command::AnswerMessage { message, response } => {
+            format!("answer message {} {}", number(*message), self::response(response))
+        }
+        Command::ListApps => "list apps".to_owned(),
+        Command::ApproveApp { app } => format!("approve app {app}"),
+        Command::PairApp { app, .. } => format!("pair app {app}"),
+        Command::ForgetApp { app, unpair: false } => format!("forget what app {app} taught"),
+        Command::ForgetApp { app, unpair: true } => format!("forget app {app}"),
+    }
+}
+
+fn number(message: MessageId) -> u128 {
+    message.0.as_u128()
+}
+
+fn to(app: Option<&str>) -> String {
+    app.map(|app| format!(" to {app}")).unwrap_or_default()
+}
+
+fn response(response: &Response) -> String {
+    match response {
+        Response::Ack => "ack".to_owned(),
+        Response::Reject { reason: None } => "reject".to_owned(),
+        Response::Reject { reason: Some(reason) } => format!("reject {:?}", &**reason),
+        Response::Notice(AppNotice { title, body, priority, expects_reply }) => {
+            let question = if *expects_reply { " expecting a reply" } else { "" };
+            format!("notice {priority:?} {:?} {:?}{question}", &**title, &**body)
+        }
     }
 }
 
@@ -79,8 +145,10 @@ fn name(client_id: &str) -> &str {
 }
 
 pub(super) fn topic(topic: &Topic) -> String {
-    let Topic::Run(run) = topic;
-    format!("run {}", run.0.as_u128())
+    match topic {
+        Topic::Run(run) => format!("run {}", run.0.as_u128()),
+        Topic::Message(message) => format!("message {}", number(*message)),
+    }
 }
 
 pub(super) fn pace(pace: Pace) -> &'static str {

@@ -208,7 +208,9 @@ proptest! {
                     | Step::Authenticate(_)
                     | Step::WakeAt(_)
                     | Step::Rest
-                    | Step::Close { .. } => {}
+                    | Step::Close { .. }
+                    | Step::Ping
+                    | Step::Drop => {}
                 }
             }
             prop_assert!((0..=1).contains(&under_way), "{} runs at a time", under_way);

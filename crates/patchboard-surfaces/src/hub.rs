@@ -1,0 +1,268 @@
+//! The hub surface: apps register over WebSocket JSON on any path and take what a user says; HTTP under `/v1` submits
+//! utterances and shows what became of them. Both on one loopback listener.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{FromRequestParts, Request, State, WebSocketUpgrade};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use patchboard_core::Board;
+use patchboard_core::access::{Grants, Surface};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::{self, AuthGate, Identity};
+use crate::dialect::Dialect;
+use crate::guard::{self, Guard};
+use crate::limit::{Bucket, Rate};
+use crate::listen::Peer;
+use crate::pump::{self, Admission, PumpLimits, Sockets};
+use crate::telemetry;
+
+mod dialect;
+mod error;
+mod http;
+mod map;
+mod wire;
+
+/// Largest message in bytes, as the protocol sets it; a larger one closes the connection with 1009.
+const MAX_MESSAGE: usize = 1024 * 1024;
+/// Requests with `wait` at once; the next one is refused.
+const MAX_WAITS: usize = 64;
+/// Small, because most connections are idle most of the time; both grow while they are needed.
+const SOCKET_BUFFER: usize = 4 * 1024;
+/// A subprotocol with this prefix carries the token, for clients that cannot set headers.
+const BEARER_PROTOCOL: &str = "bearer.";
+/// Wrong tokens of apps before every registration that shows one has to wait a little.
+const GUESSES: Rate = Rate { per_second: 1.0 / 6.0, burst: 10.0 };
+
+pub struct HubOptions {
+    /// For HTTP. Without a token everybody on this machine is its local user; the operator's own token makes the
+    /// operator. The tokens of apps are the board's.
+    pub gate: AuthGate,
+    /// Set where apps need tokens: then HTTP is for whoever shows one the gate knows.
+    pub http_needs_token: bool,
+    pub guard: Guard,
+    pub times: Times,
+    /// WebSockets at once, registered or not; the next one is told that there is no place. HTTP is not counted, so that
+    /// the user is not locked out by apps.
+    pub max_sockets: usize,
+    /// A client that takes nothing for this long is disconnected.
+    pub stall: Duration,
+    /// Cancelled when the server goes down.
+    pub draining: CancellationToken,
+    /// Connections are its tasks.
+    pub tracker: TaskTracker,
+}
+
+impl fmt::Debug for HubOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HubOptions").field("guard", &self.guard).field("times", &self.times).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    pub ping_interval: Duration,
+    /// A ping that is not answered by then ends the connection.
+    pub pong_timeout: Duration,
+    /// A connection that is no app by then is dropped.
+    pub register_timeout: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            ping_interval: Duration::from_secs(30),
+            pong_timeout: Duration::from_secs(10),
+            register_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What the pure half of a connection depends on.
+#[derive(Debug, Clone, Default)]
+pub struct DialectOptions {
+    pub times: Times,
+    /// Shown when the connection was opened.
+    pub token: Option<Arc<str>>,
+    /// The web origin the connection came from.
+    pub origin: Option<Arc<str>>,
+    /// Shared by all connections of a hub.
+    pub guesses: Guesses,
+    /// When the connection was opened, in the time of the guesses.
+    pub opened_at: Duration,
+}
+
+/// Wrong tokens of apps, counted over all connections.
+#[derive(Debug, Clone)]
+pub struct Guesses(Arc<Mutex<Bucket>>);
+
+impl Default for Guesses {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Bucket::new(GUESSES, Duration::ZERO))))
+    }
+}
+
+impl Guesses {
+    fn count(&self, now: Duration) {
+        telemetry::refused(SURFACE, "token");
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(now);
+    }
+
+    fn are_too_many(&self, now: Duration) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty(now)
+    }
+}
+
+const SURFACE: &str = "hub";
+
+#[derive(Clone)]
+struct Hub(Arc<Inner>);
+
+struct Inner {
+    plug: Sockets,
+    http_needs_token: bool,
+    times: Times,
+    guesses: Guesses,
+    /// Places for WebSockets.
+    places: Arc<Semaphore>,
+    /// Requests that may wait for something at once.
+    waits: Semaphore,
+    tracker: TaskTracker,
+}
+
+/// The pure half of a hub connection, as the pump and the transcript tests drive it.
+pub fn dialect(options: DialectOptions) -> Box<dyn Dialect> {
+    Box::new(dialect::HubDialect::new(options))
+}
+
+/// May be served on several listeners: to the apps it is one hub.
+pub fn router(board: Board, options: HubOptions) -> Router {
+    let guard = Arc::new(options.guard);
+    let inner = Inner {
+        plug: Sockets {
+            board,
+            gate: Arc::new(options.gate),
+            surface: Surface::Hub,
+            // The protocol has a heartbeat of its own.
+            limits: PumpLimits { stall: options.stall, ping: None, ..PumpLimits::default() },
+            draining: options.draining,
+            started: Instant::now(),
+        },
+        http_needs_token: options.http_needs_token,
+        times: options.times,
+        guesses: Guesses::default(),
+        places: Arc::new(Semaphore::new(options.max_sockets)),
+        waits: Semaphore::new(MAX_WAITS),
+        tracker: options.tracker,
+    };
+    Router::new()
+        .fallback(answer)
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(middleware::from_fn(only_loopback))
+        .layer(middleware::from_fn(guard::security_headers))
+        .with_state(Hub(Arc::new(inner)))
+}
+
+/// Nobody else has any business here, wherever the listener is bound.
+async fn only_loopback(request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>();
+    if peer.is_some_and(|peer| peer.address.to_canonical().is_loopback()) {
+        return next.run(request).await;
+    }
+    telemetry::refused(SURFACE, "address");
+    (StatusCode::FORBIDDEN, "the hub only talks to this machine\n").into_response()
+}
+
+/// An upgrade is a WebSocket whatever the path; the rest is HTTP.
+async fn answer(State(hub): State<Hub>, request: Request) -> Response {
+    let Some(peer) = request.extensions().get::<Peer>().cloned() else {
+        return StatusCode::FORBIDDEN.into_response();
+    };
+    if !wants_websocket(&request) {
+        return http::answer(&hub, &peer, request).await;
+    }
+    let (mut head, _) = request.into_parts();
+    match WebSocketUpgrade::from_request_parts(&mut head, &()).await {
+        Ok(upgrade) => hub.upgrade(peer, &head.headers, upgrade),
+        Err(refused) => refused.into_response(),
+    }
+}
+
+fn wants_websocket(request: &Request) -> bool {
+    let upgrade = request.headers().get(header::UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    request.method() == Method::GET && upgrade.split(',').any(|name| name.trim().eq_ignore_ascii_case("websocket"))
+}
+
+impl Hub {
+    fn upgrade(self, peer: Peer, headers: &HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+        let Ok(place) = self.0.places.clone().try_acquire_owned() else {
+            telemetry::refused(SURFACE, "capacity");
+            let text = "too many connections; try again in a few seconds\n";
+            return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], text).into_response();
+        };
+        let offered = Offered::read(headers);
+        let options = DialectOptions {
+            times: self.0.times,
+            token: offered.token.map(Into::into),
+            origin: headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()).map(Into::into),
+            guesses: self.0.guesses.clone(),
+            opened_at: self.0.plug.started.elapsed(),
+        };
+        let connection = pump::next_connection();
+        let token = self.0.tracker.token();
+        // Whoever offers subprotocols expects one to be chosen.
+        let upgrade = match offered.protocol {
+            Some(protocol) => upgrade.protocols([protocol]),
+            None => upgrade,
+        };
+        upgrade
+            .max_message_size(MAX_MESSAGE)
+            .max_frame_size(MAX_MESSAGE)
+            .read_buffer_size(SOCKET_BUFFER)
+            .write_buffer_size(SOCKET_BUFFER)
+            .on_upgrade(move |socket| async move {
+                // Whoever connects is a local user; which app it is, its registration has to show.
+                let identity = Identity { principal: "local".into(), grants: Grants::CLIENT };
+                let admission = Admission::SignedIn(identity);
+                let plug = self.0.plug.clone();
+                // Boxed: the future behind an idle connection stays small until it has something to do.
+                Box::pin(pump::run(plug, socket, dialect(options), peer, connection, admission)).await;
+                drop((token, place));
+            })
+    }
+}
+
+/// What a client brought along to the upgrade.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Offered {
+    token: Option<String>,
+    /// The one that is chosen: the one that carries the token, else the first.
+    protocol: Option<String>,
+}
+
+impl Offered {
+    fn read(headers: &HeaderMap) -> Self {
+        let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+        let lists = values.filter_map(|value| value.to_str().ok());
+        let protocols: Vec<&str> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
+        let bearer = protocols.iter().find_map(|name| name.strip_prefix(BEARER_PROTOCOL).map(|token| (*name, token)));
+        let protocol = bearer.map(|(name, _)| name).or_else(|| protocols.first().copied());
+        let header = headers.get(header::AUTHORIZATION).and_then(auth::bearer);
+        let token = header.or_else(|| bearer.map(|(_, token)| token));
+        Self {
+            token: token.filter(|token| !token.is_empty()).map(str::to_owned),
+            protocol: protocol.filter(|name| !name.is_empty()).map(str::to_owned),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Error kinds → what an app is told, and HTTP statuses with codes.
+
+use std::borrow::Cow;
+
+use axum::http::StatusCode;
+use patchboard_core::{BoardError, ErrorKind, Retry};
+
+use super::wire::{Code, Refusal};
+
+/// What is wrong with a request over HTTP, or with the server.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) message: Cow<'static, str>,
+    /// In whole seconds.
+    pub(super) retry_after: Option<u64>,
+    /// The methods that would have been right.
+    pub(super) allow: Option<&'static str>,
+}
+
+impl Fault {
+    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, code, message: message.into(), retry_after: None, allow: None }
+    }
+
+    pub(super) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid", message)
+    }
+
+    pub(super) fn not_found(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(super) fn method(allow: &'static str) -> Self {
+        let message = format!("this path takes {allow} only");
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message) }
+    }
+
+    pub(super) fn unauthenticated() -> Self {
+        let message = "missing or wrong token: send `Authorization: Bearer <token>`";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
+    }
+
+    pub(super) fn unexpected() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error: unexpected answer")
+    }
+}
+
+impl From<BoardError> for Fault {
+    fn from(error: BoardError) -> Self {
+        let (status, code) = match error.kind {
+            ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
+            ErrorKind::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+            ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden"),
+            ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            ErrorKind::Exhausted => (StatusCode::TOO_MANY_REQUESTS, "exhausted"),
+            ErrorKind::Timeout => (StatusCode::SERVICE_UNAVAILABLE, "timeout"),
+            ErrorKind::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
+            ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            ErrorKind::Upstream => (StatusCode::SERVICE_UNAVAILABLE, "upstream"),
+            ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        let retry_after = match error.retry {
+            Retry::Never | Retry::Now => None,
+            Retry::After(pause) => Some(pause.as_secs().max(1)),
+        };
+        Self { status, code, message: text(&error).into(), retry_after, allow: None }
+    }
+}
+
+/// Why the board did not even look at a registration.
+pub(super) fn refusal(error: &BoardError) -> Refusal {
+    Refusal::new(Code::ValidationError, text(error))
+}
+
+fn text(error: &BoardError) -> String {
+    match error.kind {
+        ErrorKind::Invalid
+        | ErrorKind::Unauthenticated
+        | ErrorKind::Forbidden
+        | ErrorKind::NotFound
+        | ErrorKind::Conflict
+        | ErrorKind::Exhausted
+        | ErrorKind::Timeout
+        | ErrorKind::Cancelled
+        | ErrorKind::Unavailable
+        | ErrorKind::Upstream => error.message.clone(),
+        // What went wrong inside is in the log; a client can do nothing with it.
+        ErrorKind::Internal => {
+            let cause = error.causes();
+            tracing::error!(error = %error.message, cause, "request failed inside");
+            "internal error: see the server's log".to_owned()
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Frames and requests → commands, replies → frames and answers.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use patchboard_core::app::message::{AppNotice, Decision, MessageReport, Response};
+use patchboard_core::app::{AppProfile, Delivery, InputMethod, Priority};
+use patchboard_core::command::{Command, RegisterApp, TokenHash};
+use patchboard_core::id::MessageId;
+use patchboard_core::port::Page;
+use patchboard_core::reply::{AppSummary, Unregistered};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::wire::report::{self, List};
+use super::wire::{self, Answer, Code, Message, Metadata, Notification, Outcome, Refusal, Registration, Said};
+
+/// Where a client can show what only it knows; what its registration says comes before what its connection said.
+pub(super) fn register(registration: Registration, shown: Option<&str>, origin: Option<Arc<str>>) -> RegisterApp {
+    let Registration { name, description, version, capabilities, token } = registration;
+    RegisterApp {
+        profile: AppProfile {
+            name: name.into(),
+            description: description.into(),
+            version: version.map(Into::into),
+            capabilities: capabilities.into_iter().map(Into::into).collect(),
+        },
+        token: token.as_deref().or(shown).map(hash),
+        origin,
+    }
+}
+
+/// What is known of a token besides whoever holds it.
+pub(super) fn hash(token: &str) -> TokenHash {
+    Sha256::digest(token).into()
+}
+
+/// What the app of that name has to say; `None` to a message there cannot be.
+pub(super) fn answer(response: wire::Response, name: &Arc<str>) -> Option<Command> {
+    let wire::Response { message_id, answer } = response;
+    let message: MessageId = message_id.parse().ok()?;
+    let response = match answer {
+        Answer::Ack => Response::Ack,
+        Answer::Reject { reason } => Response::Reject { reason: reason.map(Into::into) },
+        Answer::Notification(Notification { title, body, priority, expects_reply }) => Response::Notice(AppNotice {
+            title: title.map_or_else(|| name.clone(), Into::into),
+            body: body.into(),
+            priority: match priority {
+                Some(wire::Priority::Low) => Priority::Low,
+                Some(wire::Priority::Normal) | None => Priority::Normal,
+                Some(wire::Priority::High) => Priority::High,
+            },
+            expects_reply,
+        }),
+    };
+    Some(Command::AnswerMessage { message, response })
+}
+
+pub(super) fn registered(name: &str, client: Uuid) -> String {
+    wire::encode(&Said::RegistrationResponse(Outcome::Registered {
+        success: true,
+        client_id: client.to_string(),
+        message: format!("Client '{name}' registered successfully"),
+    }))
+}
+
+pub(super) fn not_registered(name: &str, why: Unregistered) -> Refusal {
+    match why {
+        Unregistered::Already => already_registered(),
+        Unregistered::NameTaken => {
+            Refusal::new(Code::DuplicateName, format!("A client with name '{name}' is already registered"))
+        }
+        Unregistered::NotApproved => {
+            let message = format!("Client '{name}' waits for approval: run `patchboard hub approve {name}`");
+            Refusal::new(Code::ValidationError, message)
+        }
+        Unregistered::WrongToken => {
+            let message =
+                format!("Client '{name}' needs its token: run `patchboard hub pair {name}` and give it that token");
+            Refusal::new(Code::ValidationError, message)
+        }
+    }
+}
+
+pub(super) fn already_registered() -> Refusal {
+    Refusal::new(Code::AlreadyRegistered, "This connection has already registered a client")
+}
+
+pub(super) fn refused(refusal: &Refusal) -> String {
+    let Refusal { code, message } = refusal;
+    wire::encode(&Said::RegistrationResponse(Outcome::Refused { success: false, code: *code, message }))
+}
+
+pub(super) fn error(refusal: &Refusal) -> String {
+    wire::encode(&Said::Error { code: refusal.code, message: &refusal.message })
+}
+
+pub(super) fn delivery(delivery: &Delivery) -> String {
+    wire::encode(&Said::Message(Message {
+        id: delivery.message.to_string(),
+        text: &delivery.text,
+        timestamp: time(delivery.at),
+        metadata: Metadata {
+            input_method: input(delivery.input),
+            direct_routed: delivery.is_direct,
+            confidence: delivery.confidence.filter(|_| delivery.input == InputMethod::Voice),
+            routing_reason: delivery.routing_reason.as_deref().filter(|_| !delivery.is_direct),
+        },
+    }))
+}
+
+fn input(input: InputMethod) -> wire::InputMethod {
+    match input {
+        InputMethod::Text => wire::InputMethod::Text,
+        InputMethod::Voice => wire::InputMethod::Voice,
+    }
+}
+
+/// ISO 8601 in UTC, with milliseconds.
+fn time(at: Timestamp) -> String {
+    format!("{at:.3}")
+}
+
+/// How much of a message is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Everything,
+    /// Without what can be large.
+    Overview,
+}
+
+pub(super) fn message(report: &MessageReport) -> String {
+    wire::encode(&shown_message(report, Detail::Everything))
+}
+
+pub(super) fn messages(page: &Page<Arc<MessageReport>>) -> String {
+    let items = page.items.iter().map(|report| shown_message(report, Detail::Overview)).collect();
+    let next_cursor = page.next.as_ref().map(|cursor| cursor.0.clone());
+    wire::encode(&report::Page { items, next_cursor })
+}
+
+fn shown_message(report: &MessageReport, detail: Detail) -> report::Message<'_> {
+    let utterance = &report.utterance;
+    let everything = detail == Detail::Everything;
+    report::Message {
+        id: report.id.to_string(),
+        text: &utterance.text,
+        state: report.state.name(),
+        reason: report.reason.as_deref(),
+        submitted_at: time(report.submitted_at),
+        expires_at: time(report.expires_at()),
+        input_method: input(utterance.input),
+        confidence: utterance.confidence,
+        version: report.version.0,
+        attempts: report
+            .attempts
+            .iter()
+            .map(|attempt| report::Attempt {
+                client: &attempt.app,
+                state: attempt.state.name(),
+                reason: attempt.reason.as_deref(),
+                stage: attempt.stage.name(),
+                sent_at: time(attempt.sent_at),
+            })
+            .collect(),
+        notifications: everything
+            .then(|| report.notices.iter().map(|(app, notice)| shown_notice(app, notice)).collect()),
+        decisions: everything.then(|| report.decisions.iter().map(|decision| shown_decision(decision)).collect()),
+    }
+}
+
+fn shown_notice<'a>(app: &'a str, notice: &'a AppNotice) -> report::Notification<'a> {
+    report::Notification {
+        client: app,
+        title: &notice.title,
+        body: &notice.body,
+        priority: match notice.priority {
+            Priority::Low => wire::Priority::Low,
+            Priority::Normal => wire::Priority::Normal,
+            Priority::High => wire::Priority::High,
+        },
+    }
+}
+
+fn shown_decision(decision: &Decision) -> report::Decision<'_> {
+    report::Decision {
+        stage: decision.stage.name(),
+        clients: decision.apps.iter().map(|app| &**app).collect(),
+        text: decision.text.as_deref(),
+        reason: &decision.reason,
+        candidates: decision
+            .candidates
+            .iter()
+            .map(|scored| report::Candidate {
+                client: &scored.app,
+                score: scored.score,
+                confidence: scored.confidence,
+                why: scored.why.iter().map(|why| &**why).collect(),
+            })
+            .collect(),
+    }
+}
+
+pub(super) fn decision(decision: &Decision) -> String {
+    wire::encode(&shown_decision(decision))
+}
+
+pub(super) fn clients(apps: &[AppSummary]) -> String {
+    let items = apps.iter().map(|app| report::Client {
+        name: &app.profile.name,
+        description: &app.profile.description,
+        version: app.profile.version.as_deref(),
+        capabilities: app.profile.capabilities.iter().map(|capability| &**capability).collect(),
+        connected: app.is_connected,
+        approved: app.is_approved,
+        since: time(app.since),
+        pending: app.pending,
+        lessons: app.lessons,
+    });
+    wire::encode(&List { items: items.collect() })
+}

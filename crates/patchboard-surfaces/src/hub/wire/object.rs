@@ -1,0 +1,159 @@
+//! JSON objects, read field by field. Of equal keys the last one counts, as everywhere in JavaScript; values nobody asks
+//! for are passed over, however deep or large; half of a surrogate pair is shown as what it is, something unreadable.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The values of the named fields.
+pub(in crate::hub) type Fields<'a, const N: usize> = [Option<Field<'a>>; N];
+
+/// One value, not looked into yet.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::hub) struct Field<'a>(&'a RawValue);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::hub) enum Kind {
+    Null,
+    Boolean,
+    Number,
+    Text,
+    Array,
+    Object,
+}
+
+/// Reads an object from a whole text. The error says what is wrong with it.
+pub(in crate::hub) fn object<'a, const N: usize>(
+    text: &'a str,
+    names: [&'static str; N],
+) -> Result<Fields<'a, N>, Problem> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let whole: &'a RawValue = serde::Deserialize::deserialize(&mut reader).map_err(Problem::NotJson)?;
+    reader.end().map_err(Problem::NotJson)?;
+    Field(whole).fields(names).ok_or(Problem::NotAnObject)
+}
+
+#[derive(Debug)]
+pub(in crate::hub) enum Problem {
+    NotJson(serde_json::Error),
+    NotAnObject,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson(error) => write!(f, "not JSON: {error}"),
+            Self::NotAnObject => f.write_str("not a JSON object"),
+        }
+    }
+}
+
+impl<'a> Field<'a> {
+    pub(in crate::hub) fn kind(self) -> Kind {
+        match self.0.get().bytes().next() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::Text,
+            Some(b't' | b'f') => Kind::Boolean,
+            Some(b'n') | None => Kind::Null,
+            Some(_) => Kind::Number,
+        }
+    }
+
+    /// `None` when it is no object.
+    pub(in crate::hub) fn fields<const N: usize>(self, names: [&'static str; N]) -> Option<Fields<'a, N>> {
+        if self.kind() != Kind::Object {
+            return None;
+        }
+        Pick(names).deserialize(&mut serde_json::Deserializer::from_str(self.0.get())).ok()
+    }
+
+    /// `None` when it is no string.
+    pub(in crate::hub) fn text(self) -> Option<String> {
+        if self.kind() != Kind::Text {
+            return None;
+        }
+        Words.deserialize(&mut serde_json::Deserializer::from_str(self.0.get())).ok().map(Cow::into_owned)
+    }
+
+    /// `None` when it is no array, or has more than `most` items.
+    pub(in crate::hub) fn items(self, most: usize) -> Option<Vec<Field<'a>>> {
+        if self.kind() != Kind::Array {
+            return None;
+        }
+        let items: Vec<&'a RawValue> = serde_json::from_str(self.0.get()).ok()?;
+        (items.len() <= most).then(|| items.into_iter().map(Field).collect())
+    }
+
+    /// `None` when it is no number, or none that can be told from infinity.
+    pub(in crate::hub) fn number(self) -> Option<f64> {
+        serde_json::from_str(self.0.get()).ok()
+    }
+
+    pub(in crate::hub) fn boolean(self) -> Option<bool> {
+        serde_json::from_str(self.0.get()).ok()
+    }
+}
+
+/// Picks the named fields out of an object.
+struct Pick<const N: usize>([&'static str; N]);
+
+impl<'de, const N: usize> DeserializeSeed<'de> for Pick<N> {
+    type Value = Fields<'de, N>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, const N: usize> Visitor<'de> for Pick<N> {
+    type Value = Fields<'de, N>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = [None; N];
+        while let Some(key) = map.next_key_seed(Words)? {
+            let value: &'de RawValue = map.next_value()?;
+            let place = self.0.iter().position(|name| *name == key);
+            if let Some(slot) = place.and_then(|place| found.get_mut(place)) {
+                *slot = Some(Field(value));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A string, whatever its escapes stand for.
+struct Words;
+
+impl<'de> DeserializeSeed<'de> for Words {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_bytes(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Words {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
+        Ok(String::from_utf8_lossy(bytes))
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(String::from_utf8_lossy(bytes).into_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Answers only the hub is given.
+
+use std::sync::Arc;
+
+use patchboard_core::app::{Delivery, InputMethod};
+use patchboard_core::id::MessageId;
+use patchboard_core::reply::{InboxItem, Reply, Unregistered};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Read, text_of};
+
+/// `None` when the word is none of the hub's.
+pub(super) fn answer(word: &str, json: &Value) -> Read<Option<Reply>> {
+    Ok(Some(match word {
+        "registered" => Reply::Registered { client: uuid(json)? },
+        "not_registered" => Reply::NotRegistered(match text_of(json) {
+            "already" => Unregistered::Already,
+            "name_taken" => Unregistered::NameTaken,
+            "not_approved" => Unregistered::NotApproved,
+            "wrong_token" => Unregistered::WrongToken,
+            other => return Err(format!("no app is refused because of `{other}`")),
+        }),
+        "deliver" => Reply::Inbox(InboxItem::Deliver(Arc::new(delivery(json)?))),
+        "prove" => Reply::Inbox(InboxItem::Prove),
+        _ => return Ok(None),
+    }))
+}
+
+fn delivery(json: &Value) -> Read<Delivery> {
+    #[expect(clippy::cast_possible_truncation, reason = "transcripts write few digits")]
+    let confidence = json["confidence"].as_f64().map(|number| number as f32);
+    Ok(Delivery {
+        message: MessageId(uuid(&json["message"])?),
+        text: text_of(&json["text"]).into(),
+        at: text_of(&json["at"]).parse().map_err(|error| format!("{error}: {json}"))?,
+        input: if text_of(&json["input"]) == "voice" { InputMethod::Voice } else { InputMethod::Text },
+        confidence,
+        is_direct: json["direct"].as_bool().unwrap_or(false),
+        routing_reason: json["reason"].as_str().map(Into::into),
+    })
+}
+
+fn uuid(json: &Value) -> Read<Uuid> {
+    text_of(json).parse().map_err(|error| format!("{error}: {json}"))
+}
