@@ -5,6 +5,7 @@
 //! * `folder` – the folder those tools work in, and the only way to open anything in it.
 //! * `mcp` – MCP servers as `ToolHost`s, and the relay that serves MCP on standard input and output.
 //! * `sandbox` – child processes in jails; Linux only.
+//! * `sinks` – the core's `NoticeSink` port: where notices to the user are shown.
 //! * `workspaces` – the folders that runs may work in, as the core's `Folders` port.
 //! * `schema` – the core's `SchemaCheck` port by `jsonschema`.
 //!
@@ -17,6 +18,7 @@ pub mod mcp;
 #[cfg(target_os = "linux")]
 pub mod sandbox;
 pub mod schema;
+pub mod sinks;
 mod words;
 pub mod workspaces;
 

@@ -1,0 +1,110 @@
+//! Notices on the desktop: `org.freedesktop.Notifications` on the user's session bus.
+//!
+//! [`address`] finds the bus, [`wire`] knows its bytes and nothing of sockets, [`link`] holds one conversation.
+//! A connection lasts for one notice: there are few of them, and an idle one would have to be read from all the time.
+
+mod address;
+mod link;
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::app::{Notice, Priority};
+use patchboard_core::port::NoticeSink;
+use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
+
+pub use address::SessionBus;
+use link::{Link, Markup};
+use wire::Toast;
+
+/// For everything, the start of a notification service included.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Who says what the hub says.
+const OWN_NAME: &str = "Patchboard";
+
+/// Shows notices where a session bus is. Where none is, it does nothing, and says so once in the log.
+#[derive(Debug)]
+pub struct DesktopSink {
+    bus: SessionBus,
+    absence_told: AtomicBool,
+}
+
+impl DesktopSink {
+    pub fn new(bus: SessionBus) -> Self {
+        Self { bus, absence_told: AtomicBool::new(false) }
+    }
+
+    /// Says in the log if there is no bus now. One may come later, when the user signs in.
+    pub fn look(&self) {
+        if !self.bus.seems_present() {
+            self.tell_absence();
+        }
+    }
+
+    fn tell_absence(&self) {
+        if !self.absence_told.swap(true, Ordering::Relaxed) {
+            tracing::info!("there is no session bus; notices are not shown on the desktop");
+        }
+    }
+
+    async fn deliver(&self, notice: &Notice) -> Result<(), String> {
+        let Some(stream) = self.connect().await else {
+            self.tell_absence();
+            return Ok(());
+        };
+        self.absence_told.store(false, Ordering::Relaxed);
+        let mut link = Link::open(stream, rustix::process::geteuid().as_raw()).await?;
+        let body = match link.markup().await? {
+            Markup::Understood => escaped(&notice.body),
+            Markup::Unknown => notice.body.to_string(),
+        };
+        let urgency = match notice.priority {
+            Priority::Low => 0,
+            Priority::Normal => 1,
+            Priority::High => 2,
+        };
+        let app = notice.app.as_deref().unwrap_or(OWN_NAME);
+        link.notify(&Toast { app, title: &notice.title, body: &body, urgency }).await
+    }
+
+    /// The first of the bus's addresses where somebody listens.
+    async fn connect(&self) -> Option<UnixStream> {
+        for socket in self.bus.sockets() {
+            match UnixStream::connect(&socket).await {
+                Ok(stream) => return Some(stream),
+                Err(error) => tracing::debug!(%error, "the session bus does not listen at one of its addresses"),
+            }
+        }
+        None
+    }
+}
+
+impl NoticeSink for DesktopSink {
+    fn name(&self) -> &'static str {
+        "desktop"
+    }
+
+    fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => Err("the server stopped before the desktop had it".to_owned()),
+                done = tokio::time::timeout(PATIENCE, self.deliver(&notice)) => {
+                    done.unwrap_or_else(|_| Err(format!("the desktop did not answer in {PATIENCE:?}")))
+                }
+            }
+        })
+    }
+}
+
+/// Text as the markup of notification bodies has it.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests;

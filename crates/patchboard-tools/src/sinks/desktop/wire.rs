@@ -1,0 +1,342 @@
+//! The bytes of a bus message: calls written, answers read. Pure, and nothing that comes in is trusted.
+
+/// A message starts with so many bytes, from which its length is known.
+pub(super) const HEAD: usize = 16;
+/// Answers to notifications are tiny; a longer message is refused before it is read.
+pub(super) const MAX_MESSAGE: usize = 128 * 1024;
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(super) enum Error {
+    #[error("the session bus sent a message that cannot be read")]
+    Garbled,
+    #[error("the session bus sent a message of more than {MAX_MESSAGE} bytes")]
+    TooLong,
+}
+
+/// A method of an object on the bus.
+#[derive(Debug)]
+pub(super) struct Call {
+    destination: &'static str,
+    path: &'static str,
+    interface: &'static str,
+    pub(super) member: &'static str,
+    /// Of the arguments; empty for none.
+    signature: &'static str,
+}
+
+impl Call {
+    pub(super) const HELLO: Self = Self {
+        destination: "org.freedesktop.DBus",
+        path: "/org/freedesktop/DBus",
+        interface: "org.freedesktop.DBus",
+        member: "Hello",
+        signature: "",
+    };
+    pub(super) const GET_CAPABILITIES: Self = Self::of_notifications("GetCapabilities", "");
+    pub(super) const NOTIFY: Self = Self::of_notifications("Notify", "susssasa{sv}i");
+
+    const fn of_notifications(member: &'static str, signature: &'static str) -> Self {
+        Self {
+            destination: "org.freedesktop.Notifications",
+            path: "/org/freedesktop/Notifications",
+            interface: "org.freedesktop.Notifications",
+            member,
+            signature,
+        }
+    }
+
+    /// The whole message; `body` are the marshalled arguments.
+    pub(super) fn marshalled(&self, serial: u32, body: &[u8]) -> Vec<u8> {
+        let mut fields = Writer::default();
+        fields.field(1, "o", self.path);
+        fields.field(2, "s", self.interface);
+        fields.field(3, "s", self.member);
+        fields.field(6, "s", self.destination);
+        if !self.signature.is_empty() {
+            fields.field(8, "g", self.signature);
+        }
+        // Little end first; a method call; no flags; version 1.
+        let mut message = Writer { bytes: vec![b'l', 1, 0, 1] };
+        message.number(length_of(body));
+        message.number(serial);
+        message.number(length_of(&fields.bytes));
+        // The fields start at a multiple of eight here as they did in their own buffer.
+        message.bytes.extend_from_slice(&fields.bytes);
+        message.align(8);
+        message.bytes.extend_from_slice(body);
+        message.bytes
+    }
+}
+
+/// The arguments of `Notify`.
+#[derive(Debug)]
+pub(super) struct Toast<'a> {
+    pub(super) app: &'a str,
+    pub(super) title: &'a str,
+    pub(super) body: &'a str,
+    /// 0 low, 1 normal, 2 critical.
+    pub(super) urgency: u8,
+}
+
+impl Toast<'_> {
+    pub(super) fn marshalled(&self) -> Vec<u8> {
+        let mut body = Writer::default();
+        body.string(self.app);
+        // It replaces none.
+        body.number(0);
+        // No icon.
+        body.string("");
+        body.string(self.title);
+        body.string(self.body);
+        // No actions.
+        body.number(0);
+        let mut hints = Writer::default();
+        hints.string("urgency");
+        hints.signature("y");
+        hints.bytes.push(self.urgency);
+        body.number(length_of(&hints.bytes));
+        body.align(8);
+        body.bytes.extend_from_slice(&hints.bytes);
+        // −1: it goes away when the desktop thinks so.
+        body.align(4);
+        body.bytes.extend_from_slice(&(-1_i32).to_le_bytes());
+        body.bytes
+    }
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    fn align(&mut self, to: usize) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(to), 0);
+    }
+
+    fn number(&mut self, number: u32) {
+        self.align(4);
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// Zero bytes end strings on the bus, so none may be in them.
+    fn string(&mut self, text: &str) {
+        let text = text.replace('\0', "");
+        self.number(length_of(text.as_bytes()));
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(0);
+    }
+
+    /// Only ever our own, which are short.
+    fn signature(&mut self, signature: &'static str) {
+        self.bytes.push(u8::try_from(signature.len()).unwrap_or_default());
+        self.bytes.extend_from_slice(signature.as_bytes());
+        self.bytes.push(0);
+    }
+
+    fn field(&mut self, code: u8, kind: &'static str, value: &'static str) {
+        self.align(8);
+        self.bytes.push(code);
+        self.signature(kind);
+        match kind {
+            "g" => self.signature(value),
+            _ => self.string(value),
+        }
+    }
+}
+
+/// Texts are bounded long before they come here.
+fn length_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or_default()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Return,
+    Error,
+    /// Calls and signals.
+    Other,
+}
+
+/// What matters of a message that came in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) kind: Kind,
+    pub(super) reply_to: Option<u32>,
+    /// Name of the error.
+    pub(super) error: Option<String>,
+    signature: String,
+    order: Order,
+    body: Vec<u8>,
+}
+
+/// Of a whole message, from its first [`HEAD`] bytes.
+pub(super) fn length(head: &[u8]) -> Result<usize, Error> {
+    let (order, fields, body) = lengths(head)?;
+    debug_assert!(matches!(order, Order::LittleEnd | Order::BigEnd));
+    Ok(HEAD + fields.next_multiple_of(8) + body)
+}
+
+/// Byte order, length of the fields and of the body.
+fn lengths(head: &[u8]) -> Result<(Order, usize, usize), Error> {
+    let order = match head.first() {
+        Some(b'l') => Order::LittleEnd,
+        Some(b'B') => Order::BigEnd,
+        Some(_) | None => return Err(Error::Garbled),
+    };
+    let mut reader = Reader { bytes: head, at: 4, order };
+    let (body, _serial, fields) = (reader.length()?, reader.number()?, reader.length()?);
+    match HEAD + fields.next_multiple_of(8) + body {
+        0..=MAX_MESSAGE => Ok((order, fields, body)),
+        _ => Err(Error::TooLong),
+    }
+}
+
+pub(super) fn read(message: &[u8]) -> Result<Message, Error> {
+    let (order, fields, body) = lengths(message)?;
+    let kind = match message.get(1) {
+        Some(2) => Kind::Return,
+        Some(3) => Kind::Error,
+        Some(_) | None => Kind::Other,
+    };
+    let end = HEAD + fields;
+    let start = HEAD + fields.next_multiple_of(8);
+    let body = message.get(start..start + body).ok_or(Error::Garbled)?.to_vec();
+    let mut read = Message { kind, reply_to: None, error: None, signature: String::new(), order, body };
+    let mut reader = Reader { bytes: message.get(..end).ok_or(Error::Garbled)?, at: HEAD, order };
+    while reader.at < end {
+        reader.align(8)?;
+        let code = reader.byte()?;
+        let value = reader.variant()?;
+        match (code, value) {
+            (4, Value::Text(name)) => read.error = Some(name),
+            (5, Value::Number(serial)) => read.reply_to = Some(serial),
+            (8, Value::Text(signature)) => read.signature = signature,
+            _ => {}
+        }
+    }
+    Ok(read)
+}
+
+impl Message {
+    /// The arguments, if they are one list of strings.
+    pub(super) fn strings(&self) -> Result<Vec<String>, Error> {
+        if self.signature != "as" {
+            return Err(Error::Garbled);
+        }
+        let mut reader = self.arguments();
+        let end = reader.length()?.checked_add(reader.at).filter(|end| *end <= self.body.len());
+        let end = end.ok_or(Error::Garbled)?;
+        let mut strings = Vec::new();
+        while reader.at < end {
+            strings.push(reader.string()?);
+        }
+        Ok(strings)
+    }
+
+    /// The first argument, if it is a string.
+    pub(super) fn first_string(&self) -> Option<String> {
+        self.signature.starts_with('s').then(|| self.arguments().string().ok()).flatten()
+    }
+
+    fn arguments(&self) -> Reader<'_> {
+        Reader { bytes: &self.body, at: 0, order: self.order }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    LittleEnd,
+    BigEnd,
+}
+
+/// A value of a header field.
+enum Value {
+    Text(String),
+    Number(u32),
+    /// Of a kind nobody asks for.
+    Other,
+}
+
+/// Reads forward and never past the end.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    order: Order,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, count: usize) -> Result<&[u8], Error> {
+        let end = self.at.checked_add(count).ok_or(Error::Garbled)?;
+        let taken = self.bytes.get(self.at..end).ok_or(Error::Garbled)?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn align(&mut self, to: usize) -> Result<(), Error> {
+        let gap = self.at.next_multiple_of(to) - self.at;
+        self.take(gap).map(drop)
+    }
+
+    fn byte(&mut self) -> Result<u8, Error> {
+        self.take(1)?.first().copied().ok_or(Error::Garbled)
+    }
+
+    fn number(&mut self) -> Result<u32, Error> {
+        self.align(4)?;
+        let order = self.order;
+        let bytes: [u8; 4] = self.take(4)?.try_into().map_err(|_| Error::Garbled)?;
+        Ok(match order {
+            Order::LittleEnd => u32::from_le_bytes(bytes),
+            Order::BigEnd => u32::from_be_bytes(bytes),
+        })
+    }
+
+    /// No part of a message is longer than a message may be, so sums of lengths cannot overflow.
+    fn length(&mut self) -> Result<usize, Error> {
+        match usize::try_from(self.number()?) {
+            Ok(length) if length <= MAX_MESSAGE => Ok(length),
+            Ok(_) | Err(_) => Err(Error::TooLong),
+        }
+    }
+
+    fn string(&mut self) -> Result<String, Error> {
+        let length = self.length()?;
+        self.text(length)
+    }
+
+    fn signature(&mut self) -> Result<String, Error> {
+        let length = usize::from(self.byte()?);
+        self.text(length)
+    }
+
+    /// So many bytes and the zero that ends them.
+    fn text(&mut self, length: usize) -> Result<String, Error> {
+        let text = String::from_utf8_lossy(self.take(length)?).into_owned();
+        match self.byte()? {
+            0 => Ok(text),
+            _ => Err(Error::Garbled),
+        }
+    }
+
+    fn variant(&mut self) -> Result<Value, Error> {
+        let kind = self.signature()?;
+        let size = match kind.as_str() {
+            "s" | "o" => return self.string().map(Value::Text),
+            "g" => return self.signature().map(Value::Text),
+            "u" => return self.number().map(Value::Number),
+            "y" => 1,
+            "n" | "q" => 2,
+            "b" | "i" | "h" => 4,
+            "x" | "t" | "d" => 8,
+            // Fields of the protocol have none of the others.
+            _ => return Err(Error::Garbled),
+        };
+        self.align(size)?;
+        self.take(size)?;
+        Ok(Value::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! One POST to an address the operator chose, tried again where that may help.
+
+use std::error::Error as _;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use patchboard_core::port::NoticeSink;
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use crate::words::clipped;
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// One attempt. With all of them and the pauses a notice takes less than a minute, then it is given up.
+const ATTEMPT: Duration = Duration::from_secs(10);
+/// Pauses before the second, third and fourth attempt.
+const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(8)];
+const MAX_CAUSE_BYTES: usize = 200;
+
+/// Where a sink posts to. Unlike tools, it may reach private addresses: the operator named it.
+#[derive(Debug)]
+pub(super) struct PostBox {
+    url: Url,
+    token: Option<SecretString>,
+    /// Made when first used: reading the system's certificates takes a while.
+    client: OnceCell<Client>,
+    pauses: [Duration; 3],
+}
+
+/// Why an attempt came to nothing.
+enum Failure {
+    /// Nobody took it; another attempt cannot deliver it twice.
+    Passing(String),
+    Lasting(String),
+}
+
+impl PostBox {
+    /// `Err` says what is wrong with the address, without repeating it.
+    pub(super) fn new(url: &str, token: Option<SecretString>) -> Result<Self, String> {
+        let url = Url::parse(url).map_err(|error| format!("the address cannot be read: {error}"))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err("the address is not one of the web".to_owned());
+        }
+        Ok(Self { url, token, client: OnceCell::new(), pauses: PAUSES })
+    }
+
+    /// Sends what `fill` adds to the bare request.
+    pub(super) async fn post(
+        &self,
+        stop: &CancellationToken,
+        fill: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> Result<(), String> {
+        let attempts = async {
+            let mut pauses = self.pauses.into_iter();
+            loop {
+                match (self.attempt(&fill).await, pauses.next()) {
+                    (Ok(()), _) => return Ok(()),
+                    (Err(Failure::Passing(_)), Some(pause)) => tokio::time::sleep(pause).await,
+                    (Err(Failure::Passing(error) | Failure::Lasting(error)), _) => return Err(error),
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => Err(format!("the server stopped before `{}` had it", self.host())),
+            done = attempts => done,
+        }
+    }
+
+    async fn attempt(&self, fill: &impl Fn(RequestBuilder) -> RequestBuilder) -> Result<(), Failure> {
+        let failed = |error: reqwest::Error| {
+            let (host, cause) = (self.host(), root_cause(&error));
+            match error.is_connect() {
+                true => Failure::Passing(format!("cannot connect to `{host}`: {cause}")),
+                // It may have arrived all the same.
+                false => Failure::Lasting(format!("`{host}` gave no proper answer: {cause}")),
+            }
+        };
+        let client = self.client.get_or_try_init(|| self.build()).await.map_err(failed)?;
+        let mut request = client.post(self.url.clone());
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose_secret());
+        }
+        // The body of the answer is of no interest; it is not read.
+        let status = fill(request).send().await.map_err(failed)?.status();
+        let refusal = || format!("`{}` answered {}", self.host(), status.as_u16());
+        match status {
+            status if status.is_success() => Ok(()),
+            status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+                Err(Failure::Passing(refusal()))
+            }
+            _ => Err(Failure::Lasting(refusal())),
+        }
+    }
+
+    async fn build(&self) -> Result<Client, reqwest::Error> {
+        let (is_plain, is_loopback) = (self.url.scheme() == "http", is_loopback(self.host()));
+        if is_plain {
+            return builder(is_loopback).tls_certs_only([]).build();
+        }
+        // Reading certificates blocks; if its thread is lost, it is done here.
+        match tokio::task::spawn_blocking(move || builder(is_loopback).build()).await {
+            Ok(built) => built,
+            Err(_) => builder(is_loopback).build(),
+        }
+    }
+
+    fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    /// Tests have no time to lose.
+    #[cfg(test)]
+    pub(super) fn hurry(&mut self) {
+        self.pauses = [Duration::ZERO; 3];
+    }
+}
+
+fn builder(is_loopback: bool) -> reqwest::ClientBuilder {
+    // Fails when one is installed already, which is just as good.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let builder = Client::builder()
+        .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
+        // A token goes where the operator said and nowhere else.
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .tcp_nodelay(true)
+        .connect_timeout(CONNECT)
+        .timeout(ATTEMPT)
+        // Notices are far between: a kept connection would be a dead one when it is needed.
+        .pool_max_idle_per_host(0);
+    // A proxy never sees loopback.
+    if is_loopback { builder.no_proxy() } else { builder }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// The innermost error alone: the outer ones repeat the address.
+fn root_cause(error: &reqwest::Error) -> String {
+    let Some(mut cause) = error.source() else {
+        return if error.is_timeout() { "it took too long" } else { "the request failed" }.to_owned();
+    };
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    clipped(&cause, MAX_CAUSE_BYTES)
+}
+
+/// Says what a sink is without saying where its notices go.
+pub(super) fn debug(
+    sink: &dyn NoticeSink,
+    post: &PostBox,
+    formatter: &mut std::fmt::Formatter<'_>,
+) -> std::fmt::Result {
+    formatter.debug_struct(sink.name()).field("host", &post.host()).finish_non_exhaustive()
+}

@@ -1,0 +1,63 @@
+//! Notices as JSON to an address of the operator's choice.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::app::Notice;
+use patchboard_core::port::NoticeSink;
+use secrecy::SecretString;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::post::{self, PostBox};
+use super::priority_word;
+
+#[derive(Debug, Clone)]
+pub struct WebhookOptions {
+    pub url: String,
+    /// Sent as a bearer token.
+    pub token: Option<SecretString>,
+}
+
+/// `POST` of `{"app","title","body","priority","message","at"}`; `app` is null for the hub's own notices.
+pub struct WebhookSink {
+    post: PostBox,
+}
+
+impl WebhookSink {
+    /// `Err` says what is wrong with the address.
+    pub fn new(options: WebhookOptions) -> Result<Self, String> {
+        PostBox::new(&options.url, options.token).map(Self::at)
+    }
+
+    pub(super) fn at(post: PostBox) -> Self {
+        Self { post }
+    }
+}
+
+impl NoticeSink for WebhookSink {
+    fn name(&self) -> &'static str {
+        "webhook"
+    }
+
+    fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let body = json!({
+                "app": notice.app.as_deref(),
+                "title": &*notice.title,
+                "body": &*notice.body,
+                "priority": priority_word(notice.priority),
+                "message": notice.message.map(|message| message.to_string()),
+                "at": notice.at.to_string(),
+            });
+            self.post.post(&stop, |request| request.json(&body)).await
+        })
+    }
+}
+
+impl fmt::Debug for WebhookSink {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        post::debug(self, &self.post, formatter)
+    }
+}
