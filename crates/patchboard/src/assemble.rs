@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use patchboard_core::agent::{AgentSpec, AgentTable, Binding};
+use patchboard_core::app::hub::{HubOptions, Pairing};
 use patchboard_core::board::{Limits, Parts, Recovered};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::memory::MemoryOptions;
@@ -29,6 +30,7 @@ use crate::system::{SoulFiles, SystemClock, SystemIds};
 
 mod builtins;
 mod mcp;
+mod sinks;
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -65,6 +67,9 @@ pub(crate) async fn board(
             semantic: config.memory.semantic,
             context_tokens: u64::from(config.memory.context_tokens),
         },
+        hub: hub_options(config),
+        notices: sinks::notice_options(config),
+        sinks: sinks::sinks(loaded, secrets)?,
         approval_policy: approval_policy(config),
         limits: limits(config),
         clock: Arc::new(SystemClock),
@@ -72,7 +77,7 @@ pub(crate) async fn board(
         version: VERSION,
         store,
     });
-    let Recovered { resumed, closed } =
+    let Recovered { resumed, closed, messages } =
         board.recover().await.context("cannot go on with what the last server left open")?;
     if closed > 0 {
         tracing::warn!(runs = closed, "the last server stopped in the middle of runs; they ended as interrupted");
@@ -80,7 +85,29 @@ pub(crate) async fn board(
     if resumed > 0 {
         tracing::info!(runs = resumed, "runs of the last server go on where they stopped");
     }
+    if messages > 0 {
+        tracing::info!(messages, "messages of the last server are still on their way to apps");
+    }
     Ok(board)
+}
+
+fn hub_options(config: &Config) -> HubOptions {
+    let hub = &config.hub;
+    HubOptions {
+        response_timeout: hub.response_timeout.into(),
+        expiry: hub.expiry.into(),
+        reroute_direct: hub.reroute_direct,
+        follow_up: hub.follow_up.into(),
+        pairing: match hub.pairing {
+            section::Pairing::Open => Pairing::Open,
+            section::Pairing::Approve => Pairing::Approve,
+            section::Pairing::Token => Pairing::Token,
+        },
+        rules: hub.user_rules(),
+        catch_all: hub.catch_all.as_deref().map(Into::into),
+        agent: hub.agent.as_deref().map(Into::into),
+        ..HubOptions::default()
+    }
 }
 
 fn agents(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<AgentTable> {

@@ -15,6 +15,7 @@ mod doctor;
 mod exec;
 mod explain;
 mod failure;
+mod hub;
 mod mcp;
 mod onboard;
 pub(crate) mod output;
@@ -46,6 +47,8 @@ enum Verb {
     Run(run::RunArgs),
     /// Follow a run again.
     Attach(run::AttachArgs),
+    /// Send what you say to the app it is meant for, and see where it went.
+    Hub(hub::HubArgs),
     /// Answer tool calls that wait for approval.
     Approvals(approvals::ApprovalsArgs),
     /// Look at conversations, or clear one.
@@ -141,6 +144,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Chat(args) => chat::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Attach(args) => run::attach(args),
+        Verb::Hub(args) => hub::run(args),
         Verb::Approvals(args) => approvals::run(args),
         Verb::Sessions(args) => sessions::run(args),
         Verb::Usage(args) => usage::run(args),

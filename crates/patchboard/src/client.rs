@@ -1,4 +1,5 @@
-//! Talks to a running server, as the operator: over its gateway here, over its runs surface in `runs`.
+//! Talks to a running server, as the operator: over its gateway here, over its runs surface in `runs`, over its hub in
+//! `hub`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::data_dir;
 
+pub(crate) mod hub;
 pub(crate) mod runs;
 
 /// How long a server may take to say hello.

@@ -38,7 +38,7 @@ mod tree;
 mod validate;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -55,8 +55,8 @@ pub(crate) use self::{
 use self::{
     section::{
         AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, HubConfig, LimitsConfig, LogConfig,
-        McpConfig, MemoryConfig, PluginConfig, PriceConfig, ProviderConfig, RunsConfig, StorageConfig, TelemetryConfig,
-        ToolsConfig, WorkerConfig,
+        McpConfig, MemoryConfig, NotificationsConfig, PluginConfig, PriceConfig, ProviderConfig, RunsConfig,
+        StorageConfig, TelemetryConfig, ToolsConfig, WorkerConfig,
     },
     types::TimeSpan,
 };
@@ -79,6 +79,8 @@ pub(crate) struct Config {
     pub runs: RunsConfig,
     /// The hub: takes what a user says and brings it to the app it is meant for. Loopback only.
     pub hub: HubConfig,
+    /// Where notices of apps and of the hub itself are shown, and how many.
+    pub notifications: NotificationsConfig,
     /// The bridge: gRPC between tools, workers and other programs.
     pub bridge: BridgeConfig,
     /// Model providers by name. With none configured, one is chosen from the environment, stored keys and local servers.
@@ -123,6 +125,7 @@ impl Default for Config {
             gateway: GatewayConfig::default(),
             runs: RunsConfig::default(),
             hub: HubConfig::default(),
+            notifications: NotificationsConfig::default(),
             bridge: BridgeConfig::default(),
             providers: BTreeMap::new(),
             agents: BTreeMap::new(),

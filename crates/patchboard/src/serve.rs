@@ -1,7 +1,7 @@
 //! A running server: everything bound before anything is announced, everything recorded before anything is gone.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,9 @@ use patchboard_providers::Pool;
 use patchboard_surfaces::auth::AuthGate;
 use patchboard_surfaces::gateway::{self, GatewayOptions};
 use patchboard_surfaces::guard::Guard;
+use patchboard_surfaces::hub::{self, HubOptions, Times};
 use patchboard_surfaces::limit::Rate;
-use patchboard_surfaces::listen::{self, Listener};
+use patchboard_surfaces::listen::{self, Listener, Places};
 use patchboard_surfaces::mcp::{self, McpOptions};
 use patchboard_surfaces::pump::PumpLimits;
 use patchboard_surfaces::runs::{self, RunsOptions};
@@ -25,12 +26,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::assemble::{self, VERSION};
+use crate::config::section::Pairing;
 use crate::config::types::Listen;
 use crate::config::{Config, Loaded, Secrets};
 use crate::data_dir::{self, DataDir, ServerRecord};
 
 /// After the drain, connections get this long to hear that the server is gone.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// HTTP requests to the hub under way at once, those that wait for something included.
+const HUB_REQUESTS: usize = 256;
 /// How often the metrics recorder folds what it collected.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -65,8 +69,10 @@ impl Server {
         // Bound before the database is touched: a port in use is the likeliest thing to go wrong.
         let gateway = bind("gateway", config.gateway.listen).await?;
         let runs = bind("runs", config.runs.listen).await?;
+        let hub = bind("hub", config.hub.listen).await?;
         let pool = Pool::new();
-        let own_ports: Vec<u16> = [&gateway, &runs].into_iter().flatten().map(|bound| bound.address.port()).collect();
+        let own_ports: Vec<u16> =
+            [&gateway, &runs, &hub].into_iter().flatten().map(|bound| bound.address.port()).collect();
         let board = assemble::board(loaded, secrets, &pool, &background, &own_ports, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
@@ -75,7 +81,7 @@ impl Server {
             version: VERSION.to_owned(),
             gateway: gateway.as_ref().map(|bound| bound.address),
             runs: runs.as_ref().map(|bound| bound.address),
-            hub: None,
+            hub: hub.as_ref().map(|bound| bound.address),
             bridge: None,
         };
         let plugs = Plugs { config, secrets, operator, draining: &draining, connections: &connections };
@@ -92,6 +98,23 @@ impl Server {
         if let Some(bound) = runs {
             let router = runs::router(board.clone(), plugs.runs(bound.address));
             open("runs", bound, router, config.runs.max_connections);
+        }
+        if let Some(bound) = hub {
+            // Requests have places beside those of apps.
+            let places = Places::new(config.hub.max_connections as usize + HUB_REQUESTS);
+            let router = hub::router(board.clone(), plugs.hub(bound.address));
+            let sockets = std::iter::once(bound.socket).chain(other_loopback(bound.address).await);
+            for socket in sockets {
+                let serving = listen::serve_or_refuse(
+                    "hub",
+                    socket,
+                    places.clone(),
+                    router.clone(),
+                    draining.clone(),
+                    connections.clone(),
+                );
+                background.spawn(serving);
+            }
         }
         let keeping = board.clone();
         let retention = &config.storage.retention;
@@ -189,6 +212,25 @@ impl Plugs<'_> {
         }
     }
 
+    fn hub(&self, address: SocketAddr) -> HubOptions {
+        let hub = &self.config.hub;
+        HubOptions {
+            // Who may register is the board's to decide; over HTTP the operator's token makes the operator.
+            gate: AuthGate::new("hub", None, Some(self.operator.clone())),
+            http_needs_token: hub.pairing == Pairing::Token,
+            guard: guard("hub", &[], &hub.allowed_origins, address),
+            times: Times {
+                ping_interval: hub.ping_interval.into(),
+                pong_timeout: hub.pong_timeout.into(),
+                register_timeout: hub.register_timeout.into(),
+            },
+            max_sockets: hub.max_connections as usize,
+            stall: PumpLimits::default().stall,
+            draining: self.draining.clone(),
+            tracker: self.connections.clone(),
+        }
+    }
+
     fn runs(&self, address: SocketAddr) -> RunsOptions {
         let runs = &self.config.runs;
         RunsOptions {
@@ -200,6 +242,23 @@ impl Plugs<'_> {
             close_on_error: runs.close_on_error,
             draining: self.draining.clone(),
             tracker: self.connections.clone(),
+        }
+    }
+}
+
+/// Apps call this machine by either of its names, so the hub answers on both where it can.
+async fn other_loopback(address: SocketAddr) -> Option<TcpListener> {
+    let other: IpAddr = match address.ip() {
+        IpAddr::V4(Ipv4Addr::LOCALHOST) => Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::LOCALHOST) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V4(_) | IpAddr::V6(_) => return None,
+    };
+    let other = SocketAddr::new(other, address.port());
+    match TcpListener::bind(other).await {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            tracing::debug!(%error, "the hub does not listen on {other}");
+            None
         }
     }
 }

@@ -5,12 +5,18 @@ use std::io::{self, Write};
 /// Text that came from elsewhere, fit for a terminal: control characters, which could move the cursor, change the
 /// title or hide what follows, are shown as what they are.
 pub(crate) fn plain(text: &str) -> String {
-    shown(text, |c| c.is_control() && c != '\n' && c != '\t')
+    shown(text, |c| is_hidden(c) && c != '\n' && c != '\t')
 }
 
 /// The same on one line.
 pub(crate) fn one_line(text: &str) -> String {
-    shown(text, char::is_control)
+    shown(text, is_hidden)
+}
+
+/// Acts on a terminal, or makes what is read differ from what is there.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
 }
 
 fn shown(text: &str, hidden: impl Fn(char) -> bool) -> String {

@@ -99,7 +99,7 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
         Server::start(&loaded, &secrets, data, metrics, background, stop).await.map_err(Failure::cannot_start)?;
     serve::announce(&server, args.ready_file.as_ref()).map_err(Failure::cannot_start)?;
     let record = &server.record;
-    let listening = [("gateway", "http", record.gateway), ("runs", "ws", record.runs)];
+    let listening = [("gateway", "http", record.gateway), ("runs", "ws", record.runs), ("hub", "ws", record.hub)];
     let listening: Vec<String> = listening
         .into_iter()
         .filter_map(|(surface, scheme, address)| Some(format!("{surface} on {scheme}://{}", address?)))

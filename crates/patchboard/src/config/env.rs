@@ -23,6 +23,10 @@ pub(crate) const HOME: &str = "HOME";
 pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 /// Folder for data instead of `~/.local/share`.
 pub(crate) const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
+/// The bus that desktop notifications are sent over.
+pub(crate) const DBUS_SESSION_BUS_ADDRESS: &str = "DBUS_SESSION_BUS_ADDRESS";
+/// Folder where that bus is looked for when it is not named.
+pub(crate) const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// Log filter used when `log.filter` is not set.
 pub(crate) const RUST_LOG: &str = "RUST_LOG";
 /// Any non-empty value turns colour off.
@@ -32,7 +36,7 @@ pub(crate) const TERM: &str = "TERM";
 
 /// What each variable does, for the reference page.
 #[cfg(test)]
-pub(crate) const VARIABLES: [(&str, &str); 12] = [
+pub(crate) const VARIABLES: [(&str, &str); 15] = [
     ("PATCHBOARD__SECTION__KEY", "sets any configuration key; `PATCHBOARD__GATEWAY__LISTEN=:0` is `gateway.listen`"),
     (
         ANTHROPIC_API_KEY,
@@ -48,6 +52,12 @@ pub(crate) const VARIABLES: [(&str, &str); 12] = [
     (HOME, "what `~` means"),
     (XDG_CONFIG_HOME, "where `patchboard/patchboard.toml` and stored keys live, instead of `~/.config`"),
     (XDG_DATA_HOME, "where the default data folder lives, instead of `~/.local/share`"),
+    (DBUS_SESSION_BUS_ADDRESS, "bus that desktop notifications are sent over"),
+    (
+        XDG_RUNTIME_DIR,
+        "where `bus` is looked for when `DBUS_SESSION_BUS_ADDRESS` is not set, instead of `/run/user/UID`",
+    ),
+    ("TZ", "time zone of `notifications.quiet`, instead of the system's"),
     (RUST_LOG, "log filter when `log.filter` is not set"),
     (NO_COLOR, "any non-empty value turns colour off"),
     (TERM, "where it is `dumb` or not set, nothing is drawn in place"),

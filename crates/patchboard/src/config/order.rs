@@ -10,9 +10,9 @@ use super::{
     Config,
     section::{
         AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, GotConfig, HubConfig,
-        LimitsConfig, LogConfig, McpConfig, MemoryConfig, ModelChoice, PluginConfig, PriceConfig, ProviderConfig,
-        RateLimitConfig, RetentionConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig,
-        ToolsConfig, TotConfig, WorkerConfig,
+        LimitsConfig, LogConfig, McpConfig, MemoryConfig, ModelChoice, NotificationsConfig, NtfyConfig, PluginConfig,
+        PriceConfig, ProviderConfig, RateLimitConfig, RetentionConfig, RuleConfig, RunsConfig, SearchConfig,
+        StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, TotConfig, WebhookConfig, WorkerConfig,
     },
 };
 
@@ -24,6 +24,10 @@ pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
         fields_of::<RateLimitConfig>(),
         fields_of::<RunsConfig>(),
         fields_of::<HubConfig>(),
+        fields_of::<RuleConfig>(),
+        fields_of::<NotificationsConfig>(),
+        fields_of::<WebhookConfig>(),
+        fields_of::<NtfyConfig>(),
         fields_of::<BridgeConfig>(),
         fields_of::<TlsConfig>(),
         fields_of::<ProviderConfig>(),

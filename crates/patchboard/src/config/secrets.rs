@@ -26,6 +26,9 @@ pub(crate) struct Secrets {
     pub provider_keys: BTreeMap<String, SecretString>,
     /// Key of the search endpoint.
     pub search_key: Option<SecretString>,
+    /// Bearer tokens by the webhook's place in the list.
+    pub webhook_tokens: BTreeMap<usize, SecretString>,
+    pub ntfy_token: Option<SecretString>,
     /// Bearer tokens by MCP server name.
     pub mcp_tokens: BTreeMap<String, SecretString>,
     /// Environment of each MCP server, by name; references are resolved.
@@ -37,13 +40,14 @@ pub(crate) struct Secrets {
 impl Secrets {
     /// Every one of them, for whoever must keep them out of sight.
     pub(crate) fn all(&self) -> impl Iterator<Item = &SecretString> {
-        let tokens = [&self.gateway_token, &self.runs_token, &self.bridge_token, &self.search_key];
+        let tokens = [&self.gateway_token, &self.runs_token, &self.bridge_token, &self.search_key, &self.ntfy_token];
         let environments = self.mcp_env.values().chain(self.worker_env.values());
         tokens
             .into_iter()
             .flatten()
             .chain(self.provider_keys.values())
             .chain(self.mcp_tokens.values())
+            .chain(self.webhook_tokens.values())
             .chain(environments.flat_map(|environment| environment.values()))
     }
 }
@@ -61,7 +65,9 @@ impl Config {
         let keys = self.providers.values().map(|provider| &provider.api_key);
         let mcp = self.mcp.values().map(|server| &server.token);
         let search = self.tools.search.iter().map(|search| &search.api_key);
-        let references = tokens.into_iter().chain(keys).chain(mcp).chain(search).flatten().cloned();
+        let webhooks = self.notifications.webhooks.iter().map(|webhook| &webhook.token);
+        let notices = webhooks.chain(self.notifications.ntfy.iter().map(|ntfy| &ntfy.token));
+        let references = tokens.into_iter().chain(keys).chain(mcp).chain(search).chain(notices).flatten().cloned();
         let environments = self.mcp.values().map(|server| &server.env);
         let environments = environments.chain(self.workers.iter().map(|worker| &worker.env));
         let variables = environments.flat_map(|env| env.values().filter_map(|value| as_reference(value)));
@@ -108,6 +114,12 @@ pub(crate) fn resolve(config: &Config, environment: &Environment, folders: &Fold
     }
     let search_key = config.tools.search.as_ref().and_then(|search| search.api_key.as_ref());
     secrets.search_key = reader.read(search_key, || at("tools.search.api_key"));
+    for (index, webhook) in config.notifications.webhooks.iter().enumerate() {
+        let path = || at("notifications.webhooks").index(index).key("token");
+        secrets.webhook_tokens.extend(reader.read(webhook.token.as_ref(), path).map(|token| (index, token)));
+    }
+    let ntfy_token = config.notifications.ntfy.as_ref().and_then(|ntfy| ntfy.token.as_ref());
+    secrets.ntfy_token = reader.read(ntfy_token, || at("notifications.ntfy.token"));
     for (index, worker) in config.workers.iter().enumerate() {
         let path = at("workers").index(index).key("env");
         let variables = reader.read_variables(&worker.env, &path);

@@ -64,6 +64,8 @@ pub(crate) enum Leaf {
     },
     Size,
     Listen,
+    /// Of the day.
+    Hours,
     Secret,
     /// Relative to the file that says it, or to the folder of the command.
     Path,
@@ -155,6 +157,7 @@ impl Leaf {
             Some("duration") => Self::Duration { zero: schema.get("x-zero") == Some(&Value::Bool(true)) },
             Some("size") => Self::Size,
             Some("listen") => Self::Listen,
+            Some("hours") => Self::Hours,
             Some("secret") => Self::Secret,
             Some("path") => Self::Path,
             Some("data-path") => Self::DataPath,
@@ -180,6 +183,7 @@ impl Leaf {
             | Self::Duration { .. }
             | Self::Size
             | Self::Listen
+            | Self::Hours
             | Self::Secret
             | Self::Path
             | Self::DataPath

@@ -1,6 +1,7 @@
 //! Small value types of the configuration: each is written as a string in the
 //! file, checked when it is read, and plain data afterwards.
 
+mod hours;
 mod listen;
 mod secret;
 mod size;
@@ -9,6 +10,7 @@ mod timespan;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use hours::DayHours;
 pub(crate) use listen::Listen;
 pub(crate) use secret::{SECRET_BYTES_MAX, SecretMissing, SecretRef};
 pub(crate) use size::ByteSize;

@@ -4,6 +4,7 @@
 mod agents;
 mod extensions;
 mod files;
+mod hub;
 mod listeners;
 mod providers;
 pub(crate) mod url;
@@ -21,6 +22,7 @@ pub(crate) fn validate(config: &Config) -> Vec<Problem> {
     listeners::validate(config, &mut problems);
     providers::validate(config, &mut problems);
     agents::validate(config, &mut problems);
+    hub::validate(config, &mut problems);
     extensions::validate(config, &mut problems);
     files::validate(config, &mut problems);
     problems

@@ -10,7 +10,7 @@ use crate::config::{
     problem::Code,
     shape::{Choice, Leaf, Range},
     tree::{Content, Node},
-    types::{ByteSize, Listen, SecretRef, TimeSpan},
+    types::{ByteSize, DayHours, Listen, SecretRef, TimeSpan},
     validate::url,
 };
 
@@ -73,6 +73,7 @@ fn check_text(node: &Node, leaf: &Leaf, text: &str, rules: &PathRules) -> Result
         Leaf::Listen => parse::<Listen>(text, Code::BadAddress)
             .map(|_| None)
             .map_err(|fault| fault.hint("use an IP address and a port: 0.0.0.0:7200 for all interfaces")),
+        Leaf::Hours => parse::<DayHours>(text, Code::WrongType).map(|_| None),
         Leaf::Choice(choices) => check_choice(text, choices),
         Leaf::Secret => match parse::<SecretRef>(text, Code::LiteralSecret) {
             Ok(SecretRef::File(file)) => Ok(Some(secret_file(&path(&file.to_string_lossy())?))),
@@ -141,6 +142,7 @@ fn wrong_type(node: &Node, leaf: &Leaf) -> Fault {
         }
         Leaf::Size => (Code::BadSize, "a size", Some("write it with a unit, in quotes: \"16MiB\"".to_owned())),
         Leaf::Listen => (Code::BadAddress, "an address", Some("write \"127.0.0.1:7200\", or \"off\"".to_owned())),
+        Leaf::Hours => (Code::WrongType, "hours of the day", Some("write \"22:00-07:00\"".to_owned())),
         Leaf::Secret => (Code::LiteralSecret, "a reference to a secret", Some(SECRET_HINT.to_owned())),
         Leaf::Choice(choices) => {
             let words: Vec<&str> = choices.iter().map(|choice| choice.word.as_str()).collect();

@@ -1,5 +1,8 @@
 //! `[hub]`: utterances routed to connected apps.
 
+use std::collections::BTreeMap;
+
+use patchboard_core::app::route::{HubRules, Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +42,20 @@ pub(crate) struct HubConfig {
     /// Connections open at once; further ones are refused.
     #[schemars(range(min = 1))]
     pub max_connections: u32,
+    /// Other names for apps: a message that begins with one of them and `:` or `,` goes to its app.
+    #[schemars(example = serde_json::json!({"nb": "notebook"}))]
+    pub aliases: BTreeMap<String, String>,
+    /// What belongs to an app whatever its description says.
+    pub rules: Vec<RuleConfig>,
+}
+
+impl HubConfig {
+    /// Aliases and rules as the core applies them.
+    pub(crate) fn user_rules(&self) -> HubRules {
+        let aliases = self.aliases.iter().map(|(alias, app)| (alias.as_str().into(), app.as_str().into()));
+        let rules = self.rules.iter().map(|rule| Rule::new(rule.when.iter().map(String::as_str), rule.app.as_str()));
+        HubRules { aliases: aliases.collect(), rules: rules.collect() }
+    }
 }
 
 impl Default for HubConfig {
@@ -57,8 +74,23 @@ impl Default for HubConfig {
             register_timeout: TimeSpan::from_secs(30),
             allowed_origins: vec!["app://obsidian.md".to_owned()],
             max_connections: 100,
+            aliases: BTreeMap::new(),
+            rules: Vec::new(),
         }
     }
+}
+
+/// Sends messages that read a certain way to one app. The first rule that matches decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["when", "app"]))]
+pub(crate) struct RuleConfig {
+    /// Patterns, one of which has to match the whole message: `*` is any text, `?` any one character, and case does not matter.
+    #[schemars(example = ["play *", "put on *"])]
+    pub when: Vec<String>,
+    /// App that gets the message. While it is not connected, the message waits for it.
+    #[schemars(example = &"music")]
+    pub app: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

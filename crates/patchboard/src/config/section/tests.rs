@@ -1,4 +1,5 @@
 use patchboard_core::agent::StrategyKind;
+use patchboard_core::app::route::{HubRules, Rule};
 use patchboard_core::run::strategy::{GotOptions, Reasoning, Search, TotOptions};
 
 use super::{
@@ -126,6 +127,20 @@ fn context_windows() {
     }
     let fixed = AgentConfig { context_window: Some(2048), ..AgentConfig::default() };
     assert_eq!(fixed.window("claude"), 2048);
+}
+
+#[test]
+fn aliases_and_rules_reach_the_core() {
+    let text = r#"
+        aliases = { nb = "notebook" }
+        rules = [{ when = ["play *", "put on *"], app = "music" }]
+    "#;
+    let hub: super::HubConfig = toml::from_str(text).unwrap();
+    let wanted = HubRules {
+        aliases: vec![("nb".into(), "notebook".into())],
+        rules: vec![Rule::new(["play *", "put on *"], "music")],
+    };
+    assert_eq!(hub.user_rules(), wanted);
 }
 
 #[test]

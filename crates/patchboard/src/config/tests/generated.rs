@@ -75,7 +75,9 @@ fn sample_with_everything_on_is_understood() {
         .env("OPENAI_API_KEY", "k")
         .env("MCP_TOKEN", "t")
         .env("SEARCH_API_KEY", "k")
-        .env("FILES_TOKEN", "t");
+        .env("FILES_TOKEN", "t")
+        .env("WEBHOOK_TOKEN", "t")
+        .env("NTFY_TOKEN", "t");
     let problems = bench.problems();
     let found: Vec<(&str, String)> =
         problems.iter().map(|problem| (problem.code.as_str(), problem.path.to_string())).collect();

@@ -47,7 +47,7 @@ message = "16M"
 error[PB0105] drain (patchboard.toml:1): must be a duration, but is a whole number
   hint: write it with a unit, in quotes: "10s"
 error[PB0103] colour (patchboard.toml:2): unknown key
-  hint: known keys here: data_dir, drain, gateway, runs, hub, bridge, providers, agents, bindings, budgets, prices, memory, plugins, workers, mcp, tools, storage, limits, log, telemetry
+  hint: known keys here: data_dir, drain, gateway, runs, hub, notifications, bridge, providers, agents, bindings, budgets, prices, memory, plugins, workers, mcp, tools, storage, limits, log, telemetry
 error[PB0103] gateway.lisen (patchboard.toml:5): unknown key
   hint: did you mean `gateway.listen`?
 error[PB0107] gateway.token (patchboard.toml:6): a secret is written into the configuration
@@ -122,6 +122,18 @@ fn single_values() {
         ("[providers.x]\nmodel = \"m\"", "PB0117", "is required"),
         ("[providers.x]\nkind = \"openia\"", "PB0110", "`openia` is not a choice here"),
         ("[log]\nfilter = \"=,=\"", "PB0119", "is not a log filter"),
+        ("[notifications]\nquiet = \"22-7\"", "PB0104", "`22-7` is not hours such as `22:00-07:00`"),
+        ("[notifications]\nquiet = \"07:00-07:00\"", "PB0104", "`07:00-07:00` ends when it begins"),
+        ("[notifications]\nquiet = 22", "PB0104", "must be hours of the day, but is a whole number"),
+        ("[notifications]\nper_minute = 0", "PB0111", "must be at least 1, but is 0"),
+        ("[notifications]\nper_minute = 601", "PB0111", "must be at most 600, but is 601"),
+        ("[notifications]\nsound = true", "PB0103", "unknown key"),
+        ("[[notifications.webhooks]]\nurl = \"host/path\"", "PB0121", "is not a web address"),
+        (
+            "[[notifications.webhooks]]\nurl = \"http://h\"\ntoken = \"tk\"",
+            "PB0107",
+            "a secret is written into the configuration",
+        ),
     ];
     let mut wrong = String::new();
     for (text, code, message) in cases {
@@ -196,7 +208,7 @@ fn variables_and_flags_are_named() {
         bench.complaints(),
         r#"
 error[PB0103] "" (env PATCHBOARD__): unknown key
-  hint: known keys here: data_dir, drain, gateway, runs, hub, bridge, providers, agents, bindings, budgets, prices, memory, plugins, workers, mcp, tools, storage, limits, log, telemetry
+  hint: known keys here: data_dir, drain, gateway, runs, hub, notifications, bridge, providers, agents, bindings, budgets, prices, memory, plugins, workers, mcp, tools, storage, limits, log, telemetry
 error[PB0103] agents."" (env PATCHBOARD__AGENTS____MODEL): `agents` has no keys below it
   hint: a list is set as a whole, in TOML: ["one", "two"]
 error[PB0103] drain.more (env PATCHBOARD__DRAIN__MORE): `drain` has no keys below it

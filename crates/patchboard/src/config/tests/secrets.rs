@@ -34,10 +34,19 @@ fn references_are_read() {
         name = "py"
         command = ["x"]
         env = { C = "file:secrets/bridge" }
+        [notifications.ntfy]
+        topic = "t"
+        token = "env:NTFY"
+        [[notifications.webhooks]]
+        url = "https://one.example"
+        [[notifications.webhooks]]
+        url = "https://two.example"
+        token = "env:MCP"
         "#,
     )
     .env("GATEWAY", " gateway-token\n")
     .env("MCP", "mcp-token")
+    .env("NTFY", "ntfy-token")
     .file("project/secrets/bridge", "bridge-token\n")
     .file("key", "\n provider-key \n");
     let secrets = secrets(&bench);
@@ -49,6 +58,9 @@ fn references_are_read() {
     assert_eq!(text(secrets.mcp_env["files"].get("A")), Some("gateway-token"));
     assert_eq!(text(secrets.mcp_env["files"].get("B")), Some("text"));
     assert_eq!(text(secrets.worker_env["py"].get("C")), Some("bridge-token"));
+    assert_eq!(text(secrets.ntfy_token.as_ref()), Some("ntfy-token"));
+    assert_eq!((text(secrets.webhook_tokens.get(&0)), text(secrets.webhook_tokens.get(&1))), (None, Some("mcp-token")));
+    assert_eq!(secrets.all().count(), 10);
     assert_eq!(format!("{secrets:?}"), "Secrets { .. }");
 }
 
@@ -69,9 +81,22 @@ fn files_with_secrets_are_known() {
         name = "py"
         command = ["x"]
         env = { D = "file:secrets/worker" }
+        [notifications.ntfy]
+        topic = "t"
+        token = "file:secrets/ntfy"
+        [[notifications.webhooks]]
+        url = "https://one.example"
+        token = "file:secrets/hook"
         "#,
     );
-    let expected = ["project/secrets/gateway", "key", "project/secrets/mcp", "project/secrets/worker"];
+    let expected = [
+        "project/secrets/gateway",
+        "key",
+        "project/secrets/hook",
+        "project/secrets/ntfy",
+        "project/secrets/mcp",
+        "project/secrets/worker",
+    ];
     assert_eq!(bench.load().config.secret_files(), expected.map(|path| bench.path(path)));
 }
 

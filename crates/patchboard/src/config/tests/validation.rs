@@ -105,6 +105,37 @@ fn agents_and_providers() {
 }
 
 #[test]
+fn aliases_and_rules_of_the_hub() {
+    let long = "a".repeat(65);
+    check("[hub.aliases]\nnb = \"notebook\"\nN2 = \"notebook\"", &[]);
+    check("[hub.aliases]\n1nb = \"notebook\"", &["PB0118 hub.aliases.1nb"]);
+    check("[hub.aliases]\n\"n b\" = \"notebook\"", &["PB0118 hub.aliases.\"n b\""]);
+    check("[hub.aliases]\n\"\" = \"notebook\"", &["PB0118 hub.aliases.\"\""]);
+    check("[hub.aliases]\nnb = \"note book\"", &["PB0118 hub.aliases.nb"]);
+    check(&format!("[hub.aliases]\nnb = \"{long}\""), &["PB0118 hub.aliases.nb"]);
+    check("[hub.aliases]\nNB = \"notebook\"\nnb = \"music\"", &["PB0118 hub.aliases.nb"]);
+    check("[hub.aliases]\nMusic = \"music\"", &["PB0122? hub.aliases.Music"]);
+    check("[hub]\ncatch_all = \"note book\"", &["PB0118 hub.catch_all"]);
+
+    let rule = |settings: &str| format!("[[hub.rules]]\n{settings}");
+    check(&rule("when = [\"play *\", \"*in the kitchen?\"]\napp = \"music\""), &[]);
+    check(&rule("when = [\"play *\"]"), &["PB0117 hub.rules[0].app"]);
+    check(&rule("app = \"music\""), &["PB0117 hub.rules[0].when"]);
+    check(&rule("when = []\napp = \"music\""), &["PB0117 hub.rules[0].when"]);
+    check(&rule("when = [\"play *\", \" * ?\"]\napp = \"music\""), &["PB0119 hub.rules[0].when[1]"]);
+    check(&rule(&format!("when = [\"{}\"]\napp = \"m\"", "x".repeat(257))), &["PB0119 hub.rules[0].when[0]"]);
+    check(&rule("when = [\"play *\"]\napp = \"2nd\""), &["PB0118 hub.rules[0].app"]);
+    check(&rule("when = [\"play *\"]\napp = \"music\"\nthen = 1"), &["PB0103 hub.rules[0].then"]);
+}
+
+#[test]
+fn the_hub_has_a_bounded_number_of_rules() {
+    let rules = |count: usize| "[[hub.rules]]\nwhen = [\"x\"]\napp = \"x\"\n".repeat(count);
+    check(&rules(1000), &[]);
+    check(&rules(1001), &["PB0111 hub.rules"]);
+}
+
+#[test]
 fn names_of_strategies_are_reserved() {
     for name in ["react", "dup", "tot", "got"] {
         check(&format!("[agents.{name}]"), &[&format!("PB0118 agents.{name}")]);
@@ -239,6 +270,29 @@ fn mcp_servers() {
     check("[mcp.a]\ncommand = [\"x\"]\nurl = \"https://h\"", &["PB0122 mcp.a.url"]);
     check("[mcp.a]\ncommand = [\"x\"]\ntoken = \"env:TOKEN\"", &["PB0122 mcp.a.token"]);
     check("[mcp.\"a.b\"]\ncommand = [\"x\"]", &["PB0118 mcp.\"a.b\""]);
+}
+
+#[test]
+fn notification_sinks() {
+    check("[notifications]\nquiet = \"22:00-07:00\"\ndesktop = false\nper_minute = 600", &[]);
+    check("[notifications.ntfy]\ntopic = \"my-topic_1\"\ntoken = \"env:TOKEN\"", &[]);
+    check("[notifications.ntfy]\nserver = \"https://ntfy.sh\"", &["PB0117 notifications.ntfy.topic"]);
+    check("[notifications.ntfy]\ntopic = \"a/b\"", &["PB0118 notifications.ntfy.topic"]);
+    check(
+        "[notifications.ntfy]\ntopic = \"t\"\nserver = \"http://n.example\"\ntoken = \"env:TOKEN\"",
+        &["PB0123? notifications.ntfy.server"],
+    );
+    check("[notifications.ntfy]\ntopic = \"t\"\ntoken = \"env:UNSET_VARIABLE\"", &["PB0108 notifications.ntfy.token"]);
+    let webhook = |settings: &str, expected: &[&str]| {
+        check(&format!("[[notifications.webhooks]]\n{settings}"), expected);
+    };
+    webhook("url = \"http://10.0.0.7:8123/hook\"", &[]);
+    webhook("", &["PB0117 notifications.webhooks[0].url"]);
+    webhook("url = \"http://h.example/x\"\ntoken = \"env:TOKEN\"", &["PB0123? notifications.webhooks[0].url"]);
+    webhook(
+        "url = \"https://h.example/x\"\ntoken = \"env:UNSET_VARIABLE\"",
+        &["PB0108 notifications.webhooks[0].token"],
+    );
 }
 
 #[test]

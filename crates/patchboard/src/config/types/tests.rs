@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{ByteSize, Listen, SecretRef, TimeSpan};
+use super::{ByteSize, DayHours, Listen, SecretRef, TimeSpan};
 use crate::config::Environment;
 
 #[test]
@@ -142,6 +142,7 @@ proptest! {
         let _size = text.parse::<ByteSize>().is_ok();
         let _listen = text.parse::<Listen>().is_ok();
         let _secret = text.parse::<SecretRef>().is_ok();
+        let _hours = text.parse::<DayHours>().is_ok();
     }
 
     #[test]

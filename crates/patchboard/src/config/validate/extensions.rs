@@ -1,4 +1,4 @@
-//! Plugins, workers, MCP servers, tool approval, the search endpoint and the log filter.
+//! Plugins, workers, MCP servers, tool approval, the search endpoint, notification sinks and the log filter.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +35,7 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     {
         check_key_travels_safely(&search.url, KeyPath::dotted("tools.search.url"), problems);
     }
+    check_notifications(config, problems);
     if let Some(filter) = &config.log.filter
         && EnvFilter::try_new(filter).is_err()
     {
@@ -102,6 +103,25 @@ fn check_mcp(config: &Config, problems: &mut Vec<Problem>) {
             (Some(_), true) => {}
         }
         check_variables(&server.env, &path, problems);
+    }
+}
+
+fn check_notifications(config: &Config, problems: &mut Vec<Problem>) {
+    let path = KeyPath::dotted("notifications");
+    for (index, webhook) in config.notifications.webhooks.iter().enumerate() {
+        if webhook.token.is_some() {
+            check_key_travels_safely(&webhook.url, path.key("webhooks").index(index).key("url"), problems);
+        }
+    }
+    let Some(ntfy) = &config.notifications.ntfy else { return };
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    // A missing topic has been complained about.
+    if ntfy.topic.len() > 64 || !ntfy.topic.bytes().all(fits) {
+        let message = "a topic has up to 64 letters, digits, `-` and `_`";
+        problems.push(Problem::error(Code::UnusableName, path.key("ntfy").key("topic"), message));
+    }
+    if ntfy.token.is_some() {
+        check_key_travels_safely(&ntfy.server, path.key("ntfy").key("server"), problems);
     }
 }
 

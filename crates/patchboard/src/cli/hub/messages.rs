@@ -1,0 +1,144 @@
+//! `patchboard hub messages`, `show`, `resend`, `route`, `cancel` and `why`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use patchboard_core::app::message::MessageState;
+use serde_json::Value;
+
+use super::report::{self, Decision, Report};
+use super::{HubTarget, Wanted, words};
+use crate::cli::failure::Failure;
+use crate::cli::output;
+use crate::client::hub::HubError;
+
+#[derive(Debug, Args)]
+pub(super) struct MessagesArgs {
+    #[command(flatten)]
+    target: HubTarget,
+    /// Only those in this state.
+    #[arg(long, value_parser = PossibleValuesParser::new(MessageState::ALL.map(MessageState::name)))]
+    state: Option<String>,
+    /// How many at most.
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+    /// Print JSON, one message a line.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The message's id, as `hub messages` shows it.
+    id: String,
+    #[command(flatten)]
+    target: HubTarget,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OneArgs {
+    /// The message's id, as `hub messages` shows it.
+    id: String,
+    #[command(flatten)]
+    target: HubTarget,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RouteArgs {
+    /// The message's id, as `hub messages` shows it.
+    id: String,
+    /// The app to send it to.
+    app: String,
+    #[command(flatten)]
+    target: HubTarget,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WhyArgs {
+    /// What would be said.
+    text: String,
+    #[command(flatten)]
+    target: HubTarget,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn list(args: MessagesArgs) -> Result<ExitCode, Failure> {
+    let client = args.target.client()?;
+    let found = client.messages(args.state.as_deref(), args.limit).await;
+    let items = found.map_err(|error| Wanted::Nothing.failure(error))?;
+    if args.json {
+        items.iter().for_each(|item| output::line(&item.to_string()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if items.is_empty() {
+        output::error("no messages");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let reports = items.iter().map(report::read).collect::<anyhow::Result<Vec<Report>>>()?;
+    output::table(&["ID", "STATE", "SAID", "TO", "TEXT"], &reports.into_iter().map(row).collect::<Vec<_>>());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(report: Report) -> Vec<String> {
+    let mut clients: Vec<&str> = Vec::new();
+    for attempt in &report.attempts {
+        if !clients.contains(&attempt.client.as_str()) {
+            clients.push(&attempt.client);
+        }
+    }
+    let to = if clients.is_empty() { "-".to_owned() } else { clients.join(",") };
+    vec![report.id, report.state, report.submitted_at, to, report.text]
+}
+
+pub(super) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
+    let message = args.target.client()?.message(&args.id).await.map_err(|error| Wanted::Message.failure(error))?;
+    if args.json {
+        output::line(&message.to_string());
+    } else {
+        words::timeline(&report::read(&message)?).iter().for_each(|line| output::line(line));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn resend(args: OneArgs) -> Result<ExitCode, Failure> {
+    changed(args.target.client()?.resend(&args.id).await)
+}
+
+pub(super) async fn route(args: RouteArgs) -> Result<ExitCode, Failure> {
+    changed(args.target.client()?.route(&args.id, &args.app).await)
+}
+
+pub(super) async fn cancel(args: OneArgs) -> Result<ExitCode, Failure> {
+    let answer = args.target.client()?.cancel(&args.id).await.map_err(|error| Wanted::Message.failure(error))?;
+    let report: Report = report::read(&answer)?;
+    output::line(&words::headline(&report));
+    // An app may have been faster.
+    Ok(if report.state == MessageState::Cancelled.name() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn changed(answer: Result<Value, HubError>) -> Result<ExitCode, Failure> {
+    let report: Report = report::read(&answer.map_err(|error| Wanted::Message.failure(error))?)?;
+    output::line(&words::headline(&report));
+    if let Some(decision) = report.decisions.last().filter(|_| !report.is_lost()) {
+        output::line(&words::decision(decision));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn why(args: WhyArgs) -> Result<ExitCode, Failure> {
+    let decision = args.target.client()?.explain(&args.text).await.map_err(|error| Wanted::Nothing.failure(error))?;
+    if args.json {
+        output::line(&decision.to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let decision: Decision = report::read(&decision)?;
+    output::line(&words::decision(&decision));
+    words::candidates(&decision).iter().for_each(|line| output::line(&format!("  {line}")));
+    Ok(ExitCode::SUCCESS)
+}

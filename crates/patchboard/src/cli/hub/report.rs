@@ -1,0 +1,93 @@
+//! What the hub says about a message, read from its JSON. What is missing is left empty: an older or newer hub is no
+//! reason to say nothing at all.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Report {
+    pub(super) id: String,
+    pub(super) text: String,
+    pub(super) state: String,
+    pub(super) reason: Option<String>,
+    pub(super) submitted_at: String,
+    pub(super) expires_at: String,
+    #[serde(rename = "inputMethod")]
+    pub(super) input_method: String,
+    pub(super) confidence: Option<f64>,
+    pub(super) version: u64,
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) notifications: Vec<Notification>,
+    pub(super) decisions: Vec<Decision>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Attempt {
+    pub(super) client: String,
+    pub(super) state: String,
+    pub(super) reason: Option<String>,
+    pub(super) stage: String,
+    pub(super) sent_at: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Notification {
+    pub(super) client: String,
+    pub(super) title: String,
+    pub(super) body: String,
+    pub(super) priority: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Decision {
+    pub(super) stage: String,
+    pub(super) clients: Vec<String>,
+    /// What they get, where that is not the whole text.
+    pub(super) text: Option<String>,
+    pub(super) reason: String,
+    pub(super) candidates: Vec<Candidate>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Candidate {
+    pub(super) client: String,
+    pub(super) score: f64,
+    pub(super) confidence: f64,
+    pub(super) why: Vec<String>,
+}
+
+/// An app as the hub knows it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct App {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) version: Option<String>,
+    pub(super) capabilities: Vec<String>,
+    pub(super) connected: bool,
+    pub(super) approved: bool,
+    pub(super) since: String,
+    pub(super) pending: u64,
+    pub(super) lessons: u64,
+}
+
+impl Report {
+    /// Has somebody got it who has not answered yet?
+    pub(super) fn is_pending(&self) -> bool {
+        self.attempts.iter().any(|attempt| attempt.state == "sent")
+    }
+
+    /// Did it end well, or may it still?
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.state.as_str(), "refused" | "expired" | "cancelled")
+    }
+}
+
+pub(super) fn read<T: serde::de::DeserializeOwned>(value: &Value) -> anyhow::Result<T> {
+    T::deserialize(value).map_err(|error| anyhow::anyhow!("the answer of the hub cannot be read: {error}"))
+}

@@ -1,0 +1,98 @@
+use serde_json::json;
+
+use super::{Told, candidates, decision, headline, notification, timeline};
+use crate::cli::hub::report::{Notification, Report, read};
+
+fn report(value: &serde_json::Value) -> Report {
+    read(value).unwrap()
+}
+
+#[test]
+fn headlines() {
+    let of = |value| headline(&report(&value));
+    assert_eq!(of(json!({ "id": "msg-1", "state": "sent" })), "msg-1 sent");
+    assert_eq!(of(json!({ "id": "msg-1", "state": "held", "reason": "a\u{7}b" })), "msg-1 held: a\\u{7}b");
+}
+
+#[test]
+fn decisions_and_their_candidates() {
+    let message = report(&json!({ "decisions": [
+        { "stage": "matcher", "clients": ["a", "b"], "reason": "both fit", "candidates": [
+            { "client": "a", "score": 3.5, "confidence": 0.456, "why": ["x", "y"] },
+            { "client": "c", "confidence": 7.0 },
+        ] },
+        { "stage": "nobody", "clients": [], "reason": "nobody fits" },
+    ] }));
+    let [one, two] = message.decisions.as_slice() else { panic!("{message:?}") };
+    assert_eq!(decision(one), "to a and b (by matcher): both fit");
+    assert_eq!(candidates(one), ["a 46 %: x; y", "c 100 %"]);
+    assert_eq!(decision(two), "to nobody: nobody fits");
+}
+
+#[test]
+fn notifications() {
+    let of = |title: &str, body: &str, priority: &str| {
+        let [title, body, priority] = [title, body, priority].map(str::to_owned);
+        notification(&Notification { client: "notes".to_owned(), title, body, priority })
+    };
+    assert_eq!(of("notes", "Saved.", "normal"), "notes: Saved.");
+    assert_eq!(of("Done", "Saved.", "low"), "notes: Done: Saved.");
+    assert_eq!(of("Done", "", "high"), "notes (important): Done");
+    assert_eq!(of("notes", "two\nlines\u{1b}", "normal"), "notes: two\n  lines\\u{1b}");
+}
+
+#[test]
+fn only_news_is_told() {
+    let mut told = Told::default();
+    let one = json!({ "stage": "direct", "clients": ["notes"], "reason": "named" });
+    let two = json!({ "stage": "next-best", "clients": ["tasks"], "reason": "refused before" });
+    let first = report(&json!({ "decisions": [one], "attempts": [{ "client": "notes", "state": "sent" }] }));
+    assert_eq!(told.news(&first), ["to notes (by direct): named"]);
+    assert!(told.news(&first).is_empty());
+    let second = report(&json!({
+        "decisions": [one, two],
+        "attempts": [
+            { "client": "notes", "state": "rejected", "reason": "not mine" },
+            { "client": "tasks", "state": "sent" },
+        ],
+    }));
+    assert_eq!(told.news(&second), ["to tasks (by next-best): refused before", "notes refused it: not mine"]);
+    let third = report(&json!({
+        "decisions": [one, two],
+        "attempts": [
+            { "client": "notes", "state": "rejected", "reason": "not mine" },
+            { "client": "tasks", "state": "delivered" },
+        ],
+        "notifications": [{ "client": "tasks", "title": "tasks", "body": "Added." }],
+    }));
+    assert_eq!(told.news(&third), ["tasks acknowledged it", "tasks: Added."]);
+    assert!(told.news(&third).is_empty());
+}
+
+#[test]
+fn a_whole_message() {
+    let message = report(&json!({
+        "id": "msg-1", "text": "buy\nmilk", "state": "delivered", "submitted_at": "T1", "expires_at": "T2",
+        "inputMethod": "voice", "confidence": 0.5, "version": 9,
+        "decisions": [{ "stage": "matcher", "clients": ["notes"], "reason": "fits", "candidates": [
+            { "client": "notes", "confidence": 0.9, "why": ["w"] },
+        ] }],
+        "attempts": [
+            { "client": "notes", "state": "timeout", "stage": "matcher", "sent_at": "T3", "reason": "Response timeout" },
+            { "client": "tasks", "state": "delivered", "stage": "next-best", "sent_at": "T4" },
+        ],
+        "notifications": [{ "client": "tasks", "title": "tasks", "body": "Added.", "priority": "normal" }],
+    }));
+    let wanted = [
+        "msg-1 delivered",
+        "text        buy\n            milk",
+        "said        T1 (voice, heard with confidence 0.5)",
+        "kept until  T2",
+        "routed      to notes (by matcher): fits",
+        "  candidate notes 90 %: w",
+        "sent        T3 (by matcher): notes did not answer in time",
+        "sent        T4 (by next-best): tasks acknowledged it",
+        "told        tasks: Added.",
+    ];
+    assert_eq!(timeline(&message), wanted);
+}

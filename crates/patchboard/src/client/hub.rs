@@ -1,0 +1,264 @@
+//! The hub's HTTP API as a client sees it. Written out by hand: the hub is on this machine, and every connection
+//! carries one request and one answer.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::http::Uri;
+
+use crate::data_dir;
+
+mod answer;
+
+/// How long the hub may take beyond what it was asked to wait.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The longest the hub waits for news in one request.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+/// A page of the longest messages is far smaller; a server that sends more is not the hub.
+const MAX_ANSWER: u64 = 64 * 1024 * 1024;
+const PAGE: usize = 100;
+
+#[derive(Debug)]
+pub(crate) struct HubClient {
+    /// `host:port`
+    authority: String,
+    token: Option<SecretString>,
+}
+
+/// What the hub is to forget about an app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forget {
+    /// What was learned from its answers.
+    Lessons,
+    /// That too, its approval and its token.
+    Everything,
+}
+
+/// The server does not listen for apps.
+#[derive(Debug)]
+pub(crate) struct HubOff;
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HubError {
+    #[error("cannot reach a hub at {authority}: {why}")]
+    Unreachable { authority: String, why: String },
+    /// The hub understood and said no.
+    #[error("{message}")]
+    Refused { status: u16, message: String },
+    #[error("the answer of the hub cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl HubClient {
+    /// The hub of the server that runs on a data directory, if one does.
+    pub(crate) fn of_data_dir(data_dir: &Path) -> Result<Option<Self>, HubOff> {
+        let Some(server) = data_dir::find_server(data_dir) else { return Ok(None) };
+        let hub = server.hub.ok_or(HubOff)?;
+        Ok(Some(Self { authority: hub.to_string(), token: data_dir::operator_token(data_dir) }))
+    }
+
+    /// A hub named by its address: `http://127.0.0.1:9473`, `ws://…` or `host:port`.
+    pub(crate) fn of_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
+        let authority = LocalUrl::read(url, &["http", "ws"]).map_err(|why| anyhow::anyhow!("`{url}` {why}"))?.authority;
+        let is_header = |token: &SecretString| token.expose_secret().bytes().all(|byte| byte.is_ascii_graphic());
+        if !token.as_ref().is_none_or(is_header) {
+            anyhow::bail!("the token has characters that no token has");
+        }
+        Ok(Self { authority, token })
+    }
+
+    pub(crate) async fn submit(&self, message: &Value) -> Result<Value, HubError> {
+        self.post("/v1/messages", message).await
+    }
+
+    pub(crate) async fn message(&self, id: &str) -> Result<Value, HubError> {
+        self.get(&format!("/v1/messages/{}", encoded(id)), Duration::ZERO).await
+    }
+
+    /// The message once there is something newer than `version`, or as it is when the time is up.
+    pub(crate) async fn message_after(&self, id: &str, version: u64, wait: Duration) -> Result<Value, HubError> {
+        let wait = wait.min(LONGEST_WAIT);
+        // Whole seconds, rounded up: asking for zero would not wait at all.
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let path = format!("/v1/messages/{}?newer_than={version}&wait={seconds}", encoded(id));
+        self.get(&path, wait).await
+    }
+
+    /// The newest messages first.
+    pub(crate) async fn messages(&self, state: Option<&str>, most: usize) -> Result<Vec<Value>, HubError> {
+        let mut items: Vec<Value> = Vec::new();
+        let mut cursor: Option<String> = None;
+        while items.len() < most {
+            let mut path = format!("/v1/messages?limit={}", (most - items.len()).min(PAGE));
+            if let Some(state) = state {
+                path.push_str(&format!("&state={}", encoded(state)));
+            }
+            if let Some(cursor) = &cursor {
+                path.push_str(&format!("&cursor={}", encoded(cursor)));
+            }
+            let mut page = self.get(&path, Duration::ZERO).await?;
+            let more = take_items(&mut page);
+            let is_empty = more.is_empty();
+            items.extend(more);
+            cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
+            if cursor.is_none() || is_empty {
+                break;
+            }
+        }
+        items.truncate(most);
+        Ok(items)
+    }
+
+    pub(crate) async fn resend(&self, id: &str) -> Result<Value, HubError> {
+        self.post(&format!("/v1/messages/{}/resend", encoded(id)), &json!({})).await
+    }
+
+    pub(crate) async fn route(&self, id: &str, client: &str) -> Result<Value, HubError> {
+        self.post(&format!("/v1/messages/{}/route", encoded(id)), &json!({ "client": client })).await
+    }
+
+    pub(crate) async fn cancel(&self, id: &str) -> Result<Value, HubError> {
+        self.post(&format!("/v1/messages/{}/cancel", encoded(id)), &json!({})).await
+    }
+
+    /// How a text would be routed now.
+    pub(crate) async fn explain(&self, text: &str) -> Result<Value, HubError> {
+        self.post("/v1/route", &json!({ "text": text })).await
+    }
+
+    pub(crate) async fn clients(&self) -> Result<Vec<Value>, HubError> {
+        Ok(take_items(&mut self.get("/v1/clients", Duration::ZERO).await?))
+    }
+
+    pub(crate) async fn approve(&self, name: &str) -> Result<Value, HubError> {
+        self.post(&format!("/v1/clients/{}/approve", encoded(name)), &json!({})).await
+    }
+
+    pub(crate) async fn pair(&self, name: &str) -> Result<Value, HubError> {
+        self.post(&format!("/v1/clients/{}/pair", encoded(name)), &json!({})).await
+    }
+
+    pub(crate) async fn forget(&self, name: &str, what: Forget) -> Result<Value, HubError> {
+        let body = match what {
+            Forget::Lessons => json!({ "unpair": false }),
+            Forget::Everything => json!({ "unpair": true }),
+        };
+        self.post(&format!("/v1/clients/{}/forget", encoded(name)), &body).await
+    }
+
+    async fn get(&self, path: &str, wait: Duration) -> Result<Value, HubError> {
+        self.ask(&self.head("GET", path, None), None, PATIENCE + wait).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Result<Value, HubError> {
+        let body = body.to_string();
+        self.ask(&self.head("POST", path, Some(body.len())), Some(&body), PATIENCE).await
+    }
+
+    async fn ask(&self, head: &str, body: Option<&str>, patience: Duration) -> Result<Value, HubError> {
+        let answered = tokio::time::timeout(patience, self.exchange(head, body)).await;
+        let bytes = answered
+            .map_err(|_| self.unreachable("no answer in time"))?
+            .map_err(|error| self.unreachable(&error.to_string()))?;
+        if bytes.len() as u64 > MAX_ANSWER {
+            return Err(HubError::Unreadable("it is too long".to_owned()));
+        }
+        answer::read(&bytes)
+    }
+
+    async fn exchange(&self, head: &str, body: Option<&str>) -> std::io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect(&self.authority).await?;
+        stream.set_nodelay(true)?;
+        let request = format!("{head}{}", body.unwrap_or_default());
+        // A hub may refuse before it has read everything, and its answer is still worth reading.
+        let sent = stream.write_all(request.as_bytes()).await;
+        let mut bytes = Vec::new();
+        let got = stream.take(MAX_ANSWER + 1).read_to_end(&mut bytes).await;
+        match (sent, got) {
+            (_, Ok(_)) if !bytes.is_empty() => Ok(bytes),
+            (Err(error), _) | (Ok(()), Err(error)) => Err(error),
+            (Ok(()), Ok(_)) => Err(std::io::Error::other("the connection was closed without an answer")),
+        }
+    }
+
+    fn head(&self, method: &str, path: &str, length: Option<usize>) -> String {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.authority);
+        head.push_str("Accept: application/json\r\n");
+        if let Some(token) = &self.token {
+            head.push_str(&format!("Authorization: Bearer {}\r\n", token.expose_secret()));
+        }
+        if let Some(length) = length {
+            head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"));
+        }
+        head.push_str("\r\n");
+        head
+    }
+
+    fn unreachable(&self, why: &str) -> HubError {
+        HubError::Unreachable { authority: self.authority.clone(), why: why.to_owned() }
+    }
+}
+
+/// An address on this machine. A hub serves no other, and a token must not leave it unencrypted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LocalUrl {
+    /// `host:port`
+    pub(crate) authority: String,
+    pub(crate) path: String,
+}
+
+impl LocalUrl {
+    /// The scheme may be left out; the port is the hub's own unless it says otherwise.
+    pub(crate) fn read(url: &str, schemes: &[&str]) -> Result<Self, &'static str> {
+        let bare = if url.contains("://") { url.to_owned() } else { format!("ws://{url}") };
+        let uri: Uri = bare.parse().map_err(|_| "is not an address")?;
+        if url.contains("://") && !uri.scheme_str().is_some_and(|scheme| schemes.contains(&scheme)) {
+            return Err("is not the address of a hub, which begins with ws://");
+        }
+        let authority = uri.authority().ok_or("is not an address")?;
+        let host = authority.host();
+        if !is_loopback(host) {
+            return Err("is not on this machine, and hubs are");
+        }
+        let port = match authority.as_str() == host {
+            true => 9473,
+            false => authority.port_u16().ok_or("has a port that is no number")?,
+        };
+        let path = if uri.path().is_empty() { "/" } else { uri.path() };
+        Ok(Self { authority: format!("{host}:{port}"), path: path.to_owned() })
+    }
+}
+
+/// Whether a host of an address, brackets included, is this machine.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+fn take_items(page: &mut Value) -> Vec<Value> {
+    match page.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
+}
+
+/// A part of a path or a query.
+fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;
