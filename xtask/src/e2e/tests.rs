@@ -40,6 +40,9 @@ fn this_repository_s_drivers_are_found() {
     let python = drivers(&workspace.root, "e2e/python", "test_", ".py").expect("the folder exists");
     assert!(python.contains(&"e2e/python/test_stub_model.py".to_owned()), "{python:?}");
     assert!(!python.iter().any(|file| file.ends_with("/stub_model.py")), "{python:?}");
-    let node = drivers(&workspace.root, "e2e/node", "", ".test.mjs").expect("the folder exists");
-    assert!(!node.iter().any(|file| file.ends_with("/server.mjs")), "{node:?}");
+    for folder in NODE_FOLDERS {
+        let node = drivers(&workspace.root, folder, "", ".test.mjs").expect("the folder exists");
+        assert!(!node.is_empty(), "{folder}");
+        assert!(!node.iter().any(|file| file.ends_with("/server.mjs") || file.ends_with("/fake.mjs")), "{node:?}");
+    }
 }
