@@ -21,13 +21,16 @@ Usage: cargo xtask <command>
               --check        only say which are stale
   bench     build for release and measure, beside bare baselines
               --only ROW     measure this row alone (may be repeated):
-                             ping, turns, tokens, streams, start, memory, size, growth, bash,
+                             ping, turns, tokens, streams, start, memory, size, growth, bash, hub,
                              runs-ping, runs-list, runs-first, runs-streams, runs-resume,
                              or runs for all of these five
               --seconds N    time for each rate, and for its baseline again
               --turns N      turns after which memory is looked at
               --growth N     stored events beside which a turn is timed
-              --json PATH    where to write the figures (target/bench-results.json)";
+              --json PATH    where to write the figures (target/bench-results.json)
+  bench routing FILE...
+            how well the utterances of these files find their apps, cold and after learning
+              --json PATH    where to write the figures (target/bench-routing.json)";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -36,6 +39,7 @@ pub(crate) enum Command {
     Tidy(Scope),
     Codegen(Mode),
     Bench(bench::Options),
+    BenchRouting(bench::routing::Options),
     /// A process that `bench` starts; of no use by hand.
     BenchPart(bench::Part),
 }
@@ -50,7 +54,13 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> anyhow::Result<C
             .map_or(Command::Tidy(Scope::Everything), |()| Command::Tidy(Scope::WithoutCompiling))),
         "codegen" => Ok(flag(words, "codegen", "--check")?
             .map_or(Command::Codegen(Mode::Write), |()| Command::Codegen(Mode::Check))),
-        "bench" => Ok(Command::Bench(bench::Options::parse(words)?)),
+        "bench" => {
+            let mut words = words.peekable();
+            match words.next_if(|word| word == "routing") {
+                Some(_) => Ok(Command::BenchRouting(bench::routing::Options::parse(words)?)),
+                None => Ok(Command::Bench(bench::Options::parse(words)?)),
+            }
+        }
         part if part.starts_with("bench-") => Ok(Command::BenchPart(bench::Part::parse(part, words)?)),
         other => bail!("unknown command `{other}`\n\n{HELP}"),
     }

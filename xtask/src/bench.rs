@@ -17,6 +17,7 @@ mod options;
 mod proc;
 mod report;
 mod round_trips;
+pub(crate) mod routing;
 mod rows;
 mod runner;
 mod server;

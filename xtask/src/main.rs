@@ -48,6 +48,7 @@ fn run() -> anyhow::Result<Verdict> {
         args::Command::Tidy(scope) => tidy::run(&workspace, scope),
         args::Command::Codegen(mode) => codegen::run(&workspace, mode),
         args::Command::Bench(options) => bench::run(&workspace, &options),
+        args::Command::BenchRouting(options) => bench::routing::run(&workspace, &options),
         args::Command::BenchPart(part) => bench::run_part(&workspace, part),
     }
 }

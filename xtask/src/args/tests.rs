@@ -25,6 +25,7 @@ fn every_verb_and_flag_is_understood() {
         parsed("bench --seconds 2"),
         Ok(Command::Bench(bench::Options { seconds: 2, ..bench::Options::default() }))
     );
+    assert!(matches!(parsed("bench routing desk.json"), Ok(Command::BenchRouting(_))));
     assert_eq!(parsed("bench-echo"), Ok(Command::BenchPart(bench::Part::Echo)));
 }
 
@@ -37,6 +38,7 @@ fn mistakes_are_named() {
         ("test --only lint", "no step is called `lint`"),
         ("test --fast --only fmt", "give one of them"),
         ("bench --slow", "unknown argument of `bench`: `--slow`"),
+        ("bench routing", "`bench routing` needs a file"),
         ("tidy --fast", "unknown argument of `tidy`: `--fast`"),
     ] {
         let message = parsed(line).expect_err(line);

@@ -2,6 +2,7 @@
 
 mod bash;
 mod growth;
+mod hub;
 mod memory;
 mod ping;
 mod runs;
@@ -40,4 +41,5 @@ pub(crate) const ALL: &[&dyn Row] = &[
     &runs::RunsStreams,
     &runs::RunsResume,
     &bash::Bash,
+    &hub::Hub,
 ];

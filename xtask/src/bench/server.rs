@@ -31,6 +31,7 @@ pub(super) struct Launch<'a> {
 pub(super) struct Server {
     pub(super) gateway: SocketAddr,
     pub(super) runs: SocketAddr,
+    pub(super) hub: SocketAddr,
     /// When the process was started.
     pub(super) started: Instant,
     /// From the start of the process to its ready file.
@@ -42,6 +43,7 @@ pub(super) struct Server {
 struct Ready {
     gateway: SocketAddr,
     runs: SocketAddr,
+    hub: SocketAddr,
 }
 
 impl Launch<'_> {
@@ -83,8 +85,8 @@ impl Launch<'_> {
             std::thread::sleep(POLL);
         };
         let took = started.elapsed();
-        let Ready { gateway, runs } = serde_json::from_str(&ready).context("cannot read the ready file")?;
-        Ok(Server { gateway, runs, started, took, process })
+        let Ready { gateway, runs, hub } = serde_json::from_str(&ready).context("cannot read the ready file")?;
+        Ok(Server { gateway, runs, hub, started, took, process })
     }
 
     /// One connection of a measurement sends what a thousand users would, and nobody is there to approve of anything.
