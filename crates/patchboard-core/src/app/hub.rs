@@ -35,7 +35,7 @@ mod stewards;
 
 use lessons::School;
 pub(super) use reading::read_back;
-pub(crate) use routing::{Routed, View};
+pub(crate) use routing::{Routed, View, ahead};
 use stewards::Stewards;
 
 /// Longest utterance in bytes; a longer one is refused.

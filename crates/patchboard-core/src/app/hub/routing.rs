@@ -197,8 +197,15 @@ fn question<'a>(text: &'a str, report: &'a MessageReport, view: &'a View) -> Que
     }
 }
 
+/// Whoever comes at least a little closer than the next; where all are alike, none is worth a name.
+pub(crate) fn ahead(candidates: &[Scored]) -> Option<&Scored> {
+    const A_LITTLE: f32 = 0.02;
+    let next = candidates.get(1).map_or(0.0, |next| next.confidence);
+    candidates.first().filter(|best| best.confidence - next > A_LITTLE)
+}
+
 fn nobody(view: &View, candidates: Vec<Scored>) -> Decision {
-    let reason = match (view.open.is_empty(), candidates.first()) {
+    let reason = match (view.open.is_empty(), ahead(&candidates)) {
         (true, _) => "no app that could take it is connected".to_owned(),
         (false, None) => "no connected app clearly fits".to_owned(),
         (false, Some(best)) => format!("no connected app clearly fits; {} comes closest", best.app),

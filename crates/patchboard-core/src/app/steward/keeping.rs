@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Closing, Work, store_pause};
+use crate::app::hub::ahead;
 use crate::app::message::{Decision, End, MessageEvent, MessageReport, MessageState, Rest};
 use crate::event::Event;
 use crate::id::MessageId;
@@ -123,6 +124,6 @@ fn excerpt(text: &str) -> String {
 }
 
 fn choices(message: MessageId, decision: &Decision) -> String {
-    let closest = decision.candidates.first().map_or("APP", |candidate| &*candidate.app);
+    let closest = ahead(&decision.candidates).map_or("APP", |candidate| &*candidate.app);
     format!(". Choose with `patchboard hub route {message} {closest}`")
 }
