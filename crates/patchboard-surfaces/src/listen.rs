@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ use axum::extract::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +28,8 @@ mod refusal;
 
 /// A client that has not finished its request head by then is dropped.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client that is still sending is read out after its connection has ended.
+const LINGER: Duration = Duration::from_secs(1);
 /// Pause after `accept` failed (usually: out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -87,6 +90,8 @@ pub struct Reads {
     allowance: AtomicU64,
     unfinished: AtomicU64,
     charged: AtomicU64,
+    /// The client may still be sending when the connection ends.
+    lingers: AtomicBool,
     pool: Arc<UnfinishedPool>,
 }
 
@@ -116,6 +121,7 @@ impl Reads {
             allowance: AtomicU64::new(Self::UNLIMITED),
             unfinished: AtomicU64::new(0),
             charged: AtomicU64::new(0),
+            lingers: AtomicBool::new(false),
             pool,
         }
     }
@@ -136,6 +142,12 @@ impl Reads {
         let charged = self.charged.load(Ordering::Relaxed);
         let over = charged > 0 && self.pool.0.load(Ordering::Relaxed) > UnfinishedPool::LIMIT;
         over.then_some(TooMuch::Altogether)
+    }
+
+    /// The connection is about to end in the middle of what the client sends: what still comes is read and thrown away
+    /// for a moment, or the system would cut off the farewell with it.
+    pub fn linger(&self) {
+        self.lingers.store(true, Ordering::Release);
     }
 
     /// A message was whole and has been taken.
@@ -261,7 +273,7 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
         }
         let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(64 * 1024);
-        let io = TokioIo::new(Metered { stream, reads });
+        let io = TokioIo::new(Metered { stream: Some(stream), reads });
         let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
         tokio::pin!(serving);
         let ended = tokio::select! {
@@ -279,8 +291,33 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
 
 /// A stream whose reads are counted against an allowance.
 struct Metered {
-    stream: TcpStream,
+    /// Gone only when it is dropped.
+    stream: Option<TcpStream>,
     reads: Arc<Reads>,
+}
+
+impl Metered {
+    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::Error::other("the connection is over"))
+    }
+}
+
+impl Drop for Metered {
+    fn drop(&mut self) {
+        let stream = self.stream.take().filter(|_| self.reads.lingers.load(Ordering::Acquire));
+        if let (Some(stream), Ok(runtime)) = (stream, Handle::try_current()) {
+            // Over in a second whatever happens, so nobody has to wait for it.
+            runtime.spawn(tokio::time::timeout(LINGER, read_out(stream)));
+        }
+    }
+}
+
+/// Reads and forgets what the client still sends, until it has closed.
+async fn read_out(mut stream: TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut unread = [0; 16 * 1024];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
 }
 
 impl AsyncRead for Metered {
@@ -293,7 +330,10 @@ impl AsyncRead for Metered {
             return Poll::Ready(Err(io::Error::other("the connection may not read more")));
         }
         let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let polled = match self.stream() {
+            Ok(stream) => stream.poll_read(context, buffer),
+            Err(over) => return Poll::Ready(Err(over)),
+        };
         self.reads.spend((buffer.filled().len() - before) as u64);
         polled
     }
@@ -301,7 +341,10 @@ impl AsyncRead for Metered {
 
 impl AsyncWrite for Metered {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        match self.stream() {
+            Ok(stream) => stream.poll_write(context, bytes),
+            Err(over) => Poll::Ready(Err(over)),
+        }
     }
 
     fn poll_write_vectored(
@@ -309,19 +352,28 @@ impl AsyncWrite for Metered {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        match self.stream() {
+            Ok(stream) => stream.poll_write_vectored(context, slices),
+            Err(over) => Poll::Ready(Err(over)),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.as_ref().is_some_and(TcpStream::is_write_vectored)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        match self.stream() {
+            Ok(stream) => stream.poll_flush(context),
+            Err(over) => Poll::Ready(Err(over)),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        match self.stream() {
+            Ok(stream) => stream.poll_shutdown(context),
+            Err(over) => Poll::Ready(Err(over)),
+        }
     }
 }
 

@@ -379,6 +379,7 @@ impl Pump {
             Some(Ok(message)) => message,
             Some(Err(error)) => {
                 if let Some((code, reason)) = self.fault(error) {
+                    self.peer.reads.linger();
                     self.close(code, reason).await;
                 }
                 return ControlFlow::Break(Gone::ByClient);
