@@ -40,6 +40,10 @@ impl Work {
         if self.report.version >= most {
             return Ok(Err(BoardError::new(ErrorKind::Exhausted, "too much was said about this message already")));
         }
+        // Before anybody can have read the question, the answer to it is expected.
+        if let Response::Notice(notice) = &response {
+            self.hub.noticed(&self.report, app, notice);
+        }
         self.record(vec![MessageEvent::Answered { app: app.clone(), response: response.clone() }]).await?;
         self.with.retain(|owing| !owing.is(app));
         match response {
@@ -73,7 +77,6 @@ impl Work {
     }
 
     fn notice(&self, app: &Arc<str>, notice: &AppNotice) {
-        self.hub.noticed(&self.report, app, notice);
         self.hub.post(Notice {
             app: Some(app.clone()),
             title: notice.title.clone(),
