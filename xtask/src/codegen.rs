@@ -1,6 +1,6 @@
 //! `cargo xtask codegen`: rewrites the files that are generated and committed.
 //!
-//! Each is written by a test of the crate that knows its contents: the test compares, or writes when
+//! Each is written by a test of the crate that knows its contents, or of this one: the test compares, or writes when
 //! `UPDATE_GENERATED=1` is set. So the test run finds a stale file, and this command refreshes it.
 
 use crate::Verdict;
@@ -24,9 +24,26 @@ pub(crate) struct Generated {
     pub(crate) test: &'static str,
 }
 
+impl Generated {
+    /// Where its package lives, with a slash at the end.
+    pub(crate) fn folder(&self) -> String {
+        match self.package {
+            "xtask" => "xtask/".to_owned(),
+            product => format!("crates/{product}/"),
+        }
+    }
+}
+
 pub(crate) const GENERATED: &[Generated] = &[
     Generated { path: "patchboard.schema.json", package: "patchboard", test: "schema_file_is_fresh" },
     Generated { path: "docs/configuration.md", package: "patchboard", test: "reference_page_is_fresh" },
+    Generated { path: "crates/patchboard-proto/src/pb.rs", package: "xtask", test: "bridge_code_is_fresh" },
+    Generated { path: "crates/patchboard-proto/bridge.binpb", package: "xtask", test: "bridge_descriptors_are_fresh" },
+    Generated {
+        path: "sdk/python/src/patchboard/_bridge.binpb",
+        package: "xtask",
+        test: "bridge_descriptors_of_the_python_package_are_fresh",
+    },
 ];
 
 pub(crate) fn is_generated(path: &str) -> bool {

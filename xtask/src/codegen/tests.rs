@@ -1,5 +1,7 @@
 use super::*;
 
+mod bridge;
+
 const ONE: Generated = Generated { path: "a.json", package: "p", test: "t" };
 
 #[test]
@@ -23,5 +25,6 @@ fn only_a_test_that_ran_and_passed_is_good() {
 #[test]
 fn generated_files_are_known_by_path() {
     assert!(is_generated("patchboard.schema.json"));
+    assert!(is_generated("crates/patchboard-proto/src/pb.rs"));
     assert!(!is_generated("Cargo.toml"));
 }

@@ -11,7 +11,7 @@ pub(super) fn check(context: &Context) -> Vec<Problem> {
             problems.push(Problem::new(generated.path, 0, "is generated and missing: run `cargo xtask codegen`"));
         }
         let definition = format!("fn {}(", generated.test);
-        let folder = format!("crates/{}/", generated.package);
+        let folder = generated.folder();
         let mut own = context.tree.rust().filter(|(path, _)| path.starts_with(&folder));
         if !own.any(|(_, file)| file.code.contains(&definition)) {
             let why = format!("nothing checks it: `{}` has no test `{}`", generated.package, generated.test);

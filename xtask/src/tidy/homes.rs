@@ -10,8 +10,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rust-embed", &["patchboard-surfaces"]),
     // Models and the web are two clients with opposite rules: one is told where to connect, the other where not to.
     ("reqwest", &["patchboard-providers", "patchboard-tools"]),
-    // Whoever builds a client needs a crypto provider; `main` installs the process's own.
-    ("rustls", &["patchboard-providers", "patchboard-tools", "patchboard"]),
+    // Whoever builds a client needs a crypto provider; `main` installs the process's own. The bridge listens with TLS.
+    ("rustls", &["patchboard-providers", "patchboard-surfaces", "patchboard-tools", "patchboard"]),
     ("rusqlite", &["patchboard-store"]),
     ("tokio-postgres", &["patchboard-store"]),
     ("deadpool-postgres", &["patchboard-store"]),
@@ -19,8 +19,16 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jsonschema", &["patchboard-tools"]),
     ("rmcp", &["patchboard-tools"]),
     ("prost", &["patchboard-proto"]),
+    ("prost-types", &["patchboard-proto"]),
+    // Only who makes the committed code needs a compiler for it.
+    ("protox", &[OUTSIDE]),
+    ("tonic-prost-build", &[OUTSIDE]),
     // Generated types, the server that offers them and the client that calls workers.
     ("tonic", &["patchboard-proto", "patchboard-surfaces", "patchboard-tools"]),
+    ("tonic-prost", &["patchboard-proto"]),
+    // What gRPC servers offer besides their own service.
+    ("tonic-health", &["patchboard-surfaces"]),
+    ("tonic-reflection", &["patchboard-surfaces"]),
     ("wasmtime", &["patchboard-wasm"]),
     ("wasmtime-wasi", &["patchboard-wasm"]),
     ("async-nats", &["patchboard-bus"]),

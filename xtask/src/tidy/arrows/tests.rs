@@ -16,7 +16,10 @@ fn the_drawn_arrows_are_allowed() {
             ("patchboard-store", &["patchboard-core", "dev:patchboard-testkit"]),
             ("patchboard-testkit", &["patchboard-core", "patchboard-surfaces"]),
             ("patchboard", &["patchboard-core", "patchboard-store", "patchboard-surfaces"]),
-            ("xtask", &["axum"]),
+            ("patchboard-proto", &["prost", "tonic"]),
+            ("patchboard-surfaces", &["patchboard-core", "patchboard-proto"]),
+            ("patchboard-tools", &["patchboard-core", "patchboard-proto"]),
+            ("xtask", &["axum", "patchboard-proto"]),
         ]),
         none
     );
@@ -36,6 +39,9 @@ fn a_leaf_may_not_see_another_in_its_tests_either() {
     assert_eq!(problems(&[("patchboard-store", &["dev:patchboard-surfaces"])]).len(), 1);
     assert_eq!(problems(&[("patchboard-core", &["patchboard-store"])]).len(), 1);
     assert_eq!(problems(&[("patchboard-core", &["build:xtask"])]).len(), 1);
+    assert_eq!(problems(&[("patchboard-core", &["patchboard-proto"]), ("patchboard-proto", &[])]).len(), 1);
+    assert_eq!(problems(&[("patchboard-proto", &["patchboard-core"]), ("patchboard-core", &[])]).len(), 1);
+    assert_eq!(problems(&[("patchboard", &["patchboard-proto"]), ("patchboard-proto", &[])]).len(), 1);
 }
 
 #[test]

@@ -13,7 +13,10 @@ fn at_home_in_tests_and_in_xtask_is_fine() {
         problems(&[
             ("patchboard-providers", &["reqwest", "serde"]),
             ("patchboard-store", &["rusqlite", "dev:reqwest"]),
-            ("xtask", &["axum", "toml"]),
+            ("patchboard-proto", &["prost", "prost-types", "tonic", "tonic-prost"]),
+            ("patchboard-surfaces", &["tonic", "tonic-health", "tonic-reflection"]),
+            ("patchboard-tools", &["tonic"]),
+            ("xtask", &["axum", "toml", "tonic", "dev:protox", "dev:tonic-prost-build"]),
         ]),
         none
     );
@@ -27,6 +30,9 @@ fn away_from_home_is_found_with_its_line() {
           reach it through that crate, or change `xtask/src/tidy/homes.rs` with the reason"]
     );
     assert_eq!(problems(&[("patchboard-store", &["build:reqwest"])]).len(), 1);
+    assert_eq!(problems(&[("patchboard-surfaces", &["prost", "prost-types", "tonic-prost"])]).len(), 3);
+    assert_eq!(problems(&[("patchboard-tools", &["tonic-health"]), ("patchboard-core", &["tonic"])]).len(), 2);
+    assert_eq!(problems(&[("patchboard-proto", &["build:protox", "build:tonic-prost-build"])]).len(), 2);
 }
 
 #[test]

@@ -1,0 +1,149 @@
+//! A tool's parameters as JSON Schema, and back. Programs at the other end of the bridge describe parameters one by one
+//! in words of their own; everything else in the product checks arguments against one schema.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::pb::ParameterSpec;
+use crate::value::{self, ParameterKind};
+
+mod rules;
+
+/// Longer rules are passed over: they come from outside and are kept as long as the tool is.
+const MAX_RULES_BYTES: usize = 64 * 1024;
+
+/// What Python's `inspect` calls `**kwargs`: a parameter that stands for all the others.
+const CATCH_ALL: &str = "kwargs";
+
+/// The schema of a tool's arguments, as far as they are JSON.
+pub fn schema_of(parameters: &[ParameterSpec]) -> Value {
+    let takes_anything = |one: &ParameterSpec| one.name == CATCH_ALL && one.required && is_any(&one.r#type);
+    if let [only] = parameters
+        && takes_anything(only)
+    {
+        return json!({"type": "object"});
+    }
+    // Beside parameters with names of their own it is not one that has to be given.
+    let (catch_all, named): (Vec<_>, Vec<_>) = parameters.iter().partition(|one| takes_anything(one));
+    let properties = named.iter().map(|one| (one.name.clone(), property_of(one)));
+    let properties: Map<String, Value> = properties.collect();
+    // Bytes travel beside the arguments, so their absence here says nothing.
+    let required = named.iter().filter(|one| one.required && !is_binary(&one.r#type));
+    let required: BTreeSet<&str> = required.map(|one| one.name.as_str()).collect();
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": !catch_all.is_empty(),
+    })
+}
+
+/// The parameters that a schema's properties are, for clients of the bridge.
+pub fn parameters_of(schema: &Value) -> Vec<ParameterSpec> {
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    properties
+        .map(|(name, property)| {
+            let described = resolved(schema, property);
+            ParameterSpec {
+                name: name.clone(),
+                r#type: type_of(described).to_owned(),
+                description: property["description"]
+                    .as_str()
+                    .or(described["description"].as_str())
+                    .unwrap_or_default()
+                    .to_owned(),
+                required: required.contains(&name.as_str()),
+                default_value: described.get("default").map(value::encode),
+                validation_json: rules_of(described),
+            }
+        })
+        .collect()
+}
+
+/// JSON Schema's word for a parameter's type; `None` where anything goes or nothing is known.
+pub(crate) fn json_type(type_name: &str) -> Option<&'static str> {
+    let (base, _) = type_name.split_once(['[', '<', '(']).unwrap_or((type_name, ""));
+    Some(match base.trim().to_ascii_lowercase().as_str() {
+        "string" | "str" | "text" => "string",
+        "integer" | "int" | "int32" | "int64" => "integer",
+        "float" | "number" | "double" => "number",
+        "boolean" | "bool" => "boolean",
+        "array" | "list" | "tuple" | "set" => "array",
+        "object" | "map" | "dict" | "struct" => "object",
+        "null" | "none" => "null",
+        _ => return None,
+    })
+}
+
+fn is_any(type_name: &str) -> bool {
+    let name = type_name.trim();
+    name.is_empty() || name.eq_ignore_ascii_case("any")
+}
+
+/// Types whose values come as bytes, or may.
+fn is_binary(type_name: &str) -> bool {
+    matches!(
+        type_name.trim().to_ascii_lowercase().as_str(),
+        "binary" | "bytes" | "bytearray" | "tensor" | "embedding" | "ndarray" | "image" | "audio"
+    )
+}
+
+fn property_of(parameter: &ParameterSpec) -> Value {
+    let mut property = Map::new();
+    if let Some(name) = json_type(&parameter.r#type) {
+        property.insert("type".to_owned(), name.into());
+    }
+    if !parameter.description.is_empty() {
+        property.insert("description".to_owned(), parameter.description.as_str().into());
+    }
+    let kind = ParameterKind::of(&parameter.r#type);
+    if let Some(default) = parameter.default_value.as_ref().and_then(|any| value::decode(any, kind).ok()) {
+        // What is left out is null, so null may also be said.
+        if default.is_null()
+            && let Some(name) = json_type(&parameter.r#type).filter(|name| *name != "null")
+        {
+            property.insert("type".to_owned(), json!([name, "null"]));
+        }
+        property.insert("default".to_owned(), default);
+    }
+    if parameter.validation_json.len() <= MAX_RULES_BYTES
+        && let Ok(Value::Object(wanted)) = serde_json::from_str(&parameter.validation_json)
+    {
+        property.extend(rules::sound(wanted));
+    }
+    property.into()
+}
+
+/// Follows one reference inside the schema; a property that cannot be found is described by nothing.
+fn resolved<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
+    let pointer = property["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
+    pointer.and_then(|pointer| schema.pointer(pointer)).unwrap_or(property)
+}
+
+/// In the words of the bridge's own clients.
+fn type_of(property: &Value) -> &'static str {
+    match property["type"].as_str() {
+        Some("string") => "string",
+        Some("integer") => "integer",
+        Some("number") => "float",
+        Some("boolean") => "boolean",
+        Some("array") => "list",
+        Some("object") => "map",
+        _ => "any",
+    }
+}
+
+/// What the fields of a `ParameterSpec` do not already say.
+fn rules_of(property: &Value) -> String {
+    let mut rules = property.as_object().cloned().unwrap_or_default();
+    rules.retain(|rule, _| !matches!(rule.as_str(), "description" | "default" | "title" | "$ref"));
+    if type_of(property) != "any" {
+        rules.remove("type");
+    }
+    if rules.is_empty() { String::new() } else { Value::Object(rules).to_string() }
+}
+
+#[cfg(test)]
+mod tests;
