@@ -101,6 +101,11 @@ pub fn needed(command: &Command) -> Grant {
         | Command::TakeFromInbox
         | Command::ProveApp
         | Command::LeaveApp
+        | Command::OpenSession(_)
+        | Command::CloseSession { .. }
+        | Command::TouchSession { .. }
+        | Command::RegisterTools(_)
+        | Command::CallInSession(_)
         | Command::AnswerMessage { .. } => Grant::Converse,
         Command::ListSessions { .. }
         | Command::ReadHistory { .. }
@@ -115,6 +120,10 @@ pub fn needed(command: &Command) -> Grant {
         | Command::ExplainRouting { .. }
         | Command::ListApps
         | Command::ListPlugins
+        | Command::DescribeSession { .. }
+        | Command::FindTool { .. }
+        | Command::ListHostTools { .. }
+        | Command::ListWorkers
         | Command::DescribeNode => Grant::Inspect,
         Command::ClearSession { .. } | Command::ResendMessage { .. } | Command::CancelMessage(_) => Grant::Manage,
         Command::ApproveTools { .. }

@@ -12,7 +12,7 @@ use crate::access::{Caller, Grant};
 use crate::command::ApprovalRef;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::ApprovalRequest;
-use crate::id::{ApprovalId, ConnId};
+use crate::id::{ApprovalId, ConnId, RunId};
 use crate::model::ToolCall;
 use crate::port::{Clock, Ids};
 use crate::reply::PendingApproval;
@@ -34,6 +34,8 @@ struct Open {
     pending: PendingApproval,
     /// Only the connection that started the work may answer, besides the operator.
     started_by: ConnId,
+    /// Runs that wait for the one that asks; who follows them may answer by their ids.
+    above: Arc<[RunId]>,
     answer: oneshot::Sender<(bool, Arc<str>)>,
 }
 
@@ -83,7 +85,8 @@ impl ApprovalDesk {
         if open.len() >= MAX_OPEN {
             return Err(BoardError::new(ErrorKind::Exhausted, "too many approvals are waiting for an answer"));
         }
-        open.insert(approval, Open { pending, started_by: context.caller.connection, answer });
+        let (started_by, above) = (context.caller.connection, context.nesting.above.clone());
+        open.insert(approval, Open { pending, started_by, above, answer });
         Ok(Asked { desk: self, request, answer: verdict })
     }
 
@@ -92,7 +95,8 @@ impl ApprovalDesk {
         let is_wanted = |id: &ApprovalId, question: &Open| match wanted {
             ApprovalRef::Id(wanted) => id == wanted,
             ApprovalRef::Call { run, call } => {
-                question.pending.run == *run && question.pending.request.call.id == *call
+                let asks = question.pending.run == *run || question.above.contains(run);
+                asks && question.pending.request.call.id == *call
             }
         };
         let found = open.iter().find(|(id, question)| is_wanted(id, question));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -18,6 +18,9 @@ use crate::app::hub::{Hub, HubOptions, HubParts};
 use crate::app::notice::{NoticeDesk, NoticeOptions};
 use crate::app::{AppTools, MAX_ASKING, ModelRouter};
 use crate::approval::ApprovalDesk;
+use crate::audit::AuditTrail;
+use crate::bridge::agents::AgentTools;
+use crate::bridge::{Bridge, BridgeOptions, Signals, VariableTools, Who, WorkerTools};
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
 use crate::command::{Command, RunRef, SessionRef, StartRun};
@@ -28,7 +31,7 @@ use crate::log::{Log, Pace};
 use crate::memory::{Memory, MemoryOptions};
 use crate::port::{
     BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Retention, RunRow, SchemaCheck, SoulSource, Store, ToolHost,
-    UnfinishedRun,
+    UnfinishedRun, Workers,
 };
 use crate::reply::{Reply, RunSummary};
 use crate::run::begin::Begun;
@@ -39,7 +42,11 @@ use crate::tool::own::OwnTools;
 use crate::tool::{ApprovalPolicy, ToolDesk, ToolRegistry};
 
 mod answers;
+mod beneath;
 mod messages;
+mod programs;
+
+pub(crate) use beneath::AgentCall;
 
 /// Longest user message in bytes; a longer one is refused.
 pub const MAX_CONTENT: usize = 4 * 1024 * 1024;
@@ -53,6 +60,12 @@ pub struct Parts {
     pub agents: AgentTable,
     /// In order of precedence: built-ins first.
     pub tools: Vec<Arc<dyn ToolHost>>,
+    /// One for each pool of workers.
+    pub pools: Vec<Arc<dyn ToolHost>>,
+    pub workers: Option<Arc<dyn Workers>>,
+    /// What the server and its workers tell about themselves.
+    pub signals: Signals,
+    pub bridge: BridgeOptions,
     pub hub: HubOptions,
     pub notices: NoticeOptions,
     /// Where notices are shown.
@@ -104,6 +117,16 @@ pub struct Keep {
 #[derive(Debug, Clone)]
 pub struct Board(Arc<Inner>);
 
+/// For what belongs to a board and works on it.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakBoard(Weak<Inner>);
+
+impl WeakBoard {
+    pub(crate) fn upgrade(&self) -> Option<Board> {
+        self.0.upgrade().map(Board)
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     store: Arc<dyn Store>,
@@ -115,9 +138,13 @@ struct Inner {
     approvals: Arc<ApprovalDesk>,
     deps: Arc<RunDeps>,
     hub: Hub,
+    bridge: Bridge,
+    trail: AuditTrail,
     queues: SessionQueues,
     /// Places for runs at work.
     working: Arc<Semaphore>,
+    /// Places for runs that others wait for; there are as many, and nobody waits for one.
+    working_beneath: Arc<Semaphore>,
     live: Mutex<HashMap<RunId, LiveRun>>,
     /// Names of live and waiting runs, by principal, and whether the run is over.
     claims: Mutex<HashMap<RunName, Arc<AtomicBool>>>,
@@ -227,10 +254,23 @@ impl Board {
             router,
             notices: Arc::new(NoticeDesk::new(parts.notices, parts.sinks, parts.clock.clone())),
         });
+        let exposed = parts.bridge.expose.clone();
+        let bridge = Bridge::new(parts.bridge, parts.workers, parts.signals, parts.store.clone(), parts.clock.clone());
+        let tracker = TaskTracker::new();
+        let trail = AuditTrail::new(parts.store.clone(), tracker.clone());
+        let agent_tools = Arc::new(AgentTools::new(&parts.agents, &exposed));
         // First, so that nothing takes their names.
-        let mut hosts: Vec<Arc<dyn ToolHost>> =
-            vec![Arc::new(OwnTools::new(memory.clone())), Arc::new(AppTools(hub.clone()))];
+        let mut hosts: Vec<Arc<dyn ToolHost>> = vec![
+            Arc::new(OwnTools::new(memory.clone())),
+            Arc::new(AppTools(hub.clone())),
+            Arc::new(VariableTools(bridge.variables().clone())),
+            agent_tools.clone(),
+        ];
         hosts.extend(parts.tools);
+        let pools = parts.pools.into_iter();
+        hosts.extend(pools.map(|pool| -> Arc<dyn ToolHost> {
+            Arc::new(WorkerTools { pool, bridge: bridge.clone(), ids: parts.ids.clone() })
+        }));
         let deps = Arc::new(RunDeps {
             log: log.clone(),
             ledger: ledger.clone(),
@@ -249,7 +289,7 @@ impl Board {
             ids: parts.ids.clone(),
             limits: parts.limits.run,
         });
-        Self(Arc::new(Inner {
+        let board = Self(Arc::new(Inner {
             store: parts.store,
             clock: parts.clock,
             ids: parts.ids,
@@ -259,15 +299,24 @@ impl Board {
             approvals,
             deps,
             hub,
+            bridge,
+            trail,
             queues: SessionQueues::new(parts.limits.session_queue),
             working: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
+            working_beneath: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
             live: Mutex::new(HashMap::new()),
             claims: Mutex::new(HashMap::new()),
-            tracker: TaskTracker::new(),
+            tracker,
             draining: AtomicBool::new(false),
             closing: CancellationToken::new(),
             version: parts.version,
-        }))
+        }));
+        agent_tools.bind(&board);
+        board
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakBoard {
+        WeakBoard(Arc::downgrade(&self.0))
     }
 
     /// Goes on with what the last process left unfinished, and closes what cannot go on. To be called once, before
@@ -355,8 +404,11 @@ impl Board {
             client_id: row.client_id.clone(),
             content: briefing.message.clone(),
             plan: None,
+            beneath: None,
             turn,
             stops,
+            // Whoever asked for it did so in another process.
+            trace: None,
         };
         let forget = self.enlist(&request, true);
         let begun = recover::resume(&self.0.deps, &self.0.store, unfinished, &briefing, request).await?;
@@ -426,7 +478,9 @@ impl Board {
         let (mut cancelled, mut suspended) = (0, 0);
         if tokio::time::timeout(patience, self.0.tracker.wait()).await.is_err() {
             self.0.closing.cancel();
-            let left: Vec<LiveRun> = self.live().values().cloned().collect();
+            let mut left: Vec<LiveRun> = self.live().values().cloned().collect();
+            // Runs that go on must not hear first that one they wait for is cancelled.
+            left.sort_by_key(|live| !live.resumes);
             for live in left {
                 if live.resumes {
                     suspended += 1;
@@ -463,6 +517,10 @@ impl Board {
     /// Deletes what is older than it should be, in small steps, every hour until `stop`.
     pub async fn keep_house(&self, keep: Keep, stop: CancellationToken) {
         self.0.hub.keep(stop.clone());
+        tokio::join!(self.0.bridge.keep_house(stop.clone()), self.prune_hourly(keep, stop));
+    }
+
+    async fn prune_hourly(&self, keep: Keep, stop: CancellationToken) {
         let mut hourly = tokio::time::interval(Duration::from_secs(3600));
         hourly.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -500,7 +558,9 @@ impl Board {
             command,
             Command::CancelRun(_) | Command::KeepRun(_) | Command::AnswerApproval { .. } | Command::LeaveApp
         );
-        if self.is_draining() && !lets_runs_end {
+        // So is what workers need to finish the calls they have.
+        let lets_calls_end = matches!(programs::who(caller), Who::Worker(_));
+        if self.is_draining() && !lets_runs_end && !lets_calls_end {
             return Err(BoardError::shutting_down());
         }
         Ok(())
@@ -516,6 +576,7 @@ impl Board {
         let is_detached = start.plan.as_ref().is_some_and(|plan| plan.detach);
         // A run's own end (cancelled by someone else, orphaned) must not reach what else hangs on the asker's token.
         let stops = Stops::new(stop.child_token(), is_detached);
+        let trace = crate::trace::current();
         let placed = self.check_start(&start, run).and_then(|mut accepted| {
             if start.plan.is_some() {
                 let name =
@@ -555,8 +616,10 @@ impl Board {
                 client_id,
                 content,
                 plan,
+                beneath: None,
                 turn,
                 stops,
+                trace,
             };
             let (begun, answer) = oneshot::channel();
             let task = board.clone();
@@ -627,7 +690,7 @@ impl Board {
 
     async fn run(self, request: RunRequest, begun: oneshot::Sender<Result<Reply, BoardError>>) {
         let run = request.run;
-        let forget = self.enlist(&request, request.plan.is_some());
+        let forget = self.enlist(&request, request.plan.is_some() && request.beneath.is_none());
         match Begun::begin(self.0.deps.clone(), request).await {
             Ok(run_begun) => {
                 // Nobody may be waiting any more; the run then has its grace to be joined in.

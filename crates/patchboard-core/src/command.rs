@@ -1,5 +1,6 @@
 //! Everything the board can be asked. Closed on purpose: one place to authorise, meter, forward and replay.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -8,8 +9,10 @@ use serde_json::Value;
 use crate::agent::Origin;
 use crate::app::message::{MessageState, Response};
 use crate::app::{AppProfile, InputMethod};
+use crate::bridge::{SessionConfig, WorkerId, WorkerTool};
 use crate::id::{ApprovalId, CallId, MessageId, RunId, Seq, SessionKey};
 use crate::port::{Cursor, SessionFilter, UsageGrouping};
+use crate::tool::Parcel;
 
 #[derive(Debug, Clone)]
 pub enum Command {
@@ -77,6 +80,35 @@ pub enum Command {
         name: String,
     },
     DescribeNode,
+    /// Opens a program's session, or goes on with it: what is not given stays as it was.
+    OpenSession(OpenSession),
+    /// Ends a program's session with all that is kept in it.
+    CloseSession {
+        id: Arc<str>,
+    },
+    DescribeSession {
+        id: Arc<str>,
+    },
+    /// Is there such a session? Asked by a client, that is a use of it.
+    TouchSession {
+        id: Arc<str>,
+    },
+    /// Tools of a program, under a session or, said by a worker of a pool, of that worker.
+    RegisterTools(RegisterTools),
+    /// The tool a program would reach by that name in its session.
+    FindTool {
+        session: Arc<str>,
+        name: Arc<str>,
+        reach: Reach,
+    },
+    /// The server's own tools that programs may call.
+    ListHostTools {
+        session: Arc<str>,
+    },
+    /// Calls a tool for a program, on the path of every call. Cancelling the ask stops the tool.
+    CallInSession(CallInSession),
+    /// Pools, their workers and what they do.
+    ListWorkers,
     /// Takes what a user said. Answered when it is on record and, where that needs nobody else, on its way.
     SubmitMessage(SubmitMessage),
     ReadMessage {
@@ -183,6 +215,46 @@ pub struct CallTool {
     pub folder: Option<String>,
     /// Whose todos and facts the tool sees.
     pub origin: Origin,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenSession {
+    pub id: Arc<str>,
+    /// Empty: as it was.
+    pub metadata: BTreeMap<String, String>,
+    pub config: Option<SessionConfig>,
+    /// The worker that asks, on its own line.
+    pub worker: Option<WorkerId>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegisterTools {
+    pub session: Arc<str>,
+    pub tools: Vec<WorkerTool>,
+    /// What the program calls itself.
+    pub named: Arc<str>,
+    /// The worker that asks, on its own line.
+    pub worker: Option<WorkerId>,
+}
+
+/// Which tools a program means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of workers and those of the server.
+    All,
+    /// Those of the server.
+    Host,
+    /// Those that hand over their result piece by piece.
+    Streams,
+}
+
+#[derive(Debug, Clone)]
+pub struct CallInSession {
+    pub name: Arc<str>,
+    pub arguments: Arc<Value>,
+    pub reach: Reach,
+    /// Names the session.
+    pub parcel: Parcel,
 }
 
 /// How a client names an open question.

@@ -118,6 +118,14 @@ impl SessionKey {
         Self(key.into())
     }
 
+    /// The session of a program, by the name it gave it.
+    pub fn bridge(id: &str) -> Self {
+        let mut key = String::with_capacity(id.len() + 7);
+        key.push_str("bridge:");
+        escape_into(id, &mut key);
+        Self(key.into())
+    }
+
     /// Takes a key as some client wrote it; `None` when it cannot be one.
     pub fn parse(text: &str) -> Option<Self> {
         let well_formed = !text.is_empty()
@@ -188,6 +196,12 @@ impl MemoryOwner {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Channel and account, unescaped.
+    pub fn parts(&self) -> Option<(String, String)> {
+        let (channel, account) = self.0.split_once(':')?;
+        Some((unescape(channel)?, unescape(account)?))
     }
 }
 

@@ -6,7 +6,9 @@
 //! - [`log`]: the only place that numbers events; [`session`]: one turn at a time.
 //! - [`run`]: strategies (pure) and their driver; [`tool`] and [`approval`]: the one path of every tool call.
 //! - [`app`]: hub apps, the routing of utterances and their delivery.
+//! - [`bridge`]: sessions of programs, their variables, workers and what they tell about themselves.
 //! - [`memory`], [`budget`], [`agent`]: what is recalled, what may be spent, who answers.
+//! - [`trace`]: every span, and how traces come in and go on.
 //! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
 //!   stand-ins for tests and demos.
 
@@ -14,7 +16,9 @@ pub mod access;
 pub mod agent;
 pub mod app;
 pub mod approval;
+pub mod audit;
 pub mod board;
+pub mod bridge;
 pub mod budget;
 pub mod command;
 pub mod error;
@@ -35,6 +39,7 @@ pub mod session;
 mod telemetry;
 pub mod tokens;
 pub mod tool;
+pub mod trace;
 
 pub use board::{Board, Limits, Parts};
 pub use error::{BoardError, ErrorKind, Retry};

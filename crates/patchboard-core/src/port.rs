@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::app::Notice;
+use crate::bridge::{PoolReport, WorkerId, WorkerTool};
 use crate::model::{ModelError, ModelEvent, ModelRequest, ToolCall};
-use crate::tool::{ToolOutput, ToolScope, ToolSpec};
+use crate::tool::{CallContext, ToolOutput, ToolScope, ToolSpec};
 
 mod store;
 pub use store::{
@@ -41,9 +42,9 @@ pub trait ModelProvider: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>>;
 }
 
-/// Something that offers tools: built-ins, an MCP server, a plugin, a worker, a hub app.
+/// Something that offers tools: built-ins, an MCP server, a plugin, a worker, a hub app, an agent.
 pub trait ToolHost: Send + Sync + fmt::Debug {
-    /// One of a closed set: `builtin`, `mcp`, `wasm`, `worker`, `app`.
+    /// One of a closed set: `builtin`, `mcp`, `wasm`, `worker`, `app`, `agent`.
     fn kind(&self) -> &'static str;
 
     /// The tools it offers now to work in `folder`. Cheap: called for every run.
@@ -59,11 +60,51 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput>;
 
+    /// The same, for hosts that have to know on whose behalf and in which run.
+    fn call_within<'a>(
+        &'a self,
+        _context: &'a CallContext,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        self.call(scope, call, arguments, stop)
+    }
+
+    /// Are its tools made for programs, so that agents get them only if they list them?
+    fn is_for_programs(&self) -> bool {
+        false
+    }
+
+    /// What comes before the name of a tool that is taken by another host, with a point between; `None` where such a
+    /// tool is not offered at all. `call` then gets the longer name.
+    fn qualifier(&self) -> Option<&str> {
+        None
+    }
+
     /// Where tools are not offered before the operator has seen them: if this host is the one named `server`, all that
     /// it has now is approved, and the answer names those that waited for it. `Err` is a sentence for the operator.
     fn approve<'a>(&'a self, _server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {
         Box::pin(std::future::ready(None))
     }
+}
+
+/// Programs that offer tools, started and watched by the server. Their tools are called through `ToolHost`s.
+pub trait Workers: Send + Sync + fmt::Debug {
+    /// What each pool and each of its workers is doing now.
+    fn report(&self) -> Vec<PoolReport>;
+
+    /// A worker says which tools it has.
+    fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>);
+
+    /// Done when every pool has shown its tools, or has failed to; `None` when that is so already.
+    fn settling(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+
+    /// A session is over; the workers that saw it are told, in their own time.
+    fn session_over(&self, session: &str);
 }
 
 /// Checks tool arguments against a JSON Schema.

@@ -12,10 +12,12 @@ mod learned;
 mod v1;
 mod v2;
 mod v3;
+mod variables;
 
 pub(crate) use apps::{decode_known_apps, encode_known_apps};
 pub(crate) use kept::{decode_todos, encode_todos};
 pub(crate) use learned::{decode_lessons, encode_lessons};
+pub(crate) use variables::{decode_shelf, decode_value, encode_shelf, encode_value};
 
 /// The version messages of turns are written in.
 pub const MESSAGES_VERSION: u16 = 1;

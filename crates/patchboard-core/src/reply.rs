@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::app::message::{Decision, MessageReport};
 use crate::app::{AppProfile, Delivery};
+use crate::bridge::{PoolReport, SessionReport};
 use crate::budget::BudgetReport;
 use crate::event::ApprovalRequest;
 use crate::id::{RunId, Seq, SessionKey};
@@ -51,6 +52,21 @@ pub enum Reply {
     NotRegistered(Unregistered),
     Inbox(InboxItem),
     Apps(Vec<AppSummary>),
+    /// The session is open; these are the tools of workers that can be called in it.
+    SessionOpened(Vec<ToolSpec>),
+    /// So many things went with it.
+    SessionClosed {
+        resources: u32,
+    },
+    BridgeSession(SessionReport),
+    SessionTouched {
+        exists: bool,
+    },
+    /// What each of the tools is called from now on.
+    ToolsRegistered(Vec<(Arc<str>, Arc<str>)>),
+    Tool(ToolSpec),
+    HostTools(Vec<ToolSpec>),
+    Workers(Vec<PoolReport>),
 }
 
 /// Why a connection did not become an app.

@@ -5,6 +5,7 @@ pub mod brief;
 pub mod driver;
 pub mod finding;
 pub mod model_call;
+pub mod nesting;
 mod nodes;
 pub mod recover;
 mod replay;
@@ -13,3 +14,4 @@ mod workload;
 
 pub use begin::{RunRequest, Stops};
 pub use driver::{RunDeps, RunLimits};
+pub use nesting::Nesting;

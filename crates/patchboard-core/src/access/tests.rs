@@ -1,6 +1,8 @@
 use super::*;
 use crate::agent::Origin;
-use crate::command::{ApprovalRef, CallTool, PageRequest, RunRef, SessionRef, StartRun};
+use crate::command::{
+    ApprovalRef, CallInSession, CallTool, OpenSession, PageRequest, Reach, RegisterTools, RunRef, SessionRef, StartRun,
+};
 use crate::id::{ApprovalId, RunId};
 use crate::port::{SessionFilter, UsageGrouping};
 
@@ -11,6 +13,10 @@ fn origin() -> Origin {
 /// One of each. `needed` has no wildcard arm, so a command missing here still cannot be without a grant;
 /// this list proves that the grant is enforced.
 fn every_command() -> Vec<Command> {
+    let open = OpenSession { id: "s".into(), metadata: Default::default(), config: None, worker: None };
+    let register = RegisterTools { session: "s".into(), tools: Vec::new(), named: "p".into(), worker: None };
+    let (arguments, parcel) = (Default::default(), Default::default());
+    let call = CallInSession { name: "t".into(), arguments, reach: Reach::All, parcel };
     let page = PageRequest::new(None, None);
     let run = RunId(uuid::Uuid::nil());
     let session = SessionRef::Origin(origin());
@@ -36,6 +42,15 @@ fn every_command() -> Vec<Command> {
         Command::LoadPlugin { path: "p".into() },
         Command::UnloadPlugin { name: "p".into() },
         Command::DescribeNode,
+        Command::OpenSession(open),
+        Command::CloseSession { id: "s".into() },
+        Command::DescribeSession { id: "s".into() },
+        Command::TouchSession { id: "s".into() },
+        Command::RegisterTools(register),
+        Command::FindTool { session: "s".into(), name: "t".into(), reach: Reach::All },
+        Command::ListHostTools { session: "s".into() },
+        Command::CallInSession(call),
+        Command::ListWorkers,
     ]
 }
 

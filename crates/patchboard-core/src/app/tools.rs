@@ -212,6 +212,7 @@ fn spec(name: String, description: String, text: &str) -> ToolSpec {
         unknown_outcome: UnknownOutcome::Ask,
         timeout: Some(MAX_WAIT + Duration::from_secs(5)),
         kind: KIND,
+        traits: None,
     }
 }
 

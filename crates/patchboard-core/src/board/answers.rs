@@ -15,6 +15,7 @@ use crate::id::{CallId, MemoryOwner, RunId};
 use crate::model::{ToolCall, ToolInput};
 use crate::port::{AuditRow, Batch, Cursor, Durability, FactQuery, Page, StoreError, TurnQuery, UsageQuery, Write};
 use crate::reply::{AgentSummary, NodeReport, Reply};
+use crate::run::Nesting;
 use crate::tool::desk::Record;
 use crate::tool::{CallContext, ToolScope, ToolVoice};
 
@@ -104,6 +105,15 @@ impl Board {
             Command::ApproveApp { app } => inner.hub.approve(caller, &app).await?,
             Command::PairApp { app, token } => inner.hub.pair(caller, &app, token).await?,
             Command::ForgetApp { app, unpair } => inner.hub.forget(caller, &app, unpair).await?,
+            Command::OpenSession(wanted) => self.open_session(wanted).await?,
+            Command::CloseSession { id } => self.close_session(caller, &id).await,
+            Command::DescribeSession { id } => self.describe_session(caller, &id)?,
+            Command::TouchSession { id } => self.touch_session(caller, &id),
+            Command::RegisterTools(wanted) => self.register_tools(wanted)?,
+            Command::FindTool { session, name, reach } => self.find_tool(caller, &session, &name, reach)?,
+            Command::ListHostTools { session: _ } => self.host_tools(),
+            Command::CallInSession(wanted) => self.call_in_session(caller, wanted, stop).await?,
+            Command::ListWorkers => Reply::Workers(inner.bridge.workers()),
             Command::DescribeNode => Reply::Node(NodeReport {
                 version: inner.version,
                 plugins: 0,
@@ -143,7 +153,11 @@ impl Board {
         let inner = &self.0;
         let CallTool { name, arguments, folder, origin } = wanted;
         let folder = self.folder(folder.as_deref()).await?;
-        let offer = inner.deps.registry.offer(None, Some(&folder));
+        let mut offer = inner.deps.registry.offer(None, Some(&folder));
+        // It may be the tool of a worker that is just starting.
+        if offer.find(&name).is_none() && inner.bridge.settle().await {
+            offer = inner.deps.registry.offer(None, Some(&folder));
+        }
         if offer.find(&name).is_none() {
             return Err(BoardError::not_found(format!("tool not found: {name}")));
         }
@@ -152,32 +166,23 @@ impl Board {
             name,
             input: ToolInput::Json(arguments),
         };
+        let session = origin.session_key(AgentTable::DEFAULT);
         let context = CallContext {
             caller: caller.clone(),
             run: RunId(inner.ids.next()),
+            nesting: Nesting::top(session.clone(), None),
             scope: ToolScope {
-                session: origin.session_key(AgentTable::DEFAULT),
+                session,
                 owner: origin.memory_owner(),
                 folder: Some(folder),
                 voice: ToolVoice::default(),
+                parcel: None,
             },
             offer,
             node: None,
             record: Record::Audit(inner.store.clone()),
         };
-        // Tracked, so that a drain waits for it; dropping the ask drops the call.
-        let _tracked = inner.tracker.token();
-        let stop = stop.child_token();
-        let calling = inner.deps.desk.call_alone(&context, call, &stop);
-        tokio::pin!(calling);
-        let output = tokio::select! {
-            output = &mut calling => output,
-            () = inner.closing.cancelled() => {
-                stop.cancel();
-                calling.await
-            }
-        };
-        Ok(Reply::ToolCalled(output?))
+        self.call_tracked(&context, call, stop).await
     }
 
     fn agents(&self) -> Vec<AgentSummary> {
@@ -225,8 +230,12 @@ impl Board {
             run: None,
             detail: Arc::from(""),
         };
-        let writes = vec![Write::ClearSession { session, at, purge }, Write::Audit(audit)];
+        let writes = vec![Write::ClearSession { session: session.clone(), at, purge }, Write::Audit(audit)];
         self.0.store.commit(Batch { durability: Durability::Boundary, writes }).await?;
+        if purge {
+            // What is held of it in memory goes too.
+            self.0.bridge.variables().forget(&session).await;
+        }
         Ok(Reply::Done)
     }
 }

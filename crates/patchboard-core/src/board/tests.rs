@@ -23,6 +23,7 @@ use crate::scripted::{
 };
 use crate::tool::Glob;
 
+mod agents;
 mod approvals;
 mod budgets;
 mod cancelling;
@@ -32,6 +33,7 @@ mod cut_twice;
 mod endings;
 mod engine;
 mod limits;
+mod programs;
 mod recall;
 mod resuming;
 mod runs;
@@ -59,6 +61,9 @@ struct Setup {
     bindings: Vec<Binding>,
     /// Besides the workshop.
     tools: Vec<Arc<dyn ToolHost>>,
+    pools: Vec<Arc<dyn ToolHost>>,
+    workers: Option<Arc<dyn crate::port::Workers>>,
+    bridge: crate::bridge::BridgeOptions,
     folders: Arc<dyn Folders>,
 }
 
@@ -108,6 +113,9 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         agents: Vec::new(),
         bindings: Vec::new(),
         tools: Vec::new(),
+        pools: Vec::new(),
+        workers: None,
+        bridge: crate::bridge::BridgeOptions::default(),
         folders: Arc::new(AnyFolder),
     };
     change(&mut setup);
@@ -122,6 +130,10 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         clock: clock.clone(),
         ids,
         agents: AgentTable::new(agents, setup.bindings).unwrap(),
+        pools: setup.pools,
+        workers: setup.workers,
+        signals: crate::bridge::Signals::default(),
+        bridge: setup.bridge,
         tools,
         schemas,
         souls: Arc::new(FixedSoul(soul)),
@@ -267,7 +279,7 @@ impl Bench {
 
     /// How many tools there are.
     fn offered(&self) -> usize {
-        self.board.0.deps.registry.offer(None, None).specs.len()
+        self.board.0.deps.registry.offer_to_agent(None, None).specs.len()
     }
 
     fn live_runs(&self) -> usize {

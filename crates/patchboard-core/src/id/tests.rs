@@ -28,3 +28,11 @@ proptest! {
         prop_assert_eq!(SessionKey::parse(key.as_str()), Some(key));
     }
 }
+
+#[test]
+fn an_owner_is_read_back() {
+    for (channel, account) in [("web", "alice"), ("a:b%", "%:c"), ("", "")] {
+        let owner = MemoryOwner::account(channel, account);
+        assert_eq!(owner.parts(), Some((channel.to_owned(), account.to_owned())));
+    }
+}

@@ -89,7 +89,7 @@ impl TryFrom<Event> for event::Event {
             Event::Thought { text, ends } => Self::Thought(pieces(text, ends)?),
             Event::ToolRequested { call } => Self::ToolRequested(call.into()),
             Event::ToolFinished { call, content, is_error } => {
-                Self::ToolFinished { call: CallId(call), output: ToolOutput { content, is_error } }
+                Self::ToolFinished { call: CallId(call), output: ToolOutput { content, is_error, data: None } }
             }
             Event::ApprovalWanted { approval, call, expires_at } => Self::ApprovalWanted(event::ApprovalRequest {
                 approval: approval.parse::<ApprovalId>()?,

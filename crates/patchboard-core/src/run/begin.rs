@@ -4,13 +4,14 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
 use super::brief::Briefing;
 use super::driver::{Driver, RunDeps};
 use super::model_call::PreparedCall;
+use super::nesting::Nesting;
 use super::nodes::NodeBook;
 use super::replay::Replay;
 use super::strategy::{self, Brief, Input, Step, Strategy};
@@ -41,8 +42,12 @@ pub struct RunRequest {
     pub client_id: Arc<str>,
     pub content: Arc<str>,
     pub plan: Option<RunPlan>,
+    /// Set for a run that another one waits for. It is not resumed: whoever waited asks again.
+    pub beneath: Option<Nesting>,
     pub turn: Turn,
     pub stops: Stops,
+    /// Position in the trace of whoever asked for it.
+    pub trace: Option<Arc<str>>,
 }
 
 /// The ways a run is ended from outside.
@@ -107,7 +112,7 @@ impl Begun {
         };
         let mut opening = vec![Entry::from(Event::RunStarted { session: session.clone(), agent: agent.name.clone() })];
         let system: Arc<str> = recalled.system.into();
-        if let Some(plan) = plan {
+        if let Some(plan) = plan.as_ref().filter(|_| request.beneath.is_none()) {
             let briefing = Briefing {
                 client_id: client_id.clone(),
                 thread: request.thread.clone(),
@@ -187,7 +192,7 @@ impl Begun {
             verbose: briefing.verbose,
         };
         let driver = Driver::new(deps, request, writer, setting);
-        driver.used.store(used.saturating_add(cut_tokens), Ordering::Relaxed);
+        driver.context.nesting.purse.spend(used.saturating_add(cut_tokens));
         driver.calls.store(calls.saturating_add(cut), Ordering::Relaxed);
         driver.writer.append(entries, writes, Durability::Boundary).await?;
         crate::telemetry::run_started(driver.context.caller.surface.name());
@@ -213,14 +218,16 @@ struct Setting {
 
 impl Driver {
     fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setting: Setting) -> Self {
-        let RunRequest { run, caller, agent, origin, session, content, turn, stops, .. } = request;
-        let offer = deps.registry.offer(agent.tools_for(caller.surface).as_deref(), setting.folder.as_deref());
+        let RunRequest { run, caller, agent, origin, session, content, beneath, turn, stops, trace, .. } = request;
+        let offer = deps.registry.offer_to_agent(agent.tools_for(caller.surface).as_deref(), setting.folder.as_deref());
         let owner = origin.memory_owner();
+        let nesting = beneath.unwrap_or_else(|| Nesting::top(session.clone(), agent.max_run_tokens));
         Self {
             context: CallContext {
                 caller,
                 run,
-                scope: ToolScope { session, owner, folder: setting.folder, voice: ToolVoice::default() },
+                nesting,
+                scope: ToolScope { session, owner, folder: setting.folder, voice: ToolVoice::default(), parcel: None },
                 offer,
                 node: None,
                 record: Record::Run { writer: writer.clone(), told: setting.told },
@@ -230,8 +237,6 @@ impl Driver {
             told: setting.told,
             verbose: setting.verbose,
             calls: AtomicU32::new(0),
-            used: AtomicU64::new(0),
-            held: AtomicU64::new(0),
             started: tokio::time::Instant::now(),
             _turn: turn,
             deps,
@@ -240,6 +245,7 @@ impl Driver {
             content,
             work_stop: stops.cancel.child_token(),
             stops,
+            trace,
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::begin::{Begun, Start, Stops};
 use super::model_call::{CallEnd, Pending, PreparedCall};
@@ -27,6 +28,7 @@ use crate::port::{Clock, Durability, Folders, Ids, NewTurn, Write};
 use crate::session::Turn;
 use crate::tool::desk::Intent;
 use crate::tool::{CallContext, ToolDesk, ToolOutput, ToolRegistry};
+use crate::trace;
 
 /// What every run works with.
 #[derive(Debug)]
@@ -67,16 +69,13 @@ pub struct Driver {
     pub(super) told: bool,
     pub(super) verbose: bool,
     pub(super) calls: AtomicU32,
-    /// Tokens of all settled calls.
-    pub(super) used: AtomicU64,
-    /// Tokens set aside for the calls under way.
-    pub(super) held: AtomicU64,
     pub(super) origin: Origin,
     pub(super) content: Arc<str>,
     pub(super) stops: Stops,
     /// Cancelled with the run, and when the strategy has finished while calls are still under way.
     pub(super) work_stop: CancellationToken,
     pub(super) started: tokio::time::Instant,
+    pub(super) trace: Option<Arc<str>>,
     /// Held to the end: the session's next turn begins after this one is on record.
     pub(super) _turn: Turn,
 }
@@ -91,8 +90,14 @@ type Work<'a> = Workload<'a, Result<Progress, BoardError>>;
 
 impl Begun {
     /// Works until the run has ended, one way or another, and its end is on record.
-    #[tracing::instrument(name = "run", skip_all, fields(run.id = %self.driver.context.run, session.key = %self.driver.context.scope.session))]
     pub async fn go(self) {
+        let driver = &self.driver;
+        let session = &driver.context.scope.session;
+        let span = trace::run(driver.context.run, session, &driver.agent.name, driver.trace.as_deref());
+        self.go_on().instrument(span).await;
+    }
+
+    async fn go_on(self) {
         let Self { driver, mut strategy, mut nodes, start } = self;
         let ended = {
             let work = driver.work(strategy.as_mut(), &mut nodes, start);
@@ -114,7 +119,7 @@ impl Begun {
                         // Dropped where it stands: the next process finds on record what this one would have gone on
                         // with.
                         driver.writer.suspend();
-                        crate::telemetry::run_ended(RunOutcome::Interrupted, driver.started.elapsed());
+                        driver.told_of(RunOutcome::Interrupted);
                         return;
                     }
                     // It was stopped before: it only has its end to record, and must not go on at the next start.
@@ -129,7 +134,7 @@ impl Begun {
         if let Err(error) = recorded {
             let cause = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
             tracing::error!(%error, cause, "the run could not be recorded and was dropped; the next start deals with it");
-            crate::telemetry::run_ended(RunOutcome::Interrupted, driver.started.elapsed());
+            driver.told_of(RunOutcome::Interrupted);
         }
     }
 }
@@ -248,7 +253,11 @@ impl Driver {
         }
         if outcome == RunOutcome::Completed {
             let session = self.context.scope.session.clone();
-            let facts = self.deps.memory.learn(&self.origin, &session, &self.content, &self.stops.cancel).await;
+            let facts = match self.context.nesting.depth() {
+                0 => self.deps.memory.learn(&self.origin, &session, &self.content, &self.stops.cancel).await,
+                // Another agent's words, not the user's.
+                _ => Vec::new(),
+            };
             pending.writes.push(Write::Turn(NewTurn { session, run, at, messages: transcript.to_vec() }));
             pending.writes.extend(facts.into_iter().map(Write::Fact));
         }
@@ -256,8 +265,13 @@ impl Driver {
         pending.writes.push(Write::CloseRun { run, outcome, at });
         self.stops.over.store(true, Ordering::Relaxed);
         self.record(&mut pending).await?;
-        crate::telemetry::run_ended(outcome, self.started.elapsed());
+        self.told_of(outcome);
         Ok(())
+    }
+
+    fn told_of(&self, outcome: RunOutcome) {
+        crate::telemetry::run_ended(outcome, self.started.elapsed());
+        trace::run_ended(outcome);
     }
 }
 

@@ -10,8 +10,10 @@ use futures_core::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::driver::Driver;
+use super::nesting::{Empty, Held};
 use super::strategy::{Completion, NodeKey, ToolUse, Voice};
 use crate::budget::{Reservation, Wanted};
 use crate::error::{BoardError, ErrorKind};
@@ -22,6 +24,7 @@ use crate::model::{Message, ModelError, ModelEvent, ModelRequest, Part, StopReas
 use crate::port::{Durability, Ids, ModelCallRow, UsageRow, Write};
 use crate::tokens;
 use crate::tool::ToolSpec;
+use crate::trace;
 
 /// Model events taken from the stream at a time before they are stored and told.
 const EVENTS_PER_RECORD: usize = 1024;
@@ -48,7 +51,7 @@ pub(super) struct PreparedCall {
     reservation: Reservation,
     estimated_input: u64,
     /// Counted against the run's own limit until the call is settled.
-    held: u64,
+    held: Held,
 }
 
 /// What came of a call. `pending` is not yet on record: the driver commits it together with whatever follows from it.
@@ -104,7 +107,7 @@ impl Driver {
         let (text_tokens, tool_tokens) =
             if tools_are_needed { (said_tokens + schema_tokens, 0) } else { (said_tokens, schema_tokens) };
         let wanted = Wanted {
-            session: &self.context.scope.session,
+            session: &self.context.nesting.charged,
             agent: &agent.name,
             agent_limits: agent.budget,
             text_tokens,
@@ -128,22 +131,18 @@ impl Driver {
         };
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let held = estimated_input.saturating_add(u64::from(request.max_tokens));
-        self.held.fetch_add(held, Ordering::Relaxed);
+        let held = self.context.nesting.purse.hold(held);
         Ok(PreparedCall { key, node, voice, number, request, reservation, estimated_input, held })
     }
 
-    /// What the run's own token limit leaves for the answer.
+    /// What the run's own token limit, and those of the runs that wait for it, leave for the answer.
     fn output_left(&self, input: u64) -> Result<u32, BoardError> {
-        let max_tokens = self.agent.max_tokens;
-        let Some(limit) = self.agent.max_run_tokens else { return Ok(max_tokens) };
-        let used = self.used.load(Ordering::Relaxed);
-        let held = self.held.load(Ordering::Relaxed);
-        match limit.saturating_sub(used).saturating_sub(held).saturating_sub(input) {
-            0 => {
+        match self.context.nesting.purse.left(input) {
+            Ok(left) => Ok(u32::try_from(left).unwrap_or(u32::MAX).min(self.agent.max_tokens)),
+            Err(Empty { used, limit }) => {
                 let message = format!("the run's token limit is reached ({used}/{limit})");
                 Err(BoardError::new(ErrorKind::Exhausted, message))
             }
-            left => Ok(u32::try_from(left).unwrap_or(u32::MAX).min(max_tokens)),
         }
     }
 
@@ -152,7 +151,7 @@ impl Driver {
         Write::OpenModelCall(ModelCallRow {
             run: self.context.run,
             number: call.number,
-            session: self.context.scope.session.clone(),
+            session: self.context.nesting.charged.clone(),
             agent: self.agent.name.clone(),
             provider: self.agent.provider.name().into(),
             model: self.agent.model.clone(),
@@ -169,8 +168,9 @@ impl Driver {
         let started = tokio::time::Instant::now();
         let PreparedCall { key, node, voice, number, request, reservation, estimated_input, held } = call;
         let mut answer = Answer::new(node, voice, self.told);
-        let streamed = self.stream_answer(request, stop, &mut answer).await;
-        self.held.fetch_sub(held, Ordering::Relaxed);
+        let span = trace::model_call(self.agent.provider.name(), &request.model);
+        let streamed = self.stream_answer(request, stop, &mut answer).instrument(span.clone()).await;
+        drop(held);
         let result = match streamed {
             Ok(result) => result,
             Err(unrecorded) => {
@@ -181,13 +181,15 @@ impl Driver {
         };
         let estimated = answer.stop.is_none() || answer.usage.is_none();
         let tokens = answer.count(estimated_input);
-        self.used.fetch_add(tokens.total(), Ordering::Relaxed);
+        self.context.nesting.purse.spend(tokens.total());
         let label = match &result {
             Ok(()) => "ok",
             Err(ModelError::Cancelled) => "cancelled",
             Err(_) => "failed",
         };
         crate::telemetry::model_call(label, tokens, started.elapsed());
+        trace::model_answered(&span, answer.model.as_deref(), tokens, result.as_ref().err());
+        drop(span);
         let provider = answer.provider.clone().unwrap_or_else(|| self.agent.provider.name().into());
         let model = answer.model.clone().unwrap_or_else(|| self.agent.model.clone());
         let at = self.deps.clock.now();
@@ -195,7 +197,7 @@ impl Driver {
             run: self.context.run,
             number,
             at,
-            session: self.context.scope.session.clone(),
+            session: self.context.nesting.charged.clone(),
             agent: self.agent.name.clone(),
             provider: provider.clone(),
             model: model.clone(),

@@ -1,35 +1,49 @@
 //! The one path of every tool call, whoever asks:
 //! authorise → approve → record intent → execute → record result.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::policy::{Approval, ApprovalPolicy};
 use super::registry::Offer;
 use super::voice::Listening;
-use super::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome, own};
+use super::{Effect, Fault, Parcel, ToolOutput, ToolScope, ToolSpec, UnknownOutcome, own};
 use crate::access::Caller;
 use crate::approval::{ApprovalDesk, Asked, Verdict};
+use crate::audit::AuditTrail;
+use crate::bridge::WORKER_KIND;
 use crate::error::BoardError;
 use crate::event::{Entry, Event};
 use crate::id::{CallId, NodeId, RunId};
 use crate::log::TopicWriter;
 use crate::model::{ToolCall, ToolInput};
 use crate::port::{AuditRow, Batch, Clock, Durability, SchemaCheck, Store, ToolHost, Write};
+use crate::run::Nesting;
+use crate::trace;
 
 /// Bounds of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolLimits {
     /// A call that takes longer is stopped and answered with an error.
     pub timeout: Duration,
-    /// A longer output is cut, with a mark that says how much is missing.
+    /// A longer output is cut, with a mark that says how much is missing. Programs get more.
     pub output_bytes: usize,
 }
+
+/// What a program gets of an output that is text: half of one is of no use to it. A longer one is still cut, because it
+/// is in memory more than once on its way.
+const PROGRAM_OUTPUT_BYTES: usize = 16 * 1024 * 1024;
+/// Workers keep to the time a caller gives and know better what became of the call; they get a moment to say so.
+const WORD_OF_WORKER: Duration = Duration::from_millis(500);
 
 impl Default for ToolLimits {
     fn default() -> Self {
@@ -70,6 +84,7 @@ pub struct ToolDesk {
 pub struct CallContext {
     pub caller: Caller,
     pub run: RunId,
+    pub nesting: Nesting,
     pub scope: ToolScope,
     pub offer: Offer,
     /// The node that calls, in a run that tells of its nodes.
@@ -84,6 +99,9 @@ pub enum Record {
     Run { writer: Arc<TopicWriter>, told: bool },
     /// Calls outside of any run are in the audit trail only.
     Audit(Arc<dyn Store>),
+    /// Calls of programs, of which there may be thousands in a second and which nobody resumes: in the audit trail,
+    /// which is written behind them. What changes something of this server's own does not use it.
+    Behind(AuditTrail),
 }
 
 impl CallContext {
@@ -95,6 +113,10 @@ impl CallContext {
             }
             Record::Audit(_) if writes.is_empty() => Ok(()),
             Record::Audit(store) => Ok(store.commit(Batch { durability: Durability::Boundary, writes }).await?),
+            Record::Behind(trail) => {
+                behind(trail, writes).await;
+                Ok(())
+            }
         }
     }
 
@@ -103,6 +125,18 @@ impl CallContext {
         match &self.record {
             Record::Run { writer, .. } => writer.append(Vec::<Entry>::new(), writes, Durability::Boundary).await,
             Record::Audit(store) => Ok(store.commit(Batch { durability: Durability::Boundary, writes }).await?),
+            Record::Behind(trail) => {
+                behind(trail, writes).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+async fn behind(trail: &AuditTrail, writes: Vec<Write>) {
+    for write in writes {
+        if let Write::Audit(row) = write {
+            trail.add(row).await;
         }
     }
 }
@@ -166,13 +200,16 @@ impl ToolDesk {
                 None => ToolOutput::error(format!("unknown tool: {}", call.name)),
                 Some((spec, host)) => match self.admit(context, spec, call, unsure, stop).await? {
                     Admission::Refused(reason) => ToolOutput::error(reason),
+                    Admission::Late => {
+                        ToolOutput::fault(Fault::TimedOut, format!("nobody approved {} in time", spec.name))
+                    }
                     Admission::Granted(arguments) if own::batch::is_batch(spec) => {
                         self.batch(context, call, &arguments, unsure, stop).await?
                     }
                     Admission::Granted(arguments) => self.execute(context, call, spec, host, &arguments, stop).await?,
                 },
             };
-            let output = self.cap(output);
+            let output = self.cap(output, &context.scope);
             let outcome = if output.is_error { "error" } else { "ok" };
             crate::telemetry::tool_call(kind, outcome, started.elapsed());
             Ok(output)
@@ -185,7 +222,7 @@ impl ToolDesk {
         &self,
         context: &CallContext,
         whole: &ToolCall,
-        arguments: &serde_json::Value,
+        arguments: &Value,
         unsure: bool,
         stop: &CancellationToken,
     ) -> Result<ToolOutput, BoardError> {
@@ -193,7 +230,8 @@ impl ToolDesk {
             Ok(calls) => calls,
             Err(problem) => return Ok(ToolOutput::error(problem)),
         };
-        let one = |(number, (name, arguments)): (usize, (Arc<str>, Arc<serde_json::Value>))| async move {
+        let context = &inside_batch(context);
+        let one = |(number, (name, arguments)): (usize, (Arc<str>, Arc<Value>))| async move {
             let is_nested = context.offer.find(&name).is_some_and(|(spec, _)| own::batch::is_batch(spec));
             if is_nested {
                 return Ok((name, ToolOutput::error("a batch cannot hold another batch")));
@@ -228,7 +266,8 @@ impl ToolDesk {
                 return Ok(Admission::Refused(format!("arguments of {} are not valid JSON", spec.name)));
             }
         };
-        if let Err(problem) = self.schemas.check(&spec.input_schema, &arguments) {
+        let schema = without_bytes(&spec.input_schema, &context.scope);
+        if let Err(problem) = self.schemas.check(&schema, &arguments) {
             return Ok(Admission::Refused(format!("arguments of {} do not fit its schema: {problem}", spec.name)));
         }
         let policy = self.policy.decide(spec, context.caller.surface);
@@ -245,6 +284,7 @@ impl ToolDesk {
             Approval::Ask => match self.approvals.ask(context, call) {
                 Ok(asked) => match self.ask(context, call, asked, stop).await? {
                     Verdict::Approved => Admission::Granted(arguments),
+                    Verdict::Withdrawn if !stop.is_cancelled() => Admission::Late,
                     Verdict::Refused | Verdict::Expired if unsure => Admission::Refused(interrupted(spec)),
                     Verdict::Refused => Admission::Refused(format!("{} was refused by the user", spec.name)),
                     Verdict::Expired => Admission::Refused(format!("nobody approved {} in time", spec.name)),
@@ -264,7 +304,19 @@ impl ToolDesk {
     ) -> Result<Verdict, BoardError> {
         let approval = asked.request.approval;
         context.note(Event::ApprovalWanted(asked.request.clone()), None).await?;
-        let (verdict, by) = asked.verdict(stop).await;
+        // Nobody is asked for longer than the caller waits.
+        let waiting = stop.child_token();
+        let patience = context.scope.parcel.as_ref().and_then(|parcel| parcel.timeout);
+        let answer = asked.verdict(&waiting);
+        tokio::pin!(answer);
+        let (verdict, by) = tokio::select! {
+            biased;
+            answer = &mut answer => answer,
+            () = tokio::time::sleep(patience.unwrap_or(Duration::MAX)) => {
+                waiting.cancel();
+                answer.await
+            }
+        };
         let settled = Event::ApprovalSettled { approval, approved: verdict == Verdict::Approved, by: by.clone() };
         let mut audit = self.audit(context, "approval", &call.name, verdict.word());
         audit.principal = by;
@@ -278,7 +330,7 @@ impl ToolDesk {
         call: &ToolCall,
         spec: &ToolSpec,
         host: &Arc<dyn ToolHost>,
-        arguments: &serde_json::Value,
+        arguments: &Value,
         stop: &CancellationToken,
     ) -> Result<ToolOutput, BoardError> {
         if stop.is_cancelled() {
@@ -287,11 +339,14 @@ impl ToolDesk {
         // However the call ends, a timeout included, the tool hears that nobody waits for it any more.
         let call_stop = stop.child_token();
         let _over = call_stop.clone().drop_guard();
-        let (mut listening, scope) = Listening::to(context, call);
-        let timeout = spec.timeout.unwrap_or(self.limits.timeout);
+        let (mut listening, scope) = Listening::to(context, call, spec);
+        let (timeout, grace) = self.patience(spec, &scope);
         // Inside the future, so that a tool that panics before its first await is caught too: it has failed, the run
         // goes on.
-        let work = AssertUnwindSafe(async { host.call(&scope, call, arguments, call_stop).await }).catch_unwind();
+        let span = trace::tool_call(&spec.name, spec.kind, &call.id);
+        let work =
+            async { host.call_within(context, &scope, call, arguments, call_stop).await }.instrument(span.clone());
+        let work = AssertUnwindSafe(work).catch_unwind();
         // When this is done the tool is gone, whatever is still to be recorded.
         let ending = async {
             tokio::select! {
@@ -301,9 +356,10 @@ impl ToolDesk {
                     tracing::error!(tool.name = %spec.name, "tool panicked");
                     ToolOutput::error(format!("{} failed inside", spec.name))
                 }),
-                () = stop.cancelled() => ToolOutput::error("cancelled"),
-                () = tokio::time::sleep(timeout) => {
-                    ToolOutput::error(format!("{} was stopped after {} s", spec.name, timeout.as_secs()))
+                () = stop.cancelled() => ToolOutput::fault(Fault::Cancelled, "cancelled"),
+                () = tokio::time::sleep(timeout.saturating_add(grace)) => {
+                    let seconds = timeout.as_secs_f64();
+                    ToolOutput::fault(Fault::TimedOut, format!("{} was stopped after {seconds} s", spec.name))
                 }
             }
         };
@@ -328,22 +384,41 @@ impl ToolDesk {
                 }
             }
         };
+        trace::tool_answered(&span, &output);
+        drop(span);
         listening.rest().await?;
         Ok(output)
     }
 
-    fn cap(&self, output: ToolOutput) -> ToolOutput {
+    /// How long the call may take, and how long its end may be waited for then. What a caller asks for is for workers;
+    /// with the server's own tools nobody gets more time than the operator gives.
+    fn patience(&self, spec: &ToolSpec, scope: &ToolScope) -> (Duration, Duration) {
+        let asked = scope.parcel.as_ref().and_then(|parcel| parcel.timeout);
+        let usual = spec.timeout.unwrap_or(self.limits.timeout);
+        match asked {
+            Some(asked) if spec.kind == WORKER_KIND => (asked, WORD_OF_WORKER),
+            Some(asked) => (asked.min(usual), Duration::ZERO),
+            None => (usual, Duration::ZERO),
+        }
+    }
+
+    fn cap(&self, output: ToolOutput, scope: &ToolScope) -> ToolOutput {
         let size = output.content.len();
-        if size <= self.limits.output_bytes {
+        let is_for_program = scope.parcel.as_ref().is_some_and(|parcel| !parcel.for_model);
+        let most = match is_for_program {
+            true => self.limits.output_bytes.max(PROGRAM_OUTPUT_BYTES),
+            false => self.limits.output_bytes,
+        };
+        if size <= most {
             return output;
         }
-        let mut end = self.limits.output_bytes;
+        let mut end = most;
         while !output.content.is_char_boundary(end) {
             end -= 1;
         }
         let kept = output.content.get(..end).unwrap_or_default();
         let content = format!("{kept}\n[cut: {end} of {size} bytes shown]");
-        ToolOutput { content: content.into(), is_error: output.is_error }
+        ToolOutput { content: content.into(), ..output }
     }
 
     fn audit(&self, context: &CallContext, action: &str, subject: &Arc<str>, detail: &str) -> AuditRow {
@@ -359,6 +434,31 @@ impl ToolDesk {
     }
 }
 
+/// What a batch shows of its calls is text, and what travels with it is not theirs.
+fn inside_batch(context: &CallContext) -> Cow<'_, CallContext> {
+    let Some(parcel) = &context.scope.parcel else { return Cow::Borrowed(context) };
+    let parcel = Parcel { binary: BTreeMap::new(), chunks: None, for_model: true, ..Parcel::clone(parcel) };
+    let scope = ToolScope { parcel: Some(Arc::new(parcel)), ..context.scope.clone() };
+    Cow::Owned(CallContext { scope, ..context.clone() })
+}
+
+/// Arguments that are bytes travel apart: they are there although the others do not hold them.
+fn without_bytes<'a>(schema: &'a Arc<Value>, scope: &ToolScope) -> Cow<'a, Arc<Value>> {
+    let apart = |name: &Value| {
+        let parcel = scope.parcel.as_ref();
+        name.as_str().is_some_and(|name| parcel.is_some_and(|parcel| parcel.binary.contains_key(name)))
+    };
+    let required = schema.get("required").and_then(Value::as_array);
+    if !required.is_some_and(|required| required.iter().any(apart)) {
+        return Cow::Borrowed(schema);
+    }
+    let mut relaxed = Value::clone(schema);
+    if let Some(required) = relaxed.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !apart(name));
+    }
+    Cow::Owned(Arc::new(relaxed))
+}
+
 fn interrupted(spec: &ToolSpec) -> String {
     format!(
         "the server stopped while {} was running; whether it took effect is not known and it was not run again",
@@ -367,6 +467,8 @@ fn interrupted(spec: &ToolSpec) -> String {
 }
 
 enum Admission {
-    Granted(Arc<serde_json::Value>),
+    Granted(Arc<Value>),
     Refused(String),
+    /// The caller's time is over, and nobody has answered.
+    Late,
 }

@@ -120,6 +120,7 @@ fn spec(name: &str, description: &str, effect: Effect, input_schema: Value) -> T
         unknown_outcome: UnknownOutcome::Retry,
         timeout: None,
         kind: KIND,
+        traits: None,
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::own::batch;
 use super::{Effect, ToolSpec};
 use crate::access::Surface;
+use crate::bridge::WORKER_KIND;
+use crate::bridge::agents::AGENT_KIND;
 
 /// `*` matches any run of characters, `?` any one; everything else itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,30 +19,24 @@ impl Glob {
     }
 
     pub fn matches(&self, text: &str) -> bool {
-        let pattern: Vec<char> = self.0.chars().collect();
-        let text: Vec<char> = text.chars().collect();
-        let (mut at, mut from) = (0, 0);
-        // Where the last `*` stood and how much it has swallowed: backtracking needs no more than that.
-        let mut star: Option<(usize, usize)> = None;
-        while from < text.len() {
-            match pattern.get(at) {
-                Some('*') => {
-                    star = Some((at, from));
-                    at += 1;
-                }
-                Some(&wanted) if wanted == '?' || Some(&wanted) == text.get(from) => {
-                    at += 1;
-                    from += 1;
-                }
-                _ => {
-                    let Some((star_at, swallowed)) = star else { return false };
-                    star = Some((star_at, swallowed + 1));
-                    at = star_at + 1;
-                    from = swallowed + 1;
-                }
+        let (mut pattern, mut text) = (&*self.0, text);
+        // What follows the last `*`, and the text without what it has swallowed: backtracking needs no more than that.
+        let mut star: Option<(&str, &str)> = None;
+        while let Some(character) = text.chars().next() {
+            let wanted = pattern.chars().next();
+            if wanted == Some('*') {
+                pattern = skip(pattern, '*');
+                star = Some((pattern, text));
+            } else if let Some(wanted) = wanted.filter(|&wanted| wanted == '?' || wanted == character) {
+                pattern = skip(pattern, wanted);
+                text = skip(text, character);
+            } else {
+                let Some((after, swallowed)) = &mut star else { return false };
+                *swallowed = swallowed.chars().next().map_or("", |first| skip(swallowed, first));
+                (pattern, text) = (*after, *swallowed);
             }
         }
-        pattern.get(at..).is_some_and(|rest| rest.iter().all(|&character| character == '*'))
+        pattern.chars().all(|character| character == '*')
     }
 
     /// Without a wildcard it is the name of one thing.
@@ -53,6 +49,11 @@ impl Glob {
         let literal = self.0.chars().filter(|&character| character != '*' && character != '?').count();
         (self.is_name(), literal)
     }
+}
+
+/// `text` without its first character.
+fn skip(text: &str, first: char) -> &str {
+    text.get(first.len_utf8()..).unwrap_or_default()
 }
 
 impl fmt::Display for Glob {
@@ -86,11 +87,36 @@ impl ApprovalPolicy {
             (None, Effect::ReadOnly, _) => Approval::Allow,
             // Each of its calls is judged by itself.
             (None, Effect::Writes, _) if batch::is_batch(tool) => Approval::Allow,
+            (None, Effect::Writes, surface) if is_agent(tool) => match surface {
+                Surface::Webhook | Surface::Hub => Approval::Deny,
+                // Programs see only what is exposed to them; people, what their agents do.
+                Surface::Gateway | Surface::Runs | Surface::Bridge | Surface::Mcp | Surface::Cli => Approval::Allow,
+            },
             (None, Effect::Writes, Surface::Runs | Surface::Cli) => Approval::Allow,
             (None, Effect::Writes, Surface::Gateway | Surface::Mcp) => Approval::Ask,
-            (None, Effect::Writes, Surface::Webhook | Surface::Hub | Surface::Bridge) => Approval::Deny,
+            (None, Effect::Writes, Surface::Webhook | Surface::Hub) => Approval::Deny,
+            // Programs call each other's tools: that is what they are connected for. Which of the server's own tools
+            // they see at all is decided before this.
+            (None, Effect::Writes, Surface::Bridge) if tool.kind == WORKER_KIND || is_for_programs(tool) => {
+                Approval::Allow
+            }
+            (None, Effect::Writes, Surface::Bridge) => Approval::Ask,
         }
     }
+}
+
+/// Is it an agent, each of whose own calls is judged by itself?
+pub fn is_agent(tool: &ToolSpec) -> bool {
+    tool.kind == AGENT_KIND
+}
+
+/// The server's own tools that every program is offered: what only looks, and what keeps to the caller's own session
+/// and memory or speaks to the user's apps.
+pub fn is_for_programs(tool: &ToolSpec) -> bool {
+    const AND_THESE: [&str; 5] = ["hub_send", "remember", "todo_write", "variable_set", "variable_delete"];
+    // Others may have a tool of such a name where the server's own is switched off.
+    let is_own = matches!(tool.kind, "builtin" | "app");
+    tool.kind != WORKER_KIND && (tool.effect == Effect::ReadOnly || (is_own && AND_THESE.contains(&&*tool.name)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One registry for tools of every kind. Nothing shadows: a name belongs to the first host that offered it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +22,8 @@ pub struct ToolRegistry {
 #[derive(Debug)]
 struct Recent {
     allowed: Option<Vec<Glob>>,
+    /// With the tools that are made for programs?
+    for_programs: bool,
     /// What the hosts had when it was put together.
     lists: Vec<Arc<[ToolSpec]>>,
     offer: Offer,
@@ -33,8 +35,12 @@ pub struct Offer {
     pub specs: Arc<[ToolSpec]>,
     /// About how many tokens it takes to describe them to a model.
     pub tokens: u64,
-    hosts: Arc<HashMap<Arc<str>, Arc<dyn ToolHost>>>,
+    /// Whose each of them is.
+    hosts: Arc<[Arc<dyn ToolHost>]>,
 }
+
+/// Names that begin like this are of one kind of tools only: one that is not there yet must not find its name taken.
+const RESERVED: [(&str, &str); 2] = [("app.", "app"), ("agent.", "agent")];
 
 impl ToolRegistry {
     /// Hosts in order of precedence; built-ins come first and so keep their names.
@@ -54,47 +60,93 @@ impl ToolRegistry {
 
     /// All tools by name, sorted. A later host's tool of a name already taken is left out and named in the log.
     pub fn offer(&self, allowed: Option<&[Glob]>, folder: Option<&Path>) -> Offer {
+        self.offer_of(allowed, true, folder)
+    }
+
+    /// What an agent gets, every tool of which costs tokens in every call: what it lists or, if it lists nothing, all
+    /// but the tools that are made for programs.
+    pub fn offer_to_agent(&self, listed: Option<&[Glob]>, folder: Option<&Path>) -> Offer {
+        self.offer_of(listed, listed.is_some(), folder)
+    }
+
+    fn offer_of(&self, allowed: Option<&[Glob]>, for_programs: bool, folder: Option<&Path>) -> Offer {
         let lists: Vec<Arc<[ToolSpec]>> = self.hosts.iter().map(|host| host.tools(folder)).collect();
         let is_it = |recent: &Recent| {
             recent.allowed.as_deref() == allowed
+                && recent.for_programs == for_programs
                 && recent.lists.iter().zip(&lists).all(|(before, now)| Arc::ptr_eq(before, now))
         };
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = recent.iter().find(|recent| is_it(recent)) {
             return known.offer.clone();
         }
-        let offer = self.put_together(allowed, &lists);
+        let offer = self.put_together(allowed, for_programs, &lists);
         recent.truncate(REMEMBERED - 1);
-        recent.push_front(Recent { allowed: allowed.map(<[Glob]>::to_vec), lists, offer: offer.clone() });
+        let allowed = allowed.map(<[Glob]>::to_vec);
+        recent.push_front(Recent { allowed, for_programs, lists, offer: offer.clone() });
         offer
     }
 
-    fn put_together(&self, allowed: Option<&[Glob]>, lists: &[Arc<[ToolSpec]>]) -> Offer {
-        let mut specs: Vec<ToolSpec> = Vec::new();
-        let mut hosts: HashMap<Arc<str>, Arc<dyn ToolHost>> = HashMap::new();
+    fn put_together(&self, allowed: Option<&[Glob]>, for_programs: bool, lists: &[Arc<[ToolSpec]>]) -> Offer {
+        let mut taken: HashSet<Arc<str>> = HashSet::new();
+        let mut tools: Vec<(ToolSpec, Arc<dyn ToolHost>)> = Vec::new();
         for (host, list) in self.hosts.iter().zip(lists) {
             for spec in list.iter() {
-                if allowed.is_some_and(|globs| !globs.iter().any(|glob| glob.matches(&spec.name))) {
-                    continue;
-                }
-                if hosts.contains_key(&spec.name) {
+                let Some(spec) = unshadowed(spec, &**host, &taken) else {
                     tracing::debug!(tool.name = %spec.name, host = host.kind(), "tool name is taken; this one is not offered");
                     continue;
+                };
+                // Also by those that are left out: a tool has one name, whoever may use it.
+                taken.insert(spec.name.clone());
+                let is_wanted = for_programs || !host.is_for_programs();
+                if is_wanted && allowed.is_none_or(|globs| globs.iter().any(|glob| glob.matches(&spec.name))) {
+                    tools.push((spec, host.clone()));
                 }
-                hosts.insert(spec.name.clone(), host.clone());
-                specs.push(spec.clone());
             }
         }
-        specs.sort_by(|left, right| left.name.cmp(&right.name));
-        let tokens = specs.iter().map(tokens::estimate_tool).sum();
-        Offer { specs: specs.into(), tokens, hosts: Arc::new(hosts) }
+        tools.sort_by(|(left, _), (right, _)| left.name.cmp(&right.name));
+        Offer::of(tools)
     }
 }
 
+/// The tool under a name that nobody has yet and nobody else is to have.
+fn unshadowed(spec: &ToolSpec, host: &dyn ToolHost, taken: &HashSet<Arc<str>>) -> Option<ToolSpec> {
+    let is_free = |name: &str| {
+        let is_reserved = RESERVED.iter().any(|(prefix, kind)| name.starts_with(prefix) && host.kind() != *kind);
+        !is_reserved && !taken.contains(name)
+    };
+    if is_free(&spec.name) {
+        return Some(spec.clone());
+    }
+    let name: Arc<str> = format!("{}.{}", host.qualifier()?, spec.name).into();
+    is_free(&name).then(|| ToolSpec { name, ..spec.clone() })
+}
+
 impl Offer {
+    /// Sorted by name.
+    fn of(tools: Vec<(ToolSpec, Arc<dyn ToolHost>)>) -> Self {
+        let tokens = tools.iter().map(|(spec, _)| tokens::estimate_tool(spec)).sum();
+        let (specs, hosts): (Vec<ToolSpec>, Vec<Arc<dyn ToolHost>>) = tools.into_iter().unzip();
+        Self { specs: specs.into(), tokens, hosts: hosts.into() }
+    }
+
     pub fn find(&self, name: &str) -> Option<(&ToolSpec, &Arc<dyn ToolHost>)> {
-        let host = self.hosts.get(name)?;
-        let spec = self.specs.binary_search_by(|spec| (*spec.name).cmp(name)).ok().and_then(|at| self.specs.get(at))?;
-        Some((spec, host))
+        let at = self.specs.binary_search_by(|spec| (*spec.name).cmp(name)).ok()?;
+        Some((self.specs.get(at)?, self.hosts.get(at)?))
+    }
+
+    /// Those of its tools that `keeps` wants.
+    #[must_use]
+    pub fn only(&self, keeps: impl Fn(&ToolSpec) -> bool) -> Self {
+        let all = self.specs.iter().zip(self.hosts.iter());
+        Self::of(all.filter(|(spec, _)| keeps(spec)).map(|(spec, host)| (spec.clone(), host.clone())).collect())
+    }
+
+    /// Is it the very same, not put together anew?
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.specs, &other.specs)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,8 @@
 use tokio::sync::mpsc;
 
 use super::desk::{CallContext, Record};
-use super::{ToolScope, ToolVoice};
+use super::policy::is_agent;
+use super::{ToolScope, ToolSpec, ToolVoice};
 use crate::error::BoardError;
 use crate::event::{Entry, Event, Pieces};
 use crate::model::ToolCall;
@@ -19,12 +20,20 @@ pub(super) struct Listening<'a> {
     context: &'a CallContext,
     call: &'a ToolCall,
     heard: Option<mpsc::Receiver<String>>,
+    asked: Option<mpsc::Receiver<Event>>,
     told: usize,
+}
+
+/// One thing that came from a tool at work.
+pub(super) enum Heard {
+    Said(String),
+    /// What a run it waits for asks people, or how that was settled.
+    Asked(Event),
 }
 
 impl<'a> Listening<'a> {
     /// Listens where the run tells of such things; elsewhere a tool speaks to nobody.
-    pub(super) fn to(context: &'a CallContext, call: &'a ToolCall) -> (Self, ToolScope) {
+    pub(super) fn to(context: &'a CallContext, call: &'a ToolCall, spec: &ToolSpec) -> (Self, ToolScope) {
         let mut scope = context.scope.clone();
         let heard = match context.record {
             Record::Run { told: true, .. } => {
@@ -32,24 +41,37 @@ impl<'a> Listening<'a> {
                 scope.voice = ToolVoice::new(voice);
                 Some(heard)
             }
-            Record::Run { told: false, .. } | Record::Audit(_) => None,
+            Record::Run { told: false, .. } | Record::Audit(_) | Record::Behind(_) => None,
         };
-        (Self { context, call, heard, told: 0 }, scope)
+        let asked = match context.record {
+            Record::Run { .. } if is_agent(spec) => {
+                let (asks, asked) = mpsc::channel(AHEAD);
+                scope.voice = scope.voice.asking(asks);
+                Some(asked)
+            }
+            Record::Run { .. } | Record::Audit(_) | Record::Behind(_) => None,
+        };
+        (Self { context, call, heard, asked, told: 0 }, scope)
     }
 
-    /// The next thing said; never, when nobody will say anything any more.
-    pub(super) async fn next(&mut self) -> String {
-        if let Some(heard) = &mut self.heard
-            && let Some(said) = heard.recv().await
-        {
-            return said;
+    /// The next thing heard; never, when nobody will say anything any more.
+    pub(super) async fn next(&mut self) -> Heard {
+        tokio::select! {
+            biased;
+            event = hear(&mut self.asked) => Heard::Asked(event),
+            said = hear(&mut self.heard) => Heard::Said(said),
         }
-        self.heard = None;
-        std::future::pending().await
     }
 
-    pub(super) async fn tell(&mut self, first: String) -> Result<(), BoardError> {
+    pub(super) async fn tell(&mut self, heard: Heard) -> Result<(), BoardError> {
         let Record::Run { writer, .. } = &self.context.record else { return Ok(()) };
+        let first = match heard {
+            Heard::Said(said) => said,
+            Heard::Asked(event) => {
+                let entry = Entry { node: self.context.node, event };
+                return writer.append(vec![entry], vec![], Durability::Boundary).await;
+            }
+        };
         let mut pieces = Pieces::default();
         let mut said = Some(first);
         while let Some(piece) = said {
@@ -75,9 +97,25 @@ impl<'a> Listening<'a> {
         if let Some(heard) = &mut self.heard {
             heard.close();
         }
+        if let Some(asked) = &mut self.asked {
+            asked.close();
+        }
         while let Some(said) = self.heard.as_mut().and_then(|heard| heard.try_recv().ok()) {
-            self.tell(said).await?;
+            self.tell(Heard::Said(said)).await?;
+        }
+        while let Some(event) = self.asked.as_mut().and_then(|asked| asked.try_recv().ok()) {
+            self.tell(Heard::Asked(event)).await?;
         }
         Ok(())
     }
+}
+
+async fn hear<T>(from: &mut Option<mpsc::Receiver<T>>) -> T {
+    if let Some(listening) = from
+        && let Some(heard) = listening.recv().await
+    {
+        return heard;
+    }
+    *from = None;
+    std::future::pending().await
 }

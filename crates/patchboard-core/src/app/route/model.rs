@@ -112,6 +112,7 @@ fn tool(profile: &AppProfile, taken: &mut HashSet<String>) -> ToolSpec {
         unknown_outcome: UnknownOutcome::Retry,
         timeout: None,
         kind: "app",
+        traits: None,
     }
 }
 

@@ -13,7 +13,7 @@ use super::*;
 use crate::command::{ApprovalRef, CallTool, RunPlan};
 use crate::model::ToolCall;
 use crate::port::{FolderWords, TurnQuery};
-use crate::tool::{Effect, ToolOutput, ToolScope, ToolSpec, ToolVoice, UnknownOutcome};
+use crate::tool::{Effect, Fault, ToolOutput, ToolScope, ToolSpec, ToolVoice, UnknownOutcome};
 
 /// The next process: nothing of this one survives but its store.
 async fn restart(bench: Bench, scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mut Setup)) -> Bench {
@@ -81,6 +81,7 @@ impl ToolHost for Rascals {
             timeout: None,
             unknown_outcome: UnknownOutcome::Retry,
             kind: "builtin",
+            traits: None,
         };
         ["floods", "shouts", "says_and_hangs", "talks_after_its_end"].map(spec).into()
     }
@@ -361,7 +362,7 @@ async fn a_drain_stops_a_tool_that_was_called_by_itself() {
     let (drained, output) = tokio::join!(bench.board.drain(Duration::from_secs(1)), called);
     drained.unwrap();
     assert_eq!(begun.elapsed(), Duration::from_secs(1), "nothing is left to wait for");
-    assert_eq!(output.unwrap(), Reply::ToolCalled(ToolOutput::error("cancelled")));
+    assert_eq!(output.unwrap(), Reply::ToolCalled(ToolOutput::fault(Fault::Cancelled, "cancelled")));
     assert!(!rascals.at_work.load(Atomic::SeqCst));
 }
 

@@ -56,6 +56,7 @@ impl ToolHost for Workshop {
             timeout: None,
             unknown_outcome: UnknownOutcome::Fail,
             kind: "builtin",
+            traits: None,
         };
         let harmless = ["echo", "fails", "hangs", "huge", "panics", "panics_later", "waits"];
         let mut specs: Vec<ToolSpec> = harmless.iter().map(|name| spec(name, Effect::ReadOnly)).collect();

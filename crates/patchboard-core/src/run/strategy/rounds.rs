@@ -95,7 +95,7 @@ impl Rounds {
         }
         // Results in the order of the calls, whatever the order they came in.
         let results = self.open.drain(..).filter_map(|(call, output)| {
-            let ToolOutput { content, is_error } = output?;
+            let ToolOutput { content, is_error, .. } = output?;
             Some(Part::ToolResult(ToolResult { call: call.id, name: call.name, content, is_error }))
         });
         let message = Message { role: Role::User, parts: results.collect() };

@@ -244,7 +244,7 @@ impl Tot {
     fn observe(&mut self, of: usize, outputs: Vec<Option<ToolOutput>>) {
         let Some(thought) = self.tree.get_mut(of) else { return };
         let results = thought.calls.iter().zip(outputs).filter_map(|(call, output)| {
-            let ToolOutput { content, is_error } = output?;
+            let ToolOutput { content, is_error, .. } = output?;
             Some(ToolResult { call: call.id.clone(), name: call.name.clone(), content, is_error })
         });
         thought.results = results.collect();

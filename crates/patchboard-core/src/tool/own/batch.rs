@@ -49,6 +49,7 @@ pub fn spec() -> ToolSpec {
         unknown_outcome: UnknownOutcome::Ask,
         timeout: None,
         kind: "builtin",
+        traits: None,
     }
 }
 
@@ -95,7 +96,7 @@ pub fn render(results: &[(Arc<str>, ToolOutput)]) -> ToolOutput {
         }
     }
     let is_error = results.iter().all(|(_, output)| output.is_error);
-    ToolOutput { content: content.into(), is_error }
+    ToolOutput { content: content.into(), is_error, data: None }
 }
 
 /// How much of each result is shown: short ones whole, and the long ones share what they leave.

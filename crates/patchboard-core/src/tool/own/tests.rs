@@ -74,6 +74,7 @@ pub(super) fn scope(account: &str, peer: &str) -> ToolScope {
         owner: MemoryOwner::account("web", account),
         folder: None,
         voice: ToolVoice::default(),
+        parcel: None,
     }
 }
 

@@ -1,0 +1,343 @@
+//! Programs: their sessions, what they may reach, and what is told and kept about it.
+
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::*;
+use crate::bridge::{BridgeOptions, PoolReport, SessionConfig, WORKER_KIND, WorkerId, WorkerTool};
+use crate::command::{CallInSession, CallTool, OpenSession, Reach, RegisterTools};
+use crate::model::ToolCall;
+use crate::port::Workers;
+use crate::tool::{Approval, Parcel, ToolData, ToolOutput, ToolScope, ToolSpec};
+
+mod bounds;
+mod endings;
+
+/// A pool that counts its calls, and what the board tells its workers.
+#[derive(Debug)]
+struct Pool {
+    calls: Mutex<Vec<(String, Parcel)>>,
+    /// Besides the usual ones.
+    tools: Mutex<Vec<&'static str>>,
+    /// Opens tools whose names begin with `slow`.
+    gate: Semaphore,
+    over: Mutex<Vec<String>>,
+    registered: Mutex<Vec<(WorkerId, usize)>>,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        let (calls, tools, gate) = (Mutex::default(), Mutex::default(), Semaphore::new(0));
+        Self { calls, tools, gate, over: Mutex::default(), registered: Mutex::default() }
+    }
+}
+
+impl ToolHost for Pool {
+    fn kind(&self) -> &'static str {
+        WORKER_KIND
+    }
+
+    fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {
+        let more = self.tools.lock().unwrap();
+        ["resize", "echo", "pure"].iter().chain(more.iter()).map(|name| tool(name).spec()).collect()
+    }
+
+    fn qualifier(&self) -> Option<&str> {
+        Some("py")
+    }
+
+    fn call<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let parcel = scope.parcel.as_deref().expect("the board adds one").clone();
+        self.calls.lock().unwrap().push((call.name.to_string(), parcel));
+        Box::pin(async move {
+            if call.name.starts_with("slow") {
+                self.gate.acquire().await.unwrap().forget();
+            }
+            let text = arguments.to_string();
+            let json = Some(Bytes::from(text.clone()));
+            ToolOutput::ok(text).with(ToolData { json, ..ToolData::default() })
+        })
+    }
+}
+
+impl Workers for Pool {
+    fn report(&self) -> Vec<PoolReport> {
+        vec![PoolReport { name: "py".into(), ..PoolReport::default() }]
+    }
+
+    fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
+        self.registered.lock().unwrap().push((worker.clone(), tools.len()));
+    }
+
+    fn session_over(&self, session: &str) {
+        self.over.lock().unwrap().push(session.to_owned());
+    }
+}
+
+fn tool(name: &str) -> WorkerTool {
+    WorkerTool {
+        name: name.into(),
+        description: "".into(),
+        input_schema: json!({"type": "object"}).into(),
+        parameters: Vec::new(),
+        streams: name == "resize",
+        metadata: [("cacheable".to_owned(), name.ends_with("pure").to_string())].into(),
+    }
+}
+
+fn with_pool(change: impl FnOnce(&mut Setup)) -> (Bench, Arc<Pool>) {
+    let pool = Arc::new(Pool::default());
+    let bench = bench_with([], |setup| {
+        setup.pools = vec![pool.clone()];
+        setup.workers = Some(pool.clone());
+        change(setup);
+    });
+    (bench, pool)
+}
+
+/// Goes on while the test does something else.
+fn aside<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
+    TaskTracker::new().spawn(work)
+}
+
+fn program() -> Caller {
+    Caller { surface: Surface::Bridge, principal: "bridge".into(), ..caller(1) }
+}
+
+fn worker() -> Caller {
+    Caller { principal: "worker:py_worker_1".into(), ..program() }
+}
+
+fn open(id: &str) -> Command {
+    Command::OpenSession(OpenSession { id: id.into(), metadata: Default::default(), config: None, worker: None })
+}
+
+fn call(session: &str, name: &str, arguments: Value, reach: Reach) -> Command {
+    let parcel = Parcel { session: session.into(), ..Parcel::default() };
+    Command::CallInSession(CallInSession { name: name.into(), arguments: arguments.into(), reach, parcel })
+}
+
+async fn output(bench: &Bench, caller: &Caller, command: Command) -> ToolOutput {
+    let Reply::ToolCalled(output) = bench.ask(caller, command).await.unwrap() else { panic!("not called") };
+    output
+}
+
+async fn refusal(bench: &Bench, caller: &Caller, command: Command) -> String {
+    bench.ask(caller, command).await.unwrap_err().message
+}
+
+fn json_of(output: &ToolOutput) -> Value {
+    serde_json::from_slice(output.data.as_ref().unwrap().json.as_ref().unwrap()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_sees_the_tools_of_workers_and_calls_them_with_its_own_session() {
+    let (bench, pool) = with_pool(|_| {});
+    let Reply::SessionOpened(tools) = bench.ask(&program(), open("s")).await.unwrap() else { panic!() };
+    // `echo` is the workshop's already; nothing shadows.
+    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, ["pure", "py.echo", "resize"]);
+    let output = output(&bench, &program(), call("s", "resize", json!({"n": 1}), Reach::All)).await;
+    assert_eq!(json_of(&output), json!({"n": 1}));
+    let calls = pool.calls.lock().unwrap();
+    assert_eq!((&*calls[0].0, &*calls[0].1.session, calls[0].1.for_model), ("resize", "s", false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_reached_is_said_in_the_words_clients_look_for() {
+    let (bench, _pool) = with_pool(|_| {});
+    let all = |name| call("s", name, json!({}), Reach::All);
+    assert_eq!(refusal(&bench, &program(), all("resize")).await, "Session not found: s");
+    bench.ask(&program(), open("s")).await.unwrap();
+    for (name, reach, words) in [
+        ("nothing", Reach::All, "Tool nothing not found for session s"),
+        // There, and not for programs.
+        ("write", Reach::All, "Tool write not found for session s"),
+        ("write", Reach::Host, "Tool write not found for session s"),
+        ("resize", Reach::Host, "Tool resize is not an Elixir tool"),
+        ("pure", Reach::Streams, "Streaming execution is not enabled for tool pure"),
+    ] {
+        assert_eq!(refusal(&bench, &program(), call("s", name, json!({}), reach)).await, words);
+        let find = Command::FindTool { session: "s".into(), name: name.into(), reach };
+        assert_eq!(refusal(&bench, &program(), find).await, words);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_tools_are_those_for_everyone_and_those_the_operator_exposes() {
+    let listed = |bench: &Bench| {
+        let listing = bench.ask(&program(), Command::ListHostTools { session: "s".into() });
+        async move {
+            let Reply::HostTools(tools) = listing.await.unwrap() else { panic!() };
+            tools.into_iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>()
+        }
+    };
+    let (bench, _pool) = with_pool(|_| {});
+    let names = listed(&bench).await;
+    for offered in ["fails", "hub_send", "variable_set", "variable_get", "todo_write"] {
+        assert!(names.iter().any(|name| name == offered), "{offered}");
+    }
+    for hidden in ["write", "once", "resize", "py.echo"] {
+        assert!(!names.iter().any(|name| name == hidden), "{hidden}");
+    }
+    let (bench, _pool) = with_pool(|setup| {
+        setup.bridge = BridgeOptions { expose: vec![Glob::new("writ?")], ..BridgeOptions::default() };
+        setup.policy.rules = vec![(Glob::new("fails"), Approval::Deny), (Glob::new("*"), Approval::Allow)];
+    });
+    let names = listed(&bench).await;
+    assert!(names.iter().any(|name| name == "write"));
+    assert!(!names.iter().any(|name| name == "fails" || name == "once"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_programs_are_in_the_audit_trail() {
+    let (bench, _pool) = with_pool(|setup| {
+        setup.bridge.expose = vec![Glob::new("todo*")];
+    });
+    bench.ask(&program(), open("s")).await.unwrap();
+    output(&bench, &program(), call("s", "resize", json!({}), Reach::All)).await;
+    output(&bench, &program(), call("s", "todo_read", json!({}), Reach::Host)).await;
+    // They are written a moment later.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let rows = bench.store.audit(10, None).await.unwrap().items;
+    let told: Vec<String> =
+        rows.iter().rev().map(|row| format!("{} {} {}", row.surface, row.action, row.subject)).collect();
+    assert_eq!(told, ["bridge tool.intent resize", "bridge tool.call resize", "bridge tool.call todo_read"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_are_given_out_again_only_where_session_and_tool_say_so() {
+    let (bench, pool) = with_pool(|_| {});
+    let config = SessionConfig { caching: true, cache_ttl: Duration::from_secs(10), telemetry: false };
+    let caching = OpenSession { id: "s".into(), metadata: Default::default(), config: Some(config), worker: None };
+    bench.ask(&program(), Command::OpenSession(caching)).await.unwrap();
+    bench.ask(&program(), open("plain")).await.unwrap();
+    let count = || pool.calls.lock().unwrap().len();
+    for (session, name, arguments, expected) in [
+        ("s", "pure", json!({"a": 1}), 1),
+        ("s", "pure", json!({"a": 1}), 1),
+        ("s", "pure", json!({"a": 2}), 2),
+        ("s", "resize", json!({"a": 1}), 3),
+        ("s", "resize", json!({"a": 1}), 4),
+        ("plain", "pure", json!({"a": 1}), 5),
+        ("plain", "pure", json!({"a": 1}), 6),
+    ] {
+        output(&bench, &program(), call(session, name, arguments, Reach::All)).await;
+        assert_eq!(count(), expected, "{session} {name}");
+    }
+    tokio::time::advance(Duration::from_secs(10)).await;
+    output(&bench, &program(), call("s", "pure", json!({"a": 1}), Reach::All)).await;
+    assert_eq!(count(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_a_session_takes_everything_along_and_tells_the_workers() {
+    let (bench, pool) = with_pool(|_| {});
+    bench.ask(&program(), open("s")).await.unwrap();
+    let register = || {
+        let tools = vec![tool("mine")];
+        Command::RegisterTools(RegisterTools { session: "s".into(), tools, named: "python-1".into(), worker: None })
+    };
+    let reply = bench.ask(&program(), register()).await.unwrap();
+    assert_eq!(reply, Reply::ToolsRegistered(vec![("mine".into(), "s:mine".into())]));
+    assert!(refusal(&bench, &program(), register()).await.contains("duplicate_tool"));
+    let Reply::BridgeSession(about) = bench.ask(&program(), Command::DescribeSession { id: "s".into() }).await.unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!((about.tools, about.created_at), (4, bench.clock.now()));
+    let called = output(&bench, &program(), call("s", "mine", json!({}), Reach::All)).await;
+    assert_eq!(&*called.content, "Remote tool execution failed: Worker not found: python-1");
+    let set = call("s", "variable_set", json!({"name": "a", "value": 1}), Reach::Host);
+    assert!(!output(&bench, &program(), set).await.is_error);
+    let closed = bench.ask(&program(), Command::CloseSession { id: "s".into() }).await.unwrap();
+    assert_eq!(closed, Reply::SessionClosed { resources: 3 });
+    assert_eq!(*pool.over.lock().unwrap(), ["s"]);
+    bench.ask(&program(), open("s")).await.unwrap();
+    bench.ask(&program(), register()).await.unwrap();
+    let get = call("s", "variable_get", json!({"name": "a"}), Reach::Host);
+    assert!(output(&bench, &program(), get).await.is_error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workers_doings_do_not_keep_a_session() {
+    let (bench, pool) = with_pool(|setup| setup.bridge.session_ttl = Duration::from_secs(60));
+    bench.ask(&program(), open("s")).await.unwrap();
+    let stop = CancellationToken::new();
+    let (board, house_stop) = (bench.board.clone(), stop.clone());
+    let keep = Keep { runs: Duration::from_secs(3600), events: Duration::from_secs(3600) };
+    let house = aside(async move { board.keep_house(keep, house_stop).await });
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        let touched = bench.ask(&worker(), Command::TouchSession { id: "s".into() }).await.unwrap();
+        assert_eq!(touched, Reply::SessionTouched { exists: true });
+    }
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    let touched = bench.ask(&worker(), Command::TouchSession { id: "s".into() }).await.unwrap();
+    assert_eq!(touched, Reply::SessionTouched { exists: false });
+    assert_eq!(*pool.over.lock().unwrap(), ["s"]);
+    stop.cancel();
+    house.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_a_worker_registers_are_the_workers() {
+    let (bench, pool) = with_pool(|_| {});
+    let id = WorkerId("py_worker_1".into());
+    let by_worker = |session: &str| {
+        let (session, tools) = (session.into(), vec![tool("mine"), tool("other")]);
+        Command::RegisterTools(RegisterTools { session, tools, named: "python-1".into(), worker: Some(id.clone()) })
+    };
+    assert_eq!(refusal(&bench, &worker(), by_worker("session_1")).await, "Session not found: session_1");
+    let own =
+        OpenSession { id: "session_1".into(), metadata: Default::default(), config: None, worker: Some(id.clone()) };
+    bench.ask(&worker(), Command::OpenSession(own)).await.unwrap();
+    bench.ask(&worker(), by_worker("session_1")).await.unwrap();
+    bench.ask(&worker(), by_worker("session_1")).await.unwrap();
+    assert_eq!(*pool.registered.lock().unwrap(), [(id.clone(), 2), (id.clone(), 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agents_call_has_a_session_that_says_nothing_and_leads_back_to_its_conversation() {
+    let (bench, pool) = with_pool(|_| {});
+    let wanted = CallTool { name: "resize".into(), arguments: json!({}).into(), folder: None, origin: origin("alice") };
+    let on_cli = Caller { surface: Surface::Cli, ..operator() };
+    for _ in 0..2 {
+        output(&bench, &on_cli, Command::CallTool(wanted.clone())).await;
+    }
+    let parcels: Vec<Parcel> = pool.calls.lock().unwrap().iter().map(|(_, parcel)| parcel.clone()).collect();
+    assert_eq!(parcels[0].session, parcels[1].session);
+    assert!(parcels[0].session.starts_with("agent-") && !parcels[0].session.contains("alice"));
+    assert!(parcels[0].for_model);
+    // The tool calls back while it runs: it works on what its caller works on.
+    let set = call(&parcels[0].session, "variable_set", json!({"name": "a", "value": 1}), Reach::Host);
+    assert!(!output(&bench, &worker(), set).await.is_error);
+    let arguments = json!({"name": "a"}).into();
+    let get = CallTool { name: "variable_get".into(), arguments, folder: None, origin: origin("alice") };
+    assert_eq!(json_of(&output(&bench, &on_cli, Command::CallTool(get)).await)["value"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_told_of_where_the_session_wants_it() {
+    let (bench, _pool) = with_pool(|_| {});
+    let mut heard = bench.board.signals(&program()).unwrap();
+    let config = SessionConfig { telemetry: true, ..SessionConfig::default() };
+    let telling = OpenSession { id: "told".into(), metadata: Default::default(), config: Some(config), worker: None };
+    bench.ask(&program(), Command::OpenSession(telling)).await.unwrap();
+    bench.ask(&program(), open("quiet")).await.unwrap();
+    for session in ["quiet", "told"] {
+        output(&bench, &program(), call(session, "resize", json!({}), Reach::All)).await;
+    }
+    let names: Vec<String> =
+        std::iter::from_fn(|| heard.try_recv().ok()).map(|signal| signal.name.to_string()).collect();
+    assert_eq!(names, ["tool.execution.start", "tool.execution.stop"]);
+    assert!(bench.board.signals(&Caller { grants: Grants::NONE, ..program() }).is_err());
+}

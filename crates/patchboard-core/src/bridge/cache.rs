@@ -1,0 +1,98 @@
+//! Results that may be given out again. Pure: whoever asks says what time it is.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::tool::ToolOutput;
+
+/// All results together; the oldest go first.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+const MAX_RESULTS: usize = 4096;
+/// A larger result is not kept.
+const MAX_RESULT: usize = 4 * 1024 * 1024;
+
+/// Whose result of which call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) session: Arc<str>,
+    /// The pool that has the tool: a name may come to mean another one.
+    pub(super) pool: Arc<str>,
+    /// As the pool calls it.
+    pub(super) tool: Arc<str>,
+    /// All that the result may depend on, always in the same order.
+    pub(super) arguments: Arc<str>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    results: HashMap<Key, Kept>,
+    /// Oldest first. May name what is gone or has been replaced since.
+    order: VecDeque<(Key, u64)>,
+    bytes: usize,
+    counter: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    output: ToolOutput,
+    until: Instant,
+    bytes: usize,
+    number: u64,
+}
+
+impl Cache {
+    pub(super) fn get(&mut self, key: &Key, now: Instant) -> Option<ToolOutput> {
+        let kept = self.results.get(key)?;
+        if now < kept.until {
+            return Some(kept.output.clone());
+        }
+        self.remove(key);
+        None
+    }
+
+    pub(super) fn put(&mut self, key: Key, output: ToolOutput, ttl: Duration, now: Instant) {
+        let bytes = size(&key, &output);
+        let Some(until) = now.checked_add(ttl).filter(|_| bytes <= MAX_RESULT) else { return };
+        self.remove(&key);
+        self.counter += 1;
+        self.bytes += bytes;
+        self.order.push_back((key.clone(), self.counter));
+        self.results.insert(key, Kept { output, until, bytes, number: self.counter });
+        // The order may hold names of what is long gone; it is bounded too.
+        while self.bytes > MAX_BYTES || self.results.len() > MAX_RESULTS || self.order.len() > 2 * MAX_RESULTS {
+            let Some((oldest, number)) = self.order.pop_front() else { break };
+            if self.results.get(&oldest).is_some_and(|kept| kept.number == number) {
+                self.remove(&oldest);
+            }
+        }
+    }
+
+    /// Says how many results went.
+    pub(super) fn forget(&mut self, session: &str) -> usize {
+        let of_it: Vec<Key> = self.results.keys().filter(|key| &*key.session == session).cloned().collect();
+        for key in &of_it {
+            self.remove(key);
+        }
+        of_it.len()
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(kept) = self.results.remove(key) {
+            self.bytes -= kept.bytes;
+        }
+    }
+}
+
+fn size(key: &Key, output: &ToolOutput) -> usize {
+    let data = output.data.as_ref().map_or(0, |data| {
+        let metadata: usize = data.metadata.iter().map(|(key, value)| key.len() + value.len() + 64).sum();
+        data.json.as_ref().map_or(0, bytes::Bytes::len) + data.binary.as_ref().map_or(0, bytes::Bytes::len) + metadata
+    });
+    key.arguments.len() + output.content.len() + data + 256
+}
+
+#[cfg(test)]
+mod tests;

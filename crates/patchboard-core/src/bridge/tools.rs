@@ -1,0 +1,206 @@
+//! Tools of workers on their way through the board: who calls gets a session the worker knows, results that may be given
+//! out again are, and what happens is told.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::cache::Key;
+use super::life::Stay;
+use super::sessions::{Place, SessionNo};
+use super::{Bridge, Measure, SessionConfig, Signal};
+use crate::model::ToolCall;
+use crate::port::{Ids, ToolHost};
+use crate::run::Nesting;
+use crate::tool::{CallContext, Parcel, ToolData, ToolOutput, ToolScope, ToolSpec};
+
+/// For results of a session that asks for caching and does not say for how long.
+const CACHE_TTL: Duration = Duration::from_secs(60);
+
+/// A pool's tools, as the board offers them.
+#[derive(Debug)]
+pub(crate) struct WorkerTools {
+    pub(crate) pool: Arc<dyn ToolHost>,
+    pub(crate) bridge: Bridge,
+    pub(crate) ids: Arc<dyn Ids>,
+}
+
+impl ToolHost for WorkerTools {
+    fn kind(&self) -> &'static str {
+        self.pool.kind()
+    }
+
+    fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
+        self.pool.tools(folder)
+    }
+
+    fn qualifier(&self) -> Option<&str> {
+        self.pool.qualifier()
+    }
+
+    fn approve<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {
+        self.pool.approve(server)
+    }
+
+    fn call<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(self.call_beneath(None, scope, call, arguments, stop))
+    }
+
+    fn call_within<'a>(
+        &'a self,
+        context: &'a CallContext,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(self.call_beneath(Some(&context.nesting), scope, call, arguments, stop))
+    }
+}
+
+impl WorkerTools {
+    async fn call_beneath(
+        &self,
+        nesting: Option<&Nesting>,
+        scope: &ToolScope,
+        call: &ToolCall,
+        arguments: &Value,
+        stop: CancellationToken,
+    ) -> ToolOutput {
+        if let Some(parcel) = &scope.parcel {
+            return self.carry(parcel, scope, call, arguments, stop).await;
+        }
+        // Held until the call is over: its session is there for as long as the tool may call back.
+        let stay = self.stand_in(scope, nesting);
+        let parcel = Arc::new(Parcel {
+            session: stay.session().clone(),
+            correlation: Some(call.id.0.clone()),
+            for_model: true,
+            ..Parcel::default()
+        });
+        let scope = ToolScope { parcel: Some(parcel.clone()), ..scope.clone() };
+        self.carry(&parcel, &scope, call, arguments, stop).await
+    }
+
+    /// What an agent's conversation is called among workers. The name tells nothing about it.
+    fn stand_in(&self, scope: &ToolScope, nesting: Option<&Nesting>) -> Stay {
+        let place = Place { session: scope.session.clone(), owner: scope.owner.clone(), folder: scope.folder.clone() };
+        let fresh = || format!("agent-{}", self.ids.next().simple()).into();
+        let at = self.bridge.0.clock.now();
+        let (id, number) = self.bridge.sessions().stand_in(place, nesting.cloned(), fresh, at, Instant::now());
+        Stay::new(&self.bridge, id, number)
+    }
+
+    async fn carry(
+        &self,
+        parcel: &Parcel,
+        scope: &ToolScope,
+        call: &ToolCall,
+        arguments: &Value,
+        stop: CancellationToken,
+    ) -> ToolOutput {
+        let (config, number) = self.bridge.sessions().config(&parcel.session).unzip();
+        let config: SessionConfig = config.unwrap_or_default();
+        let key = self.cache_key(config, parcel, call, arguments);
+        if let Some(known) = key.as_ref().and_then(|key| self.bridge.cache().get(key, Instant::now())) {
+            return cached(known);
+        }
+        if config.telemetry {
+            self.tell("tool.execution.start", parcel, call, None, None);
+        }
+        let started = Instant::now();
+        let traced = traced(parcel, scope);
+        let output = self.pool.call(traced.as_ref().unwrap_or(scope), call, arguments, stop).await;
+        if config.telemetry {
+            let name = if output.is_error { "tool.execution.exception" } else { "tool.execution.stop" };
+            self.tell(name, parcel, call, Some(started.elapsed()), Some(&output));
+        }
+        if let (Some(key), Some(number), false) = (key, number, output.is_error) {
+            self.keep(key, number, &output, config);
+        }
+        output
+    }
+
+    /// For as long as its session is the one that asked: whoever has the name next gets results of their own.
+    fn keep(&self, key: Key, number: SessionNo, output: &ToolOutput, config: SessionConfig) {
+        let ttl = if config.cache_ttl.is_zero() { CACHE_TTL } else { config.cache_ttl };
+        // Held meanwhile: results are forgotten after their session is taken out.
+        let sessions = self.bridge.sessions();
+        if sessions.is_there(&key.session, number) {
+            self.bridge.cache().put(key, output.clone(), ttl, Instant::now());
+        }
+    }
+
+    /// `None` for calls whose result is not given out again. Bytes are not looked at, so calls that carry any are not
+    /// either.
+    fn cache_key(&self, config: SessionConfig, parcel: &Parcel, call: &ToolCall, arguments: &Value) -> Option<Key> {
+        if !config.caching || parcel.chunks.is_some() || !parcel.binary.is_empty() {
+            return None;
+        }
+        let pool = self.pool.qualifier().unwrap_or_default();
+        let own_name = call.name.strip_prefix(pool).and_then(|rest| rest.strip_prefix('.'));
+        let tools = self.pool.tools(None);
+        let named = |name: &str| tools.iter().find(|spec| &*spec.name == name);
+        let tool = named(&call.name).or_else(|| named(own_name?))?;
+        if !tool.traits.as_ref()?.cacheable {
+            return None;
+        }
+        // Workers see these too. Two of them differ from call to call and say nothing about the result.
+        let metadata =
+            parcel.metadata.iter().filter(|(key, _)| !matches!(key.as_str(), "correlation_id" | "timeout_ms"));
+        let metadata: Vec<_> = metadata.collect();
+        Some(Key {
+            session: parcel.session.clone(),
+            pool: pool.into(),
+            tool: tool.name.clone(),
+            arguments: format!("{arguments} {metadata:?} {}", parcel.for_model).into(),
+        })
+    }
+
+    fn tell(&self, name: &str, parcel: &Parcel, call: &ToolCall, took: Option<Duration>, output: Option<&ToolOutput>) {
+        let inner = &self.bridge.0;
+        inner.signals.tell(|| {
+            let signal = Signal::new(name, inner.clock.now())
+                .note("session_id", parcel.session.clone())
+                .note("tool", call.name.clone())
+                .correlated(parcel.correlation.clone());
+            let signal = match took {
+                Some(took) => {
+                    let nanoseconds = i64::try_from(took.as_nanos()).unwrap_or(i64::MAX);
+                    signal.measure("duration", Measure::Int(nanoseconds))
+                }
+                None => signal,
+            };
+            let size = output.and_then(|output| output.data.as_ref()).map(|data| {
+                data.json.as_ref().map_or(0, bytes::Bytes::len) + data.binary.as_ref().map_or(0, bytes::Bytes::len)
+            });
+            match size {
+                Some(size) => signal.measure("response_size", Measure::Int(i64::try_from(size).unwrap_or(i64::MAX))),
+                None => signal,
+            }
+        });
+    }
+}
+
+/// Where traces are kept, the worker goes on from this call instead of from where the caller was.
+fn traced(parcel: &Parcel, scope: &ToolScope) -> Option<ToolScope> {
+    let parcel = Parcel { trace: Some(crate::trace::current()?), ..parcel.clone() };
+    Some(ToolScope { parcel: Some(Arc::new(parcel)), ..scope.clone() })
+}
+
+fn cached(output: ToolOutput) -> ToolOutput {
+    let mut data = output.data.as_deref().cloned().unwrap_or_else(ToolData::default);
+    data.metadata.insert("cached".to_owned(), "true".to_owned());
+    output.with(data)
+}

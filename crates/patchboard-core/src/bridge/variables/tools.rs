@@ -1,0 +1,251 @@
+//! The tools `variable_*`. They work on the session a call is made in; nothing in the arguments can name another.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::shelf::{Change, Done, MAX_DEPENDENCIES, MAX_NAME, News, Setting, Variable};
+use super::{Refusal, Variables};
+use crate::model::ToolCall;
+use crate::port::ToolHost;
+use crate::tool::{Effect, Glob, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+
+const KIND: &str = "builtin";
+const SET: &str = "variable_set";
+const GET: &str = "variable_get";
+const DELETE: &str = "variable_delete";
+const LIST: &str = "variable_list";
+const WATCH: &str = "variable_watch";
+
+/// Patterns one watcher may have.
+const MAX_PATTERNS: usize = 64;
+/// How long a watcher waits: unless told otherwise, and at most.
+const PATIENCE_MS: u64 = 30_000;
+const MAX_PATIENCE_MS: u64 = 60_000;
+/// The limit of the call itself is never what ends a wait.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(75);
+
+#[derive(Debug)]
+pub(crate) struct VariableTools(pub(crate) Variables);
+
+/// Always the same list: whoever asks may compare.
+static SPECS: LazyLock<Arc<[ToolSpec]>> = LazyLock::new(|| [set(), get(), delete(), list(), watch()].into());
+
+impl ToolHost for VariableTools {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
+        SPECS.clone()
+    }
+
+    fn is_for_programs(&self) -> bool {
+        true
+    }
+
+    fn call<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move {
+            match self.answer(scope, &call.name, arguments, &stop).await {
+                Ok(value) => ToolOutput::json(&value),
+                Err(Refusal::Said(reason)) => ToolOutput::error(reason),
+                Err(Refusal::Store(error)) => {
+                    tracing::error!(tool.name = %call.name, %error, "a tool could not use the store");
+                    ToolOutput::error(format!("{} failed: storage: {error}", call.name))
+                }
+            }
+        })
+    }
+}
+
+impl VariableTools {
+    async fn answer(
+        &self,
+        scope: &ToolScope,
+        tool: &str,
+        arguments: &Value,
+        stop: &CancellationToken,
+    ) -> Result<Value, Refusal> {
+        let Self(variables) = self;
+        let session = &scope.session;
+        match tool {
+            SET => {
+                let wanted = setting(arguments)?;
+                let name = wanted.name.clone();
+                let Done { version, stale } = variables.set(session, wanted).await?;
+                Ok(json!({"name": name, "version": version, "stale": stale}))
+            }
+            GET => {
+                let name = name(arguments)?;
+                let found = variables.get(session, name).await?;
+                let variable = found.ok_or_else(|| Refusal::Said(format!("no variable is named {name}")))?;
+                let Variable { value, version, updated_at, depends_on, is_stale, .. } = variable;
+                Ok(json!({
+                    "name": name,
+                    "value": *value,
+                    "version": version,
+                    "updated_at": updated_at.to_string(),
+                    "depends_on": *depends_on,
+                    "stale": is_stale
+                }))
+            }
+            DELETE => {
+                let name = name(arguments)?;
+                let done = variables.delete(session, name).await?;
+                let is_deleted = done.is_some();
+                let stale = done.map(|done| done.stale).unwrap_or_default();
+                Ok(json!({"name": name, "deleted": is_deleted, "stale": stale}))
+            }
+            LIST => {
+                let prefix = arguments.get("prefix").and_then(Value::as_str).unwrap_or_default();
+                let listed = variables.list(session, prefix).await?.into_iter().map(|(name, variable)| {
+                    let Variable { version, depends_on, is_stale, .. } = variable;
+                    json!({"name": name, "version": version, "stale": is_stale, "depends_on": *depends_on})
+                });
+                Ok(json!({"variables": listed.collect::<Vec<Value>>()}))
+            }
+            WATCH => {
+                let names: Vec<Glob> =
+                    texts(arguments, "names")?.unwrap_or_default().into_iter().map(Glob::new).collect();
+                let since = arguments.get("since").and_then(Value::as_u64);
+                let patience = arguments.get("timeout_ms").and_then(Value::as_u64).unwrap_or(PATIENCE_MS);
+                let patience = Duration::from_millis(patience.min(MAX_PATIENCE_MS));
+                let news = variables.watch(session, &names, since, patience, stop).await?;
+                Ok(tell(news))
+            }
+            unknown => Err(Refusal::Said(format!("unknown tool: {unknown}"))),
+        }
+    }
+}
+
+fn setting(arguments: &Value) -> Result<Setting, Refusal> {
+    let value = arguments.get("value").ok_or_else(|| Refusal::Said("`value` must be given".to_owned()))?;
+    Ok(Setting {
+        name: name(arguments)?.into(),
+        value: Arc::new(value.clone()),
+        depends_on: texts(arguments, "depends_on")?,
+        if_version: arguments.get("if_version").and_then(Value::as_u64),
+    })
+}
+
+fn name(arguments: &Value) -> Result<&str, Refusal> {
+    arguments.get("name").and_then(Value::as_str).ok_or_else(|| Refusal::Said("`name` must be a text".to_owned()))
+}
+
+fn texts(arguments: &Value, name: &str) -> Result<Option<Vec<Arc<str>>>, Refusal> {
+    let Some(given) = arguments.get(name).filter(|given| !given.is_null()) else { return Ok(None) };
+    let texts = given.as_array().and_then(|items| items.iter().map(|item| item.as_str().map(Arc::from)).collect());
+    texts.map(Some).ok_or_else(|| Refusal::Said(format!("`{name}` must be a list of texts")))
+}
+
+fn tell(news: News) -> Value {
+    let News { changes, cursor, reset } = news;
+    let one = |change: Change| {
+        let Change { name, version, value, deleted, stale } = change;
+        let mut told = Map::new();
+        told.insert("name".to_owned(), json!(name));
+        told.insert("version".to_owned(), version.into());
+        if let Some(value) = value {
+            told.insert("value".to_owned(), Value::clone(&value));
+        }
+        told.insert("deleted".to_owned(), deleted.into());
+        told.insert("stale".to_owned(), stale.into());
+        Value::Object(told)
+    };
+    let mut answer = Map::new();
+    answer.insert("changes".to_owned(), changes.into_iter().map(one).collect());
+    answer.insert("cursor".to_owned(), cursor.into());
+    if reset {
+        answer.insert("reset".to_owned(), true.into());
+    }
+    Value::Object(answer)
+}
+
+fn set() -> ToolSpec {
+    let description = "Keep a value under a name in this session. It outlives restarts. With `depends_on` it is marked \
+                       stale when one of those changes, until it is set again; left out, it depends on what it did \
+                       before. With `if_version` it is set only if it is at that version (0: only if it is new).";
+    let properties = json!({
+        "name": name_schema(),
+        "value": {"description": "Any JSON, at most 256 KiB."},
+        "depends_on": {"type": "array", "items": name_schema(), "maxItems": MAX_DEPENDENCIES},
+        "if_version": {"type": "integer", "minimum": 0}
+    });
+    spec(SET, description, Effect::Writes, properties, &["name", "value"])
+}
+
+fn get() -> ToolSpec {
+    let description = "Read a variable of this session: its value, its version and whether it is stale.";
+    spec(GET, description, Effect::ReadOnly, json!({"name": name_schema()}), &["name"])
+}
+
+fn delete() -> ToolSpec {
+    let description = "Delete a variable of this session. What depends on it becomes stale.";
+    spec(DELETE, description, Effect::Writes, json!({"name": name_schema()}), &["name"])
+}
+
+fn list() -> ToolSpec {
+    let description = "List the variables of this session, without their values.";
+    let properties = json!({"prefix": {"type": "string", "maxLength": MAX_NAME}});
+    spec(LIST, description, Effect::ReadOnly, properties, &[])
+}
+
+fn watch() -> ToolSpec {
+    let description = "Wait for variables of this session to change and hear what changed. Give the `cursor` of one \
+                       answer as `since` to the next and nothing is missed; 0 is the beginning. With `reset` the \
+                       answer holds all there is, because too much was missed. A value that does not fit is left out.";
+    let properties = json!({
+        "names": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1, "maxLength": MAX_NAME},
+            "maxItems": MAX_PATTERNS,
+            "description": "Names, with `*` and `?` as wildcards; all when left out."
+        },
+        "since": {"type": "integer", "minimum": 0, "description": "Left out: from now on."},
+        "timeout_ms": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": MAX_PATIENCE_MS,
+            "description": format!("How long to wait; {PATIENCE_MS} by default.")
+        }
+    });
+    let spec = spec(WATCH, description, Effect::ReadOnly, properties, &[]);
+    ToolSpec { timeout: Some(WATCH_TIMEOUT), ..spec }
+}
+
+fn name_schema() -> Value {
+    json!({"type": "string", "pattern": format!("^[A-Za-z_][A-Za-z0-9_.-]{{0,{}}}$", MAX_NAME - 1)})
+}
+
+fn spec(name: &str, description: &str, effect: Effect, properties: Value, required: &[&str]) -> ToolSpec {
+    let schema = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false
+    });
+    ToolSpec {
+        name: name.into(),
+        description: description.into(),
+        input_schema: Arc::new(schema),
+        effect,
+        // Done twice, a variable has a version more and the same value.
+        unknown_outcome: UnknownOutcome::Retry,
+        timeout: None,
+        kind: KIND,
+        traits: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! Every span, named once, and how a trace comes in with a request and goes on with a call. Knows the text of a position
+//! in a trace (W3C Trace Context), not who keeps spans: whoever does says so with [`install`], and until then nothing
+//! here costs anything.
+//!
+//! The tree is `request` → `run` → `model_call` | `tool_call`. Fields hold names, numbers and ids, never what was said.
+
+use std::sync::{Arc, OnceLock};
+
+use futures_core::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
+
+use crate::access::Caller;
+use crate::board::Board;
+use crate::command::Command;
+use crate::error::{BoardError, ErrorKind};
+use crate::event::RunOutcome;
+use crate::id::{CallId, RunId, SessionKey};
+use crate::model::{ModelError, TokenCount};
+use crate::reply::Reply;
+use crate::tool::{Fault, ToolOutput};
+
+mod parent;
+
+pub use parent::TraceParent;
+
+pub mod name {
+    //! What spans are called.
+    pub const REQUEST: &str = "request";
+    pub const RUN: &str = "run";
+    pub const MODEL_CALL: &str = "model_call";
+    pub const TOOL_CALL: &str = "tool_call";
+    pub const ALL: [&str; 4] = [REQUEST, RUN, MODEL_CALL, TOOL_CALL];
+}
+
+pub mod field {
+    //! What their fields are called. The macros below cannot take constants, so these say the same again.
+    pub const SURFACE: &str = "surface";
+    pub const REQUEST_NAME: &str = "request.name";
+    pub const CONNECTION: &str = "conn.id";
+    pub const RUN: &str = "run.id";
+    pub const OUTCOME: &str = "run.outcome";
+    pub const SESSION: &str = "session.key";
+    pub const AGENT: &str = "agent.name";
+    pub const PROVIDER: &str = "model.provider";
+    pub const MODEL: &str = "model.name";
+    pub const ANSWERED_BY: &str = "model.answered";
+    pub const INPUT_TOKENS: &str = "tokens.input";
+    pub const OUTPUT_TOKENS: &str = "tokens.output";
+    pub const TOOL: &str = "tool.name";
+    pub const TOOL_KIND: &str = "tool.kind";
+    pub const CALL: &str = "tool.call_id";
+    /// Set where something failed: one word of a closed set.
+    pub const ERROR: &str = "error.type";
+}
+
+/// Whoever keeps spans. Both are asked at any time, on any thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Keeper {
+    /// Where the current span is.
+    pub position: fn() -> Option<TraceParent>,
+    /// Makes a span that has no children yet go on from there.
+    pub adopt: fn(&Span, TraceParent),
+}
+
+static KEEPER: OnceLock<Keeper> = OnceLock::new();
+
+/// From now on traces go on through this process. The first one stays.
+pub fn install(keeper: Keeper) {
+    KEEPER.get_or_init(|| keeper);
+}
+
+/// The position to send along with a call that leaves the process.
+pub fn current() -> Option<Arc<str>> {
+    let position = (KEEPER.get()?.position)()?;
+    Some(position.to_string().into())
+}
+
+/// Makes a new span go on from where its cause is; a text that is no position is as good as none.
+pub fn adopt(span: &Span, traceparent: Option<&str>) {
+    if let (Some(keeper), Some(text)) = (KEEPER.get(), traceparent)
+        && let Some(position) = TraceParent::parse(text)
+    {
+        (keeper.adopt)(span, position);
+    }
+}
+
+/// Asks the board within the span of one request, which goes on from the client's position if it gave one. What only
+/// looks something up or keeps a connection going is asked without one.
+pub fn ask(
+    board: &Board,
+    caller: &Caller,
+    command: Command,
+    stop: CancellationToken,
+    traceparent: Option<&str>,
+) -> BoxFuture<'static, Result<Reply, BoardError>> {
+    let Some(name) = does_work(&command) else { return board.ask(caller, command, stop) };
+    let span = request(caller, name, traceparent);
+    if span.is_disabled() {
+        return board.ask(caller, command, stop);
+    }
+    let asking = span.in_scope(|| board.ask(caller, command, stop));
+    let asked = async move {
+        let answer = asking.await;
+        if let Err(error) = &answer {
+            Span::current().record(field::ERROR, kind_word(error.kind));
+        }
+        answer
+    };
+    Box::pin(asked.instrument(span))
+}
+
+/// Opens the span of one request. `name` is one of a closed set.
+pub fn request(caller: &Caller, name: &'static str, traceparent: Option<&str>) -> Span {
+    let span = tracing::debug_span!(
+        name::REQUEST,
+        surface = caller.surface.name(),
+        request.name = name,
+        conn.id = caller.connection.0,
+        error.type = Empty,
+    );
+    adopt(&span, traceparent);
+    span
+}
+
+/// `traceparent` is where the run was asked for: it may outlive that.
+pub(crate) fn run(run: RunId, session: &SessionKey, agent: &str, traceparent: Option<&str>) -> Span {
+    let span = tracing::info_span!(
+        name::RUN,
+        run.id = %run,
+        session.key = %session,
+        agent.name = agent,
+        run.outcome = Empty,
+        error.type = Empty,
+    );
+    adopt(&span, traceparent);
+    span
+}
+
+/// Said within the span of the run.
+pub(crate) fn run_ended(outcome: RunOutcome) {
+    let (outcome, failed) = match outcome {
+        RunOutcome::Completed => ("completed", false),
+        RunOutcome::Failed => ("failed", true),
+        RunOutcome::Cancelled => ("cancelled", false),
+        RunOutcome::Interrupted => ("interrupted", true),
+    };
+    let span = Span::current();
+    span.record(field::OUTCOME, outcome);
+    if failed {
+        span.record(field::ERROR, outcome);
+    }
+}
+
+pub(crate) fn model_call(provider: &str, model: &str) -> Span {
+    tracing::debug_span!(
+        name::MODEL_CALL,
+        model.provider = provider,
+        model.name = model,
+        model.answered = Empty,
+        tokens.input = Empty,
+        tokens.output = Empty,
+        error.type = Empty,
+    )
+}
+
+pub(crate) fn model_answered(span: &Span, by: Option<&str>, tokens: TokenCount, failed: Option<&ModelError>) {
+    if span.is_disabled() {
+        return;
+    }
+    if let Some(model) = by {
+        span.record(field::ANSWERED_BY, model);
+    }
+    span.record(field::INPUT_TOKENS, tokens.input);
+    span.record(field::OUTPUT_TOKENS, tokens.output);
+    if let Some(error) = failed {
+        let word = match error {
+            ModelError::NotConfigured(_) => "not_configured",
+            ModelError::Rejected(_) => "rejected",
+            ModelError::RateLimited(_) => "rate_limited",
+            ModelError::Unavailable(_) => "unavailable",
+            ModelError::Timeout(_) => "timeout",
+            ModelError::Truncated(_) => "truncated",
+            ModelError::Cancelled => "cancelled",
+        };
+        span.record(field::ERROR, word);
+    }
+}
+
+pub(crate) fn tool_call(name: &str, kind: &'static str, call: &CallId) -> Span {
+    tracing::debug_span!(
+        name::TOOL_CALL,
+        tool.name = name,
+        tool.kind = kind,
+        tool.call_id = %call,
+        error.type = Empty,
+    )
+}
+
+pub(crate) fn tool_answered(span: &Span, output: &ToolOutput) {
+    if !output.is_error || span.is_disabled() {
+        return;
+    }
+    let word = match output.data.as_ref().and_then(|data| data.fault) {
+        None => "tool_error",
+        Some(Fault::Unavailable) => "unavailable",
+        Some(Fault::QueueTimeout) => "queue_timeout",
+        Some(Fault::Saturated) => "saturated",
+        Some(Fault::WorkerBusy) => "worker_busy",
+        Some(Fault::TimedOut) => "timeout",
+        Some(Fault::Cancelled) => "cancelled",
+        Some(Fault::Invalid) => "invalid",
+        Some(Fault::NotFound) => "not_found",
+        Some(Fault::Internal) => "internal",
+    };
+    span.record(field::ERROR, word);
+}
+
+/// What makes agents, tools or apps do something.
+fn does_work(command: &Command) -> Option<&'static str> {
+    if let Command::StartRun(_) = command {
+        Some("start_run")
+    } else if let Command::CallTool(_) = command {
+        Some("call_tool")
+    } else if let Command::CallInSession(_) = command {
+        Some("call_in_session")
+    } else if let Command::SubmitMessage(_) = command {
+        Some("submit_message")
+    } else if let Command::ResendMessage { .. } = command {
+        Some("resend_message")
+    } else {
+        None
+    }
+}
+
+fn kind_word(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Invalid => "invalid",
+        ErrorKind::Unauthenticated => "unauthenticated",
+        ErrorKind::Forbidden => "forbidden",
+        ErrorKind::NotFound => "not_found",
+        ErrorKind::Conflict => "conflict",
+        ErrorKind::Exhausted => "exhausted",
+        ErrorKind::Timeout => "timeout",
+        ErrorKind::Cancelled => "cancelled",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Upstream => "upstream",
+        ErrorKind::Internal => "internal",
+    }
+}

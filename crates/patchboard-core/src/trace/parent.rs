@@ -1,0 +1,73 @@
+//! A position in a trace, and its text as W3C Trace Context writes it.
+
+use std::fmt;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceParent {
+    /// Not zero.
+    pub trace: [u8; 16],
+    /// The span whose children come next. Not zero.
+    pub span: [u8; 8],
+    /// Whoever began the trace wants it kept.
+    pub is_sampled: bool,
+}
+
+/// Version, trace, span and flags with their hyphens.
+const LENGTH: usize = 55;
+const SAMPLED: u8 = 1;
+
+impl TraceParent {
+    /// Versions to come may add fields behind these four; anything else that departs from the form is no position.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (known, more) = text.split_at_checked(LENGTH)?;
+        let mut parts = known.split('-');
+        let [version] = bytes(parts.next()?)?;
+        let trace = bytes(parts.next()?)?;
+        let span = bytes(parts.next()?)?;
+        let [flags] = bytes(parts.next()?)?;
+        let is_whole = match version {
+            0 => more.is_empty(),
+            0xff => false,
+            _ => more.is_empty() || more.starts_with('-'),
+        };
+        let is_position = is_whole && parts.next().is_none() && trace != [0; 16] && span != [0; 8];
+        is_position.then_some(Self { trace, span, is_sampled: flags & SAMPLED != 0 })
+    }
+}
+
+impl fmt::Display for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("00-")?;
+        self.trace.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str("-")?;
+        self.span.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str(if self.is_sampled { "-01" } else { "-00" })
+    }
+}
+
+impl fmt::Debug for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Exactly `N` bytes in lower-case hexadecimal.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |character: u8| match character {
+        b'0'..=b'9' => Some(character - b'0'),
+        b'a'..=b'f' => Some(character - b'a' + 10),
+        _ => None,
+    };
+    let mut found = [0; N];
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != N || !rest.is_empty() {
+        return None;
+    }
+    for (byte, [high, low]) in found.iter_mut().zip(pairs) {
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests;
