@@ -3,9 +3,11 @@
 //! * `builtin` – the built-in tools as one `ToolHost`: a table of tools, one file each.
 //! * `fetch` – the core's `Fetch` port: the guarded way to the web.
 //! * `folder` – the folder those tools work in, and the only way to open anything in it.
+//! * `launch` – how programs are started: in jails where there are jails.
 //! * `mcp` – MCP servers as `ToolHost`s, and the relay that serves MCP on standard input and output.
 //! * `sandbox` – child processes in jails; Linux only.
 //! * `sinks` – the core's `NoticeSink` port: where notices to the user are shown.
+//! * `worker` – pools of worker processes as `ToolHost`s.
 //! * `workspaces` – the folders that runs may work in, as the core's `Folders` port.
 //! * `schema` – the core's `SchemaCheck` port by `jsonschema`.
 //!
@@ -14,12 +16,15 @@
 pub mod builtin;
 pub mod fetch;
 pub mod folder;
+pub mod launch;
 pub mod mcp;
 #[cfg(target_os = "linux")]
 pub mod sandbox;
 pub mod schema;
 pub mod sinks;
+mod telemetry;
 mod words;
+pub mod worker;
 pub mod workspaces;
 
 pub use builtin::{Builtin, BuiltinOptions, Builtins};

@@ -30,10 +30,13 @@ mod pin;
 mod process;
 mod relay;
 
+pub(crate) use offer::Offered;
 pub use pin::{Change, MemoryPins, Pin, PinStore, Pins};
-#[cfg(target_os = "linux")]
-pub use process::Warden;
 pub use relay::{RelayTarget, relay};
+
+pub use crate::launch::Launch;
+#[cfg(target_os = "linux")]
+pub use crate::launch::Warden;
 
 use host::McpHost;
 
@@ -75,16 +78,6 @@ impl fmt::Debug for McpReach {
             Self::InProcess(_) => f.write_str("InProcess"),
         }
     }
-}
-
-/// How programs are started.
-#[derive(Debug, Clone)]
-pub enum Launch {
-    /// As children that may do whatever this process may.
-    Plain,
-    /// Supervised, and kept from what is protected.
-    #[cfg(target_os = "linux")]
-    Jailed(Warden),
 }
 
 /// All configured servers.

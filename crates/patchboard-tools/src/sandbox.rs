@@ -38,6 +38,7 @@ mod supervisor;
 pub use jail::{Input, Jail, Limits, Network, Program, Tcp, View, environment};
 pub use jailed::Jailed;
 pub use kernel::Landlock;
+pub(crate) use kin::descendants_of;
 pub use order::{Confinement, Ending};
 pub use spawner::Spawner;
 pub use supervisor::exec_main;

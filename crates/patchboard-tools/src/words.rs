@@ -5,6 +5,8 @@ use std::fmt::{self, Write};
 
 /// Longer paths are cut in messages; the model knows what it asked for.
 const MAX_PATH_BYTES: usize = 240;
+/// Of an error and all its causes.
+const MAX_REASON: usize = 400;
 
 /// A path or name in backticks.
 pub(crate) fn quoted(text: impl AsRef<OsStr>) -> String {
@@ -32,6 +34,22 @@ pub(crate) fn clipped(value: &dyn fmt::Display, limit: usize) -> String {
         Ok(()) => clip.text,
         Err(fmt::Error) => clip.text + "…",
     }
+}
+
+/// A foreign error with what caused it, on one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    clipped(&plain, MAX_REASON)
 }
 
 struct Clip {

@@ -59,6 +59,7 @@ impl BuiltinTool for ApplyPatch {
             // Files of a patch change one after the other: some may have.
             unknown_outcome: UnknownOutcome::Fail,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

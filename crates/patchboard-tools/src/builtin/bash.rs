@@ -140,6 +140,7 @@ impl BuiltinTool for Bash {
             // Its own limit acts first, and tells what was printed until then.
             timeout: Some(self.options.timeout + BEYOND_OWN_LIMIT),
             kind: KIND,
+            traits: None,
         }
     }
 

@@ -50,6 +50,7 @@ impl BuiltinTool for CreateDir {
             effect: Effect::Writes,
             unknown_outcome: UnknownOutcome::Retry,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

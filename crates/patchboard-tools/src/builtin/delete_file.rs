@@ -51,6 +51,7 @@ impl BuiltinTool for DeleteFile {
             // By the time of a second attempt something else may be there.
             unknown_outcome: UnknownOutcome::Fail,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

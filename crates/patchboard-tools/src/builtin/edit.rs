@@ -56,6 +56,7 @@ impl BuiltinTool for EditTool {
             // The new text may hold the old one, and would then be put in twice.
             unknown_outcome: UnknownOutcome::Fail,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

@@ -67,6 +67,7 @@ impl BuiltinTool for Glob {
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

@@ -84,6 +84,7 @@ impl BuiltinTool for Grep {
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

@@ -64,6 +64,7 @@ impl BuiltinTool for Ls {
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

@@ -53,6 +53,7 @@ impl BuiltinTool for MoveFile {
             // A second time the source is gone, or is by now something else.
             unknown_outcome: UnknownOutcome::Fail,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

@@ -63,6 +63,7 @@ impl BuiltinTool for MultiEdit {
             // As for `edit`.
             unknown_outcome: UnknownOutcome::Fail,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

@@ -70,6 +70,7 @@ impl BuiltinTool for Read {
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

@@ -158,6 +158,7 @@ impl BuiltinTool for Search {
             unknown_outcome: UnknownOutcome::Retry,
             timeout: None,
             kind: KIND,
+            traits: None,
         }
     }
 

@@ -82,6 +82,7 @@ fn spec() -> ToolSpec {
         effect: Effect::ReadOnly,
         unknown_outcome: UnknownOutcome::Retry,
         kind: KIND,
+        traits: None,
         timeout: None,
     }
 }

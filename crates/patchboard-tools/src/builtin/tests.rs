@@ -59,6 +59,7 @@ fn scope(folder: Option<&Path>) -> ToolScope {
         owner: MemoryOwner::account("a", "b"),
         folder: folder.map(Into::into),
         voice: ToolVoice::default(),
+        parcel: None,
     }
 }
 
@@ -128,6 +129,7 @@ impl BuiltinTool for Says {
             unknown_outcome: UnknownOutcome::Retry,
             timeout: None,
             kind: KIND,
+            traits: None,
         }
     }
 

@@ -67,6 +67,7 @@ impl BuiltinTool for WebFetcher {
             unknown_outcome: UnknownOutcome::Ask,
             timeout: None,
             kind: KIND,
+            traits: None,
         }
     }
 

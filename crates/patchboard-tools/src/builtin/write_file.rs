@@ -56,6 +56,7 @@ impl BuiltinTool for WriteFile {
             // Repeating `append` would add twice.
             unknown_outcome: UnknownOutcome::Fail,
             kind: KIND,
+            traits: None,
             timeout: None,
         }
     }

@@ -25,11 +25,10 @@ use super::notices::{Ear, Notices};
 use super::offer::{Listing, Next, Offered};
 use super::process::{self, LastWords, Order, ServerProcess};
 use super::{Launch, McpReach, McpServerOptions};
-use crate::words::clipped;
+pub(super) use crate::words::with_causes as told;
 
 /// How long the protocol library may take to let go.
 const LET_GO: Duration = Duration::from_millis(300);
-const MAX_REASON: usize = 400;
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -233,20 +232,4 @@ where
 /// What went wrong with a request, on one line, without the names of types.
 pub(super) fn reason(error: &ServiceError) -> String {
     if let ServiceError::TransportSend(error) = error { told(&*error.error) } else { told(error) }
-}
-
-/// A foreign error on one line.
-pub(super) fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    clipped(&plain, MAX_REASON)
 }

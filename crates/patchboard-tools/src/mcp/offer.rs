@@ -21,13 +21,13 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 /// A tool as the server describes it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Offered {
+pub(crate) struct Offered {
     /// The server's own name for it.
-    pub(super) name: String,
-    pub(super) description: String,
-    pub(super) input_schema: Value,
-    pub(super) read_only: bool,
-    pub(super) idempotent: bool,
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) input_schema: Value,
+    pub(crate) read_only: bool,
+    pub(crate) idempotent: bool,
 }
 
 /// Collects pages of `tools/list` until everything is there or a bound is met.
@@ -131,6 +131,7 @@ impl Offered {
             },
             timeout: Some(call_timeout + MOMENT),
             kind: KIND,
+            traits: None,
         }
     }
 }

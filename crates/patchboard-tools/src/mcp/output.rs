@@ -22,7 +22,7 @@ pub(super) fn read(result: &Value) -> ToolOutput {
     if !has_text && let Some(structured) = structured {
         text.paragraph(&structured.to_string());
     }
-    ToolOutput { content: text.finish().into(), is_error }
+    ToolOutput { content: text.finish().into(), is_error, data: None }
 }
 
 #[derive(Default)]

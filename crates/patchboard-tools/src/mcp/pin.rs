@@ -52,12 +52,12 @@ impl fmt::Display for Change {
 }
 
 impl Pins {
-    pub(super) fn of(tools: &[Offered]) -> Self {
+    pub(crate) fn of(tools: &[Offered]) -> Self {
         Self(tools.iter().map(|tool| (tool.name.clone(), Pin::of(tool))).collect())
     }
 
     /// `None` when the tool is as it was approved.
-    pub(super) fn change(&self, tool: &Offered) -> Option<Change> {
+    pub(crate) fn change(&self, tool: &Offered) -> Option<Change> {
         let Some(approved) = self.0.get(&tool.name) else { return Some(Change::New) };
         let now = Pin::of(tool);
         if now.tool == approved.tool {

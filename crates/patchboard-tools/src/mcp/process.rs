@@ -16,11 +16,9 @@ mod jailed;
 mod plain;
 mod words;
 
-#[cfg(target_os = "linux")]
-pub use jailed::Warden;
 pub(super) use words::LastWords;
 
-use super::Launch;
+use crate::launch::Launch;
 use plain::Plain;
 use words::Words;
 
@@ -77,16 +75,6 @@ pub(super) async fn spawn(
     let drain = |errors| tasks.spawn(words.clone().drain(server.clone(), errors));
     let listening = streams.errors.map(drain);
     Ok((ServerProcess { running, words, listening }, streams.input, streams.output))
-}
-
-/// Where programs are, where the user is at home, and which language to speak; nothing else of the server's.
-fn inherited() -> Vec<(String, String)> {
-    #[expect(clippy::disallowed_methods, reason = "passes a named few variables on and means nothing by them")]
-    let variables = std::env::vars_os();
-    let is_seen = |name: &str| matches!(name, "PATH" | "HOME" | "LANG" | "LANGUAGE") || name.starts_with("LC_");
-    // What is not text cannot be passed on; nobody has such a `PATH`.
-    let texts = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    texts.filter(|(name, _)| is_seen(name)).collect()
 }
 
 impl ServerProcess {

@@ -46,6 +46,12 @@ const SYSTEM: &[&str] = &[
 
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
+/// What programs compute with, and where they share memory with their own children.
+const COMPUTING: &[&str] = &["/dev/dri", "/dev/kfd", "/dev/accel"];
+const SHARED_MEMORY: &str = "/dev/shm";
+/// There is one for each of its cards, and a few more.
+const NVIDIA: &str = "nvidia";
+
 /// Secrets of the system that only root can read, closed where the server runs as root.
 const OF_ROOT: &[&str] = &[
     "/etc/shadow",
@@ -121,9 +127,13 @@ fn rules(order: &Order, cover: Cover, writable: Vec<OwnedFd>) -> Result<(Ruleset
         let everything = AccessFs::from_all(WANTED) & !NO_DEVICES;
         survey.add(closed.beneath(folder, &mut |parcel| grant(&mut rules, parcel, everything))?);
     }
-    if order.view == View::Everything {
+    if order.view.is_wide() {
+        let rights = if order.view == View::Everything { AccessFs::from_all(WANTED) } else { RUN };
         let root = open(Path::new("/")).ok_or("cannot open the root of the file system")?;
-        survey.add(closed.beneath(root, &mut |parcel| grant(&mut rules, parcel, AccessFs::from_all(WANTED)))?);
+        survey.add(closed.beneath(root, &mut |parcel| grant(&mut rules, parcel, rights))?);
+        if order.view == View::ReadEverything {
+            grant_devices(&mut rules)?;
+        }
         return Ok((rules, survey));
     }
     let readable = SYSTEM.iter().map(Path::new).chain(order.readable.iter().map(Path::new));
@@ -138,11 +148,27 @@ fn rules(order: &Order, cover: Cover, writable: Vec<OwnedFd>) -> Result<(Ruleset
     Ok((rules, survey))
 }
 
+/// What has to be written to although it is no file of anybody's.
+fn grant_devices(rules: &mut RulesetCreated) -> Result<(), String> {
+    let listed = std::fs::read_dir("/dev").into_iter().flatten().flatten();
+    let cards = listed.filter(|entry| entry.file_name().to_string_lossy().starts_with(NVIDIA));
+    let cards: Vec<_> = cards.map(|entry| entry.path()).collect();
+    let devices = DEVICES.iter().chain(COMPUTING).map(Path::new).chain(cards.iter().map(|card| card.as_path()));
+    for path in devices {
+        let Some(opened) = open(path) else { continue };
+        grant(rules, Parcel { opened, is_directory: path.is_dir() }, DEVICE)?;
+    }
+    match open(Path::new(SHARED_MEMORY)) {
+        Some(opened) => grant(rules, Parcel { opened, is_directory: true }, AccessFs::from_all(WANTED) & !NO_DEVICES),
+        None => Ok(()),
+    }
+}
+
 fn empty_rules(order: &Order) -> Result<RulesetCreated, RulesetError> {
     // Whoever could signal its supervisor could slip the leash.
     let scope = match order.view {
         View::Named => Scope::from_all(WANTED),
-        View::Everything => Scope::Signal.into(),
+        View::Everything | View::ReadEverything => Scope::Signal.into(),
     };
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(WANTED))?.scope(scope)?;
     let network = [(&order.network.connect, AccessNet::ConnectTcp), (&order.network.listen, AccessNet::BindTcp)];

@@ -23,7 +23,7 @@ pub struct Jail {
     pub readable: Vec<PathBuf>,
     /// Absolute paths that stay closed even beneath the above. They need not exist. Landlock can only grant, so what
     /// lies beside such a path is granted entry by entry, and the directories on the way to it can be passed but
-    /// neither listed nor added to. `View::Everything` has a better way where the kernel allows it.
+    /// neither listed nor added to. The wider views have a better way where the kernel allows it.
     pub protected: Vec<PathBuf>,
     /// All variables the command gets, besides `TMPDIR` and, unless named, `HOME`, which lie in its private folder.
     pub environment: BTreeMap<String, String>,
@@ -43,6 +43,20 @@ pub enum View {
     /// everything around it is as usual; what does not exist when the command starts is not covered. Elsewhere Landlock
     /// grants what lies beside it.
     Everything,
+    /// Everything, to read and run, except what is protected, which is covered as above; to change only what the jail
+    /// names, the private folder, shared memory and devices that compute. For programs that the operator chose and that
+    /// may lie, with all they need, anywhere on this machine.
+    ReadEverything,
+}
+
+impl View {
+    /// Is there more to see than is named, so that what is protected has to be taken out of it?
+    pub(super) fn is_wide(self) -> bool {
+        match self {
+            Self::Named => false,
+            Self::Everything | Self::ReadEverything => true,
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -72,7 +72,15 @@ fn strike(pids: &[Pid]) {
 }
 
 fn descendants() -> Vec<Pid> {
-    let mut found: Vec<Pid> = children(getpid()).unwrap_or_else(children_by_search);
+    with_theirs(children(getpid()).unwrap_or_else(children_by_search))
+}
+
+/// Those of another process, as far as the kernel keeps such lists.
+pub(crate) fn descendants_of(process: Pid) -> Vec<Pid> {
+    with_theirs(children(process).unwrap_or_default())
+}
+
+fn with_theirs(mut found: Vec<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(pid) = found.get(next).copied() {
         next += 1;

@@ -15,7 +15,6 @@ use rustix::process::{Pid, Signal, WaitStatus, getpid, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::cover::Cover;
-use super::jail::View;
 use super::order::{ASK_TO_END, Confinement, Ending, Order, Report};
 use super::{Error, confine, kin};
 
@@ -70,9 +69,9 @@ impl Supervisor {
         let scratch = Scratch::make(Path::new(&order.scratch)).map_err(failed("make a temporary folder"))?;
         writable.push(scratch.open().map_err(failed("open the temporary folder"))?);
         // After the working folder was entered, and while there is only one thread: see there.
-        let cover = match order.view {
-            View::Named => Cover::None,
-            View::Everything => Cover::lay(order.protected.iter().map(Path::new))?,
+        let cover = match order.view.is_wide() {
+            false => Cover::None,
+            true => Cover::lay(order.protected.iter().map(Path::new))?,
         };
         confine::limit(&order.limits).map_err(failed("set limits"))?;
         Ok(Self { server, order, writable, input, scratch, cover })

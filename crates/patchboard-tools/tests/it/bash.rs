@@ -94,7 +94,7 @@ impl Fixture {
 
 fn scope(voice: ToolVoice) -> ToolScope {
     let session = SessionKey::conversation("a", "b", "c", "d");
-    ToolScope { session, owner: MemoryOwner::account("b", "c"), folder: None, voice }
+    ToolScope { session, owner: MemoryOwner::account("b", "c"), folder: None, voice, parcel: None }
 }
 
 /// Hears what a tool says until `word` was said.
@@ -430,7 +430,7 @@ async fn many_commands_run_side_by_side() {
     println!("50 commands side by side: {:?}", started.elapsed());
     for (number, output) in outputs.iter().enumerate() {
         let content = format!("stdout:\n{number}\nstderr:\ne{number}\nexit code: {number}");
-        assert_eq!(*output, ToolOutput { content: content.into(), is_error: number != 0 });
+        assert_eq!(*output, ToolOutput { content: content.into(), is_error: number != 0, data: None });
     }
 }
 

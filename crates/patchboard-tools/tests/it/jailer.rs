@@ -4,6 +4,8 @@
 //! * `patchboard-jailer hold FOLDER COMMAND` – a server that starts a command, passes on its output, and waits to be killed.
 //! * `patchboard-jailer all-but PROTECTED COMMAND` – the same, where the command may use everything but one path.
 //! * `patchboard-jailer mcp PROTECTED SCRIPT` – a server with an MCP server, which is that shell script, until killed.
+//! * `patchboard-jailer pool FOLDER MARK` – a server with a pool of workers in jails, until killed.
+//! * `patchboard-jailer worker …` – such a worker.
 //! * `patchboard-jailer listen` – tries to bind a TCP port of the kernel's choice.
 //! * `patchboard-jailer abstract NAME` – tries to connect to an abstract socket.
 
@@ -18,6 +20,8 @@ fn main() -> ExitCode {
         ["hold", folder, command] => linux::hold(folder, command),
         ["all-but", protected, command] => linux::all_but(protected, command),
         ["mcp", protected, script] => linux::mcp(protected, script),
+        ["pool", folder, mark] => linux::pool(folder, mark),
+        ["worker", rest @ ..] => stand_in::run(rest),
         ["listen"] => std::net::TcpListener::bind(("127.0.0.1", 0)).map(drop),
         ["abstract", name] => linux::connect_abstract(name),
         _ => Err(std::io::ErrorKind::InvalidInput.into()),
@@ -27,6 +31,9 @@ fn main() -> ExitCode {
         Err(error) => ExitCode::from(error.raw_os_error().and_then(|code| code.try_into().ok()).unwrap_or(255)),
     }
 }
+
+#[cfg(target_os = "linux")]
+mod stand_in;
 
 #[cfg(not(target_os = "linux"))]
 fn main() -> ExitCode {
@@ -41,8 +48,12 @@ mod linux {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use futures_util::future::BoxFuture;
+    use patchboard_core::bridge::{Signals, WorkerId};
+    use patchboard_core::scripted::{CountingIds, ManualClock};
     use patchboard_tools::mcp::{Launch, McpHosts, McpReach, McpServerOptions, MemoryPins, Warden};
     use patchboard_tools::sandbox::{Input, Jail, Program, Spawner, View};
+    use patchboard_tools::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, WorkerPools};
     use tokio_util::sync::CancellationToken;
     use tokio_util::task::TaskTracker;
 
@@ -73,6 +84,43 @@ mod linux {
             let _hosts = McpHosts::start(vec![server], &launch, pins, &tasks, &CancellationToken::new());
             tasks.close();
             tasks.wait().await;
+            Ok(())
+        })
+    }
+
+    /// Nobody calls back.
+    #[derive(Debug)]
+    struct NoDoors;
+
+    impl CallbackDoors for NoDoors {
+        fn open<'a>(&'a self, _: &'a WorkerId) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+            let closer = CancellationToken::new().drop_guard();
+            Box::pin(std::future::ready(Ok(CallbackDoor { address: ([127, 0, 0, 1], 9).into(), closer })))
+        }
+    }
+
+    pub(crate) fn pool(folder: &str, mark: &str) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
+            let launch = Launch::Jailed(Warden { spawner, protected: Arc::new([]), closed_ports: Arc::new([]) });
+            let program = std::env::current_exe()?.to_string_lossy().into_owned();
+            let command = vec![program, "worker".to_owned(), mark.to_owned()];
+            let options = PoolOptions { count: 3, ..PoolOptions::new("p", command, folder.into()) };
+            let deps = PoolDeps {
+                launch,
+                doors: Arc::new(NoDoors),
+                signals: Signals::default(),
+                clock: Arc::new(ManualClock::default()),
+                ids: Arc::new(CountingIds::default()),
+                tracker: TaskTracker::new(),
+                stop: CancellationToken::new(),
+                scratch: folder.into(),
+                allow_pickle: false,
+            };
+            let pools = WorkerPools::start(vec![options], deps)?;
+            pools.until_ready(Duration::from_secs(20)).await;
+            std::future::pending::<()>().await;
             Ok(())
         })
     }

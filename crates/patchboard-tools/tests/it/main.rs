@@ -8,3 +8,4 @@ mod bash;
 mod jails;
 mod mcp;
 mod support;
+mod workers;

@@ -88,6 +88,7 @@ async fn call(host: &dyn ToolHost, name: &str) -> ToolOutput {
         owner: MemoryOwner::account("test", "me"),
         folder: None,
         voice: ToolVoice::default(),
+        parcel: None,
     };
     let call = ToolCall { id: CallId("call-1".into()), name: name.into(), input: ToolInput::Json(json!({}).into()) };
     host.call(&scope, &call, &json!({}), CancellationToken::new()).await

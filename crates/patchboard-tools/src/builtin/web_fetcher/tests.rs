@@ -30,6 +30,7 @@ pub(crate) fn scope() -> ToolScope {
         owner: MemoryOwner::account("a", "b"),
         folder: None,
         voice: ToolVoice::default(),
+        parcel: None,
     }
 }
 

@@ -33,6 +33,7 @@ fn a_tool_is_read_with_its_hints() {
                 unknown_outcome: unknown,
                 timeout: Some(Duration::from_secs(30)),
                 kind: "mcp",
+                traits: None,
             }
         );
     };

@@ -1,16 +1,12 @@
 //! A server in a jail: it dies with this process, however that dies, with everything it started, and it cannot reach
 //! what is protected.
 
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::ExitStatus;
-use std::sync::Arc;
-
 use rustix::fs::{Mode, OFlags};
 use secrecy::ExposeSecret;
 
-use super::{Order, Streams, inherited};
-use crate::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Program, Spawner, Tcp, View};
+use super::{Order, Streams};
+use crate::launch::{Warden, inherited, told};
+use crate::sandbox::{Input, Jail, Jailed, Limits, Network, Program, Tcp, View};
 
 const GIBIBYTE: u64 = 1024 * 1024 * 1024;
 
@@ -23,17 +19,6 @@ const LIMITS: Limits = Limits {
     address_space_bytes: None,
 };
 
-/// Starts servers in jails.
-#[derive(Debug, Clone)]
-pub struct Warden {
-    pub spawner: Spawner,
-    /// Absolute paths that stay closed to every server.
-    pub protected: Arc<[PathBuf]>,
-    /// Ports of this machine or another that no server may connect to: our own, so that none can act as a client of
-    /// ours and answer what a person is asked.
-    pub closed_ports: Arc<[u16]>,
-}
-
 #[derive(Debug)]
 pub(super) struct InJail {
     jailed: Jailed,
@@ -44,7 +29,7 @@ pub(super) struct InJail {
 pub(super) async fn start(server: &str, order: Order<'_>, warden: &Warden) -> Result<(InJail, Streams), String> {
     let jail = jail(order, warden).map_err(|error| format!("cannot make a jail: {error}"))?;
     let program = Program { program: order.program.into(), arguments: order.arguments.to_vec(), input: Input::Piped };
-    let mut jailed = warden.spawner.spawn(jail, program).await.map_err(|error| crate::mcp::link::told(&error))?;
+    let mut jailed = warden.spawner.spawn(jail, program).await.map_err(|error| crate::words::with_causes(&error))?;
     if jailed.confinement().has_closed_parts {
         tracing::warn!(
             mcp.server = server,
@@ -66,7 +51,7 @@ fn jail(order: Order<'_>, warden: &Warden) -> std::io::Result<Jail> {
     jail.writable = Vec::new();
     jail.protected = warden.protected.to_vec();
     let own = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
-    jail.environment = inherited().into_iter().chain(own).collect();
+    jail.environment = inherited(&[]).into_iter().chain(own).collect();
     jail.network = Network { connect: Tcp::AllBut(warden.closed_ports.to_vec()), listen: Tcp::Open };
     jail.limits = LIMITS;
     Ok(jail)
@@ -85,15 +70,5 @@ impl InJail {
         if self.status.is_none() {
             self.status = Some(told(self.jailed.kill().await));
         }
-    }
-}
-
-/// In the words of every other child.
-fn told(ending: Result<Ending, Error>) -> String {
-    match ending {
-        // As the kernel packs it.
-        Ok(Ending::Exited(code)) => ExitStatus::from_raw((code & 0xff) << 8).to_string(),
-        Ok(Ending::Signalled(signal)) => ExitStatus::from_raw(signal).to_string(),
-        Err(error) => error.to_string(),
     }
 }

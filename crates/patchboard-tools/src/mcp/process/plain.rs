@@ -8,7 +8,8 @@ use secrecy::ExposeSecret;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
-use super::{Order, Streams, inherited};
+use super::{Order, Streams};
+use crate::launch::inherited;
 
 #[derive(Debug)]
 pub(super) struct Plain {
@@ -22,7 +23,7 @@ pub(super) fn start(order: Order<'_>) -> Result<(Plain, Streams), String> {
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
-        .envs(inherited())
+        .envs(inherited(&[]))
         .envs(env.iter().map(|(name, value)| (name, value.expose_secret())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

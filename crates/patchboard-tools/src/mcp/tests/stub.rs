@@ -232,6 +232,7 @@ pub(super) fn scope(voice: ToolVoice) -> ToolScope {
         owner: MemoryOwner::account("test", "me"),
         folder: None,
         voice,
+        parcel: None,
     }
 }
 

@@ -1,0 +1,63 @@
+//! The metrics of this crate.
+
+use metrics::{Counter, Gauge, Histogram};
+
+const WORKERS_READY: &str = "patchboard_workers_ready";
+const WORKERS_WANTED: &str = "patchboard_workers_wanted";
+const QUEUED: &str = "patchboard_worker_queue_length";
+const QUEUE_TIME: &str = "patchboard_worker_queue_duration_seconds";
+const CALLS: &str = "patchboard_worker_calls_total";
+const REPLACED: &str = "patchboard_workers_replaced_total";
+const SIGNALS_DROPPED: &str = "patchboard_worker_events_dropped_total";
+
+/// What is counted of one pool; found once, so that a call only adds to it.
+#[derive(Clone)]
+pub(crate) struct PoolMeters {
+    pub(crate) ready: Gauge,
+    pub(crate) queued: Gauge,
+    /// Of calls that had to wait.
+    pub(crate) queue_seconds: Histogram,
+    pub(crate) succeeded: Counter,
+    /// The tool itself failed.
+    pub(crate) failed: Counter,
+    /// There was no answer from the tool.
+    pub(crate) lost: Counter,
+    pub(crate) timed_out: Counter,
+    pub(crate) queue_timeout: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) cancelled: Counter,
+    pub(crate) crashed: Counter,
+    pub(crate) recycled: Counter,
+    pub(crate) events_dropped: Counter,
+}
+
+impl std::fmt::Debug for PoolMeters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PoolMeters")
+    }
+}
+
+impl PoolMeters {
+    /// `pool` is a name of the configuration.
+    pub(crate) fn new(pool: &str, wanted: u32) -> Self {
+        let pool = pool.to_owned();
+        let call = |outcome: &'static str| metrics::counter!(CALLS, "pool" => pool.clone(), "outcome" => outcome);
+        let replaced = |why: &'static str| metrics::counter!(REPLACED, "pool" => pool.clone(), "reason" => why);
+        metrics::gauge!(WORKERS_WANTED, "pool" => pool.clone()).set(f64::from(wanted));
+        Self {
+            ready: metrics::gauge!(WORKERS_READY, "pool" => pool.clone()),
+            queued: metrics::gauge!(QUEUED, "pool" => pool.clone()),
+            queue_seconds: metrics::histogram!(QUEUE_TIME, "pool" => pool.clone()),
+            succeeded: call("succeeded"),
+            failed: call("failed"),
+            lost: call("lost"),
+            timed_out: call("timed_out"),
+            queue_timeout: call("queue_timeout"),
+            refused: call("refused"),
+            cancelled: call("cancelled"),
+            crashed: replaced("crashed"),
+            recycled: replaced("recycled"),
+            events_dropped: metrics::counter!(SIGNALS_DROPPED, "pool" => pool.clone()),
+        }
+    }
+}

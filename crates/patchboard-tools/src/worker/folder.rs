@@ -1,0 +1,106 @@
+//! The folder of one run of the server in which its workers announce themselves and listen.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+const NAME: &str = "patchboard-workers-";
+/// Held as long as the run lasts, so that nobody takes its folder for one that was left behind.
+const LOCK: &str = "lock";
+/// Names tried before giving up.
+const TRIES: u32 = 1000;
+/// Folders left behind by runs that were killed, looked at when the next one starts; the rest next time.
+const MAX_SWEPT: usize = 1000;
+
+/// Removed when dropped.
+#[derive(Debug)]
+pub(super) struct RunFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// One worker's part of it. Removed when dropped.
+#[derive(Debug)]
+pub(super) struct WorkerFolder {
+    pub(super) path: PathBuf,
+}
+
+impl RunFolder {
+    pub(super) fn make(within: &Path) -> io::Result<Self> {
+        sweep(within);
+        let process = std::process::id();
+        for number in 0..TRIES {
+            let path = within.join(format!("{NAME}{process}-{number}"));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => {
+                    // As everybody sees it: a worker need not have the same folder as we do.
+                    let path = path.canonicalize()?;
+                    let lock = File::create(path.join(LOCK))?;
+                    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+                    return Ok(Self { path, _lock: lock });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// The part of one pool.
+    pub(super) fn pool(&self, number: usize) -> PathBuf {
+        self.path.join(number.to_string())
+    }
+
+    pub(super) fn worker(&self, pool: usize, number: u64) -> io::Result<WorkerFolder> {
+        let path = self.pool(pool).join(number.to_string());
+        DirBuilder::new().mode(0o700).recursive(true).create(&path)?;
+        Ok(WorkerFolder { path })
+    }
+}
+
+impl WorkerFolder {
+    pub(super) fn ready_file(&self) -> PathBuf {
+        self.path.join("ready")
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.path.join("s")
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        // What cannot be removed is swept by the next run.
+        drop(fs::remove_dir_all(&self.path));
+    }
+}
+
+impl Drop for WorkerFolder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.path));
+    }
+}
+
+/// Removes what runs of this user left behind that did not end by themselves.
+fn sweep(within: &Path) {
+    let Ok(listed) = fs::read_dir(within) else { return };
+    let own = rustix::process::geteuid().as_raw();
+    let named = listed.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(NAME));
+    for entry in named.take(MAX_SWEPT) {
+        let path = entry.path();
+        let is_ours = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && found.uid() == own);
+        // Without a lock it is just being made, or was left in that moment.
+        let lock = if is_ours { File::open(path.join(LOCK)).ok() } else { None };
+        if let Some(lock) = lock
+            && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            drop(fs::remove_dir_all(&path));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! One connection to a worker and the calls on it. There is no second one: a worker whose connection is lost is replaced.
+
+use std::error::Error as _;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use patchboard_proto::pb::bridge_service_client::BridgeServiceClient;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+
+use super::world::Connection;
+use crate::words::with_causes;
+
+/// As workers have it themselves, in both directions.
+const MAX_MESSAGE: usize = 100 * 1024 * 1024;
+/// So much may be under way before the other side has to wait for us: images and arrays come in one go.
+const WINDOW: u32 = 16 * 1024 * 1024;
+const MAX_FRAME: u32 = 1024 * 1024;
+const SEND_BUFFER: usize = 4 * 1024 * 1024;
+/// Errors of streams come with their traceback in a header.
+const MAX_HEADERS: u32 = 1024 * 1024;
+
+pub(super) type Client = BridgeServiceClient<Wire>;
+
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    client: Client,
+    /// Cancelled when the connection is lost.
+    closed: CancellationToken,
+}
+
+impl Link {
+    pub(super) async fn open(connection: Box<dyn Connection>, tasks: &TaskTracker) -> Result<Self, String> {
+        let mut builder = http2::Builder::new(Tracked(tasks.clone()));
+        builder
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .max_frame_size(MAX_FRAME)
+            .max_send_buf_size(SEND_BUFFER)
+            .max_header_list_size(MAX_HEADERS);
+        let handshake = builder.handshake(TokioIo::new(connection));
+        let (sender, running) = handshake.await.map_err(|error| with_causes(&error))?;
+        let closed = CancellationToken::new();
+        let closing = closed.clone().drop_guard();
+        tasks.spawn(async move {
+            // How it ended is told to every call that was on it.
+            drop(running.await);
+            drop(closing);
+        });
+        let client = BridgeServiceClient::with_origin(Wire(sender), http::Uri::from_static("http://localhost"))
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE);
+        Ok(Self { client, closed })
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub(super) async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+}
+
+/// Sends requests on the one connection.
+#[derive(Debug, Clone)]
+pub(super) struct Wire(SendRequest<Body>);
+
+/// Why there was no answer from the worker at all.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WireError {
+    /// Nothing of the request was sent, so it may be sent to another one.
+    #[error("the connection to the worker was lost before")]
+    NeverSent(#[source] hyper::Error),
+    #[error("the connection to the worker was lost")]
+    Lost(#[source] hyper::Error),
+}
+
+impl Service<http::Request<Body>> for Wire {
+    type Response = http::Response<Incoming>;
+    type Error = WireError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, WireError>> + Send>>;
+
+    /// Always: a connection that is gone is told by the call itself, which knows that it was never sent. What is said
+    /// here would reach the caller as words without a cause.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), WireError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let sent = self.0.try_send_request(request);
+        Box::pin(async move {
+            sent.await.map_err(|error| match error.message() {
+                Some(_) => WireError::NeverSent(error.into_error()),
+                None => WireError::Lost(error.into_error()),
+            })
+        })
+    }
+}
+
+/// What a failed call means for its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The worker said so itself.
+    None,
+    /// The connection is gone; the worker never heard of the call.
+    NeverSent,
+    /// The connection is gone; nobody knows what became of the call.
+    Sent,
+}
+
+/// A status that came over the wire has no cause; one that was made here has.
+pub(super) fn loss(status: &Status) -> Loss {
+    let mut cause = status.source();
+    if cause.is_none() {
+        return Loss::None;
+    }
+    while let Some(error) = cause {
+        if let Some(WireError::NeverSent(_)) = error.downcast_ref() {
+            return Loss::NeverSent;
+        }
+        cause = error.source();
+    }
+    Loss::Sent
+}
+
+/// Runs what belongs to a connection where it is waited for.
+#[derive(Debug, Clone)]
+struct Tracked(TaskTracker);
+
+impl<F> hyper::rt::Executor<F> for Tracked
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}

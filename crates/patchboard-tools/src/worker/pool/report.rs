@@ -1,0 +1,61 @@
+//! What a pool is doing now.
+
+use std::sync::atomic::Ordering;
+
+use patchboard_core::bridge::{PoolReport, WorkerReport, WorkerState};
+
+use super::{Pool, Stage};
+
+impl Pool {
+    pub(in crate::worker) fn report(&self) -> PoolReport {
+        let state = self.state();
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let mut workers: Vec<WorkerReport> = state
+            .crew
+            .iter()
+            .map(|(no, member)| WorkerReport {
+                id: member.id.clone(),
+                state: member.state,
+                pid: member.pid,
+                in_flight: state.dispatch.in_flight(*no),
+                capacity: member.capacity,
+                calls: member.worker.as_ref().map_or(0, |worker| worker.calls.load(Ordering::Relaxed)),
+                memory_bytes: member.memory,
+                since: member.since,
+                address: member.address.clone(),
+            })
+            .collect();
+        // Slots in which nothing is, not even an attempt.
+        for (number, slot) in state.slots.iter().enumerate() {
+            let is_tried = state.crew.values().any(|member| member.slot as usize == number);
+            if let (Some((id, since)), false) = (&slot.last, slot.stage == Stage::Up || is_tried) {
+                workers.push(WorkerReport {
+                    id: id.clone(),
+                    state: WorkerState::BackingOff,
+                    pid: None,
+                    in_flight: 0,
+                    capacity: 0,
+                    calls: 0,
+                    memory_bytes: None,
+                    since: *since,
+                    address: None,
+                });
+            }
+        }
+        let counts = state.dispatch.counts();
+        PoolReport {
+            name: self.name().clone(),
+            workers,
+            wanted: self.options.count,
+            queued: count(state.dispatch.queued()),
+            tools: count(state.offer.specs().len()),
+            succeeded: self.tally.succeeded.load(Ordering::Relaxed),
+            failed: self.tally.failed.load(Ordering::Relaxed),
+            timed_out: counts.timed_out,
+            refused: counts.refused,
+            restarts: state.restarts,
+            recycled: state.recycled,
+            trouble: state.trouble.clone(),
+        }
+    }
+}

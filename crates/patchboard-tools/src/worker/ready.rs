@@ -1,0 +1,78 @@
+//! The file a worker writes when it can be called: where, and who it is.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Somebody else's file: longer ones are not read.
+const MAX_BYTES: u64 = 4096;
+/// Announced by renaming, so what is there is whole; polled because not every file system tells of changes.
+const POLL: Duration = Duration::from_millis(10);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Announcement {
+    pub(super) address: Address,
+    /// Of the worker itself, where it is not the program that was started.
+    pub(super) pid: Option<u32>,
+}
+
+/// Where something is that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+    /// Nowhere: it makes workers and is none.
+    Parent,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Parent => f.write_str("none"),
+        }
+    }
+}
+
+/// Waits until there is something to read. `Err` is a sentence about what is there instead.
+pub(super) async fn announced(file: &Path) -> Result<Announcement, String> {
+    loop {
+        match read(file).await {
+            Ok(text) if !text.trim().is_empty() => {
+                // Whoever starts there next finds no old news.
+                drop(tokio::fs::remove_file(file).await);
+                return parse(&text);
+            }
+            // Not there yet, or not written yet.
+            Ok(_) | Err(_) => tokio::time::sleep(POLL).await,
+        }
+    }
+}
+
+async fn read(file: &Path) -> std::io::Result<String> {
+    use tokio::io::AsyncReadExt;
+    let mut text = String::new();
+    tokio::fs::File::open(file).await?.take(MAX_BYTES).read_to_string(&mut text).await?;
+    Ok(text)
+}
+
+fn parse(text: &str) -> Result<Announcement, String> {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    let address = if first == "warm" {
+        Address::Parent
+    } else if let Some(path) = first.strip_prefix("unix:").filter(|path| path.starts_with('/')) {
+        Address::Unix(path.into())
+    } else if let Some(port) = first.parse().ok().filter(|port| *port != 0) {
+        Address::Tcp((Ipv4Addr::LOCALHOST, port).into())
+    } else {
+        return Err("its ready file holds neither a port nor the path of a socket".to_owned());
+    };
+    let pid = lines.find_map(|line| line.strip_prefix("pid=")).and_then(|pid| pid.parse().ok());
+    Ok(Announcement { address, pid })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+use super::*;
+
+#[test]
+fn a_worker_says_where_it_is() {
+    let tcp = |port: u16| Address::Tcp((Ipv4Addr::LOCALHOST, port).into());
+    for (text, address, pid) in [
+        ("50123", tcp(50123), None),
+        (" 50123 \n", tcp(50123), None),
+        ("50123\npid=17\n", tcp(50123), Some(17)),
+        ("unix:/run/s\nother\npid=17", Address::Unix("/run/s".into()), Some(17)),
+        ("warm\npid=3\n", Address::Parent, Some(3)),
+        ("7\npid=many", tcp(7), None),
+    ] {
+        assert_eq!(parse(text), Ok(Announcement { address, pid }), "{text}");
+    }
+    for text in ["0", "65536", "-1", "unix:relative", "host:80", "pid=3", "hot"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_waited_for_and_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ready");
+    let writing = async {
+        tokio::time::sleep(POLL * 5).await;
+        std::fs::write(&file, "").unwrap();
+        tokio::time::sleep(POLL * 5).await;
+        std::fs::write(&file, "4000").unwrap();
+    };
+    let (announced, ()) = tokio::join!(announced(&file), writing);
+    assert_eq!(announced.unwrap().address, Address::Tcp((Ipv4Addr::LOCALHOST, 4000).into()));
+    assert!(!file.exists());
+}

@@ -1,0 +1,78 @@
+//! A call as it goes over the wire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use patchboard_core::tool::{Fault, Parcel, ToolOutput};
+use patchboard_proto::pb::ExecuteToolRequest;
+use patchboard_proto::value;
+use serde_json::Value;
+use tonic::Request;
+use tonic::metadata::AsciiMetadataValue;
+
+const CORRELATION_HEADER: &str = "x-snakepit-correlation-id";
+const TRACE_HEADER: &str = "traceparent";
+/// The same in the metadata of a call, for callers that cannot set headers.
+const CORRELATION_KEY: &str = "correlation_id";
+/// How a binary argument is to be read, by its name.
+const FORMAT_PREFIX: &str = "binary_format:";
+const PICKLE: &str = "pickle";
+const MAX_CORRELATION: usize = 200;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Whole,
+    Pieces,
+}
+
+/// Pickled values run code in whoever reads them, so they go nowhere unless the operator allows it.
+pub(super) fn refuse_pickle(parcel: &Parcel) -> Option<ToolOutput> {
+    let is_pickled = |(key, format): &(&String, &String)| {
+        key.starts_with(FORMAT_PREFIX) && format.trim().eq_ignore_ascii_case(PICKLE)
+    };
+    let (key, _) = parcel.metadata.iter().find(is_pickled)?;
+    let name = key.strip_prefix(FORMAT_PREFIX).unwrap_or_default();
+    let message = format!("Invalid parameter {name}: pickled values are not passed on (`[bridge] allow_pickle`)");
+    Some(ToolOutput::fault(Fault::Invalid, message))
+}
+
+/// What joins everything that is told about the call; `fresh` where its maker gave nothing usable.
+pub(super) fn correlation(parcel: &Parcel, fresh: impl FnOnce() -> String) -> Arc<str> {
+    let given = parcel.correlation.as_deref().or(parcel.metadata.get(CORRELATION_KEY).map(String::as_str));
+    let is_usable = |id: &&str| {
+        !id.is_empty() && id.len() <= MAX_CORRELATION && id.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+    };
+    given.filter(is_usable).map_or_else(|| fresh().into(), Into::into)
+}
+
+/// `arguments` is an object; `left` is how long the worker has.
+pub(super) fn request(
+    tool: &str,
+    parcel: &Parcel,
+    arguments: &Value,
+    correlation: &str,
+    left: Duration,
+    shape: Shape,
+) -> Request<ExecuteToolRequest> {
+    let parameters = arguments.as_object().into_iter().flatten();
+    let mut request = Request::new(ExecuteToolRequest {
+        session_id: parcel.session.to_string(),
+        tool_name: tool.to_owned(),
+        parameters: parameters.map(|(name, argument)| (name.clone(), value::encode(argument))).collect(),
+        metadata: parcel.metadata.clone(),
+        stream: shape == Shape::Pieces,
+        binary_parameters: parcel.binary.clone(),
+    });
+    request.set_timeout(left);
+    let headers = request.metadata_mut();
+    if let Ok(correlation) = AsciiMetadataValue::try_from(correlation) {
+        headers.insert(CORRELATION_HEADER, correlation);
+    }
+    if let Some(trace) = parcel.trace.as_deref().and_then(|trace| AsciiMetadataValue::try_from(trace).ok()) {
+        headers.insert(TRACE_HEADER, trace);
+    }
+    request
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Results that come piece by piece: passed on as they come, or put together.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use patchboard_core::tool::{ToolChunk, ToolVoice};
+use patchboard_proto::pb;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::answer::{MAX_TEXT, Trip};
+
+/// Of a result that is put together for a program.
+const MAX_COLLECTED: usize = 32 * 1024 * 1024;
+
+/// Who takes the pieces.
+#[derive(Debug)]
+pub(super) enum Taker<'a> {
+    /// A program, one after the other.
+    Each(Relay<'a>),
+    /// A model, as one text; people hear the pieces.
+    Text(Text<'a>),
+    /// A program, as one list.
+    List(List),
+}
+
+/// Is there any sense in going on?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    GoOn,
+    /// That was the last one.
+    Last,
+    /// Nobody takes them any more.
+    NobodyThere,
+    TooLong,
+}
+
+impl Taker<'_> {
+    pub(super) async fn take(&mut self, chunk: pb::ToolChunk, trip: Trip<'_>) -> Next {
+        match self {
+            Self::Each(relay) => relay.pass(chunk, trip).await,
+            Self::Text(text) => text.add(chunk).await,
+            Self::List(list) => list.add(&chunk),
+        }
+    }
+
+    /// After the last piece, if none of them said so itself. Only whoever gets them one by one needs to hear it.
+    pub(super) async fn finish(&mut self, trip: Trip<'_>) {
+        if let Self::Each(relay) = self {
+            relay.finish(trip).await;
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Relay<'a> {
+    chunks: &'a mpsc::Sender<ToolChunk>,
+    sent: u64,
+}
+
+impl<'a> Relay<'a> {
+    pub(super) fn new(chunks: &'a mpsc::Sender<ToolChunk>) -> Self {
+        Self { chunks, sent: 0 }
+    }
+
+    /// As fast as it is taken.
+    async fn pass(&mut self, chunk: pb::ToolChunk, trip: Trip<'_>) -> Next {
+        let pb::ToolChunk { chunk_id, data, is_final, metadata } = chunk;
+        let metadata = if is_final { described(metadata, trip) } else { metadata };
+        let passed = self.chunks.send(ToolChunk { id: chunk_id.into(), data, is_final, metadata }).await;
+        self.sent += 1;
+        match passed {
+            Err(_) => Next::NobodyThere,
+            Ok(()) if is_final => Next::Last,
+            Ok(()) => Next::GoOn,
+        }
+    }
+
+    async fn finish(&mut self, trip: Trip<'_>) {
+        let said = [("synthetic_final", "true".to_owned()), ("chunks_sent", self.sent.to_string())];
+        let said = said.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let id = format!("sp-final-{}", self.sent + 1).into();
+        let last = ToolChunk { id, data: Bytes::new(), is_final: true, metadata: described(said, trip) };
+        // Whoever is gone does not wait for the end.
+        drop(self.chunks.send(last).await);
+    }
+}
+
+/// What the worker said itself stays.
+fn described(mut metadata: BTreeMap<String, String>, trip: Trip<'_>) -> BTreeMap<String, String> {
+    let known = [
+        ("execution_time_ms", trip.milliseconds.to_string()),
+        ("tool_type", "remote".to_owned()),
+        ("worker_id", trip.worker.to_owned()),
+    ];
+    for (key, value) in known {
+        metadata.entry(key.to_owned()).or_insert(value);
+    }
+    metadata
+}
+
+#[derive(Debug)]
+pub(super) struct Text<'a> {
+    voice: &'a ToolVoice,
+    text: String,
+    is_structured: bool,
+}
+
+impl<'a> Text<'a> {
+    pub(super) fn new(voice: &'a ToolVoice) -> Self {
+        Self { voice, text: String::new(), is_structured: false }
+    }
+
+    /// Words are joined as they are, objects and lists stand on lines of their own.
+    async fn add(&mut self, chunk: pb::ToolChunk) -> Next {
+        let next = if chunk.is_final { Next::Last } else { Next::GoOn };
+        if chunk.data.is_empty() {
+            return next;
+        }
+        let piece = match std::str::from_utf8(&chunk.data) {
+            Ok(text) => text.to_owned(),
+            Err(_) => format!("[{} bytes]", chunk.data.len()),
+        };
+        let is_structured = piece.starts_with(['{', '[']);
+        if self.text.len() <= MAX_TEXT {
+            if !self.text.is_empty() && (is_structured || self.is_structured) {
+                self.text.push('\n');
+            }
+            self.text.push_str(&piece);
+        }
+        self.is_structured = is_structured;
+        self.voice.say(piece).await;
+        next
+    }
+
+    pub(super) fn into_text(self) -> String {
+        super::answer::bounded(self.text)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct List {
+    items: Vec<Value>,
+    bytes: usize,
+}
+
+impl List {
+    /// Pieces that are JSON are what they say; others are text.
+    fn add(&mut self, chunk: &pb::ToolChunk) -> Next {
+        self.bytes += chunk.data.len();
+        if self.bytes > MAX_COLLECTED {
+            return Next::TooLong;
+        }
+        if !chunk.data.is_empty() {
+            let text = || Value::String(String::from_utf8_lossy(&chunk.data).into_owned());
+            self.items.push(serde_json::from_slice(&chunk.data).unwrap_or_else(|_| text()));
+        }
+        if chunk.is_final { Next::Last } else { Next::GoOn }
+    }
+
+    pub(super) fn into_json(self) -> Bytes {
+        Value::Array(self.items).to_string().into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use super::*;
+
+const TRIP: Trip<'_> = Trip { worker: "w", milliseconds: 7 };
+
+fn chunk(data: &str) -> pb::ToolChunk {
+    pb::ToolChunk { data: Bytes::copy_from_slice(data.as_bytes()), ..Default::default() }
+}
+
+#[tokio::test]
+async fn words_run_on_and_objects_have_lines_of_their_own() {
+    let check = async |pieces: &[&str], expected: &str| {
+        let voice = ToolVoice::default();
+        let mut text = Text::new(&voice);
+        for piece in pieces {
+            assert_eq!(text.add(chunk(piece)).await, Next::GoOn);
+        }
+        assert_eq!(text.into_text(), expected);
+    };
+    check(&["a", "b ", "c"], "ab c").await;
+    check(&[r#"{"n":1}"#, r#"{"n":2}"#, "", "end"], "{\"n\":1}\n{\"n\":2}\nend").await;
+    check(&[], "").await;
+}
+
+#[tokio::test]
+async fn an_endless_text_is_cut_and_bytes_are_named() {
+    let voice = ToolVoice::default();
+    let mut text = Text::new(&voice);
+    for _ in 0..12 {
+        text.add(chunk(&"x".repeat(100_000))).await;
+    }
+    let text = text.into_text();
+    assert!(text.len() < MAX_TEXT + 100 && text.ends_with("[cut: the answer was longer]"));
+    let mut text = Text::new(&voice);
+    text.add(pb::ToolChunk { data: Bytes::from_static(&[0xff, 0xfe]), ..Default::default() }).await;
+    assert_eq!(text.into_text(), "[2 bytes]");
+}
+
+#[test]
+fn a_list_has_a_limit() {
+    let mut list = List::default();
+    let large = pb::ToolChunk { data: vec![b'1'; MAX_COLLECTED / 2 + 1].into(), ..Default::default() };
+    assert_eq!((list.add(&large), list.add(&large)), (Next::GoOn, Next::TooLong));
+}
+
+#[tokio::test]
+async fn what_the_worker_says_of_itself_stays() {
+    let (sender, mut receiver) = mpsc::channel(2);
+    let mut relay = Relay::new(&sender);
+    let metadata = [("worker_id".to_owned(), "its own".to_owned())].into();
+    let next = relay.pass(pb::ToolChunk { is_final: true, metadata, ..chunk("1") }, TRIP).await;
+    let passed = receiver.recv().await.unwrap();
+    assert_eq!(
+        (next, &*passed.metadata["worker_id"], &*passed.metadata["execution_time_ms"]),
+        (Next::Last, "its own", "7")
+    );
+    drop(receiver);
+    assert_eq!(relay.pass(chunk("2"), TRIP).await, Next::NobodyThere);
+}

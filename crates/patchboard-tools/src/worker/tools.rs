@@ -1,0 +1,123 @@
+//! What workers say they offer, within bounds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use patchboard_core::bridge::WorkerTool;
+use patchboard_core::tool::ToolSpec;
+use patchboard_proto::parameters::schema_of;
+use patchboard_proto::pb;
+
+/// Further ones are left out.
+pub(super) const MAX_TOOLS: usize = 1000;
+const MAX_NAME: usize = 64;
+const MAX_DESCRIPTION: usize = 16 * 1024;
+const MAX_PARAMETERS: usize = 200;
+const MAX_METADATA: usize = 32;
+const MAX_METADATA_BYTES: usize = 4096;
+
+/// The tools of a pool: those its newest worker said it has. Kept while there is no worker, since calls wait for one.
+#[derive(Debug)]
+pub(super) struct Offer {
+    tools: Vec<WorkerTool>,
+    /// The same pointer for as long as nothing changes.
+    specs: Arc<[ToolSpec]>,
+}
+
+impl Default for Offer {
+    fn default() -> Self {
+        Self { tools: Vec::new(), specs: Arc::new([]) }
+    }
+}
+
+impl Offer {
+    pub(super) fn specs(&self) -> &Arc<[ToolSpec]> {
+        &self.specs
+    }
+
+    /// Says whether anything changed.
+    pub(super) fn replace(&mut self, tools: &[WorkerTool]) -> bool {
+        if self.tools == tools {
+            return false;
+        }
+        self.tools = tools.to_vec();
+        self.specs = tools.iter().map(WorkerTool::spec).collect();
+        true
+    }
+
+    /// Those that are not there yet. Says whether there were any.
+    pub(super) fn add(&mut self, tools: &[WorkerTool]) -> bool {
+        let all = with(&self.tools, tools);
+        self.replace(&all)
+    }
+
+    /// By its own name, or by the longer one it has where its own is taken.
+    pub(super) fn find(&self, pool: &str, name: &str) -> Option<&ToolSpec> {
+        let named = |name: &str| self.specs.iter().find(|spec| &*spec.name == name);
+        named(name).or_else(|| named(name.strip_prefix(pool)?.strip_prefix('.')?))
+    }
+}
+
+/// Those that can be offered, by name. What is wrong with the others is said in the log.
+pub(super) fn sound(pool: &str, offered: BTreeMap<String, pb::ToolSpec>) -> Vec<WorkerTool> {
+    if offered.len() > MAX_TOOLS {
+        tracing::warn!(pool, "its workers offer more than {MAX_TOOLS} tools; the rest is left out");
+    }
+    let read = offered.into_iter().take(MAX_TOOLS).filter_map(|(key, tool)| match read(&key, tool) {
+        Ok(tool) => Some(tool),
+        Err(reason) => {
+            let name = crate::words::clipped(&key.escape_debug(), MAX_NAME);
+            tracing::warn!(pool, "the tool `{name}` of its workers is not offered: {reason}");
+            None
+        }
+    });
+    sorted(read.collect())
+}
+
+/// What is known already stays as it is.
+pub(super) fn with(known: &[WorkerTool], more: &[WorkerTool]) -> Vec<WorkerTool> {
+    let is_new = |tool: &&WorkerTool| !known.iter().any(|known| known.name == tool.name);
+    let room = MAX_TOOLS.saturating_sub(known.len());
+    sorted(known.iter().chain(more.iter().filter(is_new).take(room)).cloned().collect())
+}
+
+/// One list for one offer, whatever order it came in.
+pub(super) fn sorted(mut tools: Vec<WorkerTool>) -> Vec<WorkerTool> {
+    tools.sort_by(|one, other| one.name.cmp(&other.name));
+    tools.dedup_by(|later, earlier| later.name == earlier.name);
+    tools.truncate(MAX_TOOLS);
+    tools
+}
+
+fn read(key: &str, tool: pb::ToolSpec) -> Result<WorkerTool, &'static str> {
+    let name = if tool.name.is_empty() { key } else { tool.name.trim() };
+    if !is_name(name) {
+        return Err("a name has 1 to 64 letters, digits, `_`, `.` and `-`, and begins with a letter or digit");
+    }
+    if tool.parameters.len() > MAX_PARAMETERS {
+        return Err("it has more than 200 parameters");
+    }
+    let size: usize = tool.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if tool.metadata.len() > MAX_METADATA || size > MAX_METADATA_BYTES {
+        return Err("its metadata has more than 32 entries or 4,096 bytes");
+    }
+    let description = tool.description.get(..tool.description.floor_char_boundary(MAX_DESCRIPTION));
+    Ok(WorkerTool {
+        name: name.into(),
+        description: description.unwrap_or_default().into(),
+        input_schema: Arc::new(schema_of(&tool.parameters)),
+        parameters: tool.parameters.iter().map(|parameter| parameter.name.as_str().into()).collect(),
+        streams: tool.supports_streaming,
+        metadata: tool.metadata,
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    name.len() <= MAX_NAME
+        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && name.bytes().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+use super::*;
+
+#[test]
+fn workers_that_began_together_do_not_end_together() {
+    let age = Duration::from_secs(1000);
+    let ages: Vec<u64> = (1..5).map(|number| jittered(age, number).as_secs()).collect();
+    assert_eq!(ages, [963, 926, 989, 952]);
+    for number in 0..1000 {
+        assert!((Duration::from_secs(900)..=age).contains(&jittered(age, number)), "{number}");
+    }
+}
+
+/// Whoever answers anything is there.
+#[test]
+fn only_silence_is_a_miss() {
+    let is_missed = |code: Code| matches!(Beat::of::<()>(Ok(Err(Status::new(code, "why")))), Beat::Missed(_));
+    assert!(is_missed(Code::DeadlineExceeded));
+    for code in [Code::Unknown, Code::NotFound, Code::Internal, Code::Unavailable] {
+        assert!(!is_missed(code), "{code:?}");
+    }
+    assert!(matches!(Beat::of(Ok(Ok(()))), Beat::Heard));
+    assert!(matches!(Beat::of::<()>(Ok(Err(Status::unimplemented("")))), Beat::NotOffered));
+}

@@ -1,0 +1,71 @@
+//! The machine workers run on, as the pool sees it: processes and connections. Tests bring a machine of their own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use futures_util::future::BoxFuture;
+use secrecy::SecretString;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::unix::pipe;
+
+use super::ready::Address;
+
+pub(super) trait World: Send + Sync + fmt::Debug {
+    /// Starts a program. `Err` is a sentence for the log.
+    fn launch(&self, order: Order) -> BoxFuture<'_, Result<Box<dyn Process>, String>>;
+
+    fn connect<'a>(&'a self, address: &'a Address) -> BoxFuture<'a, io::Result<Box<dyn Connection>>>;
+
+    /// What a process and everything it started hold in memory; `None` where nobody can tell.
+    fn memory(&self, pid: u32) -> BoxFuture<'_, Option<u64>>;
+}
+
+/// What to start.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) program: String,
+    pub(super) arguments: Vec<String>,
+    /// All its variables.
+    pub(super) environment: BTreeMap<String, SecretString>,
+    pub(super) folder: PathBuf,
+    /// What it may change besides its private folder. All exist.
+    pub(super) writable: Vec<PathBuf>,
+    pub(super) memory_limit: Option<u64>,
+    pub(super) input: Input,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Input {
+    Nothing,
+    Piped,
+}
+
+/// A program that was started. Dropped, it is killed with everything it started.
+pub(super) trait Process: Send + fmt::Debug {
+    fn pid(&self) -> Option<u32>;
+
+    /// Returns when it has ended, with how. May be dropped and called again.
+    fn ended(&mut self) -> BoxFuture<'_, String>;
+
+    /// Whether it does is its own choice.
+    fn ask_to_end(&mut self) -> BoxFuture<'_, ()>;
+
+    /// Ends it and everything it started, and waits for that.
+    fn kill(&mut self) -> BoxFuture<'_, ()>;
+
+    /// It has announced itself.
+    fn introduced(&mut self, _pid: Option<u32>) {}
+
+    fn take_input(&mut self) -> Option<pipe::Sender>;
+
+    /// The end of what it said on standard output and standard error.
+    fn tail(&self) -> Tail;
+}
+
+pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+pub(super) use super::tail::Tail;
