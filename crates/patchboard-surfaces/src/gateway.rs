@@ -20,7 +20,8 @@ use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
 use crate::limit::Rate;
 use crate::listen::Peer;
-use crate::pump::{self, Admission, PumpLimits, Sockets};
+use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
+use crate::trace::traceparent;
 
 mod dialect;
 mod error;
@@ -118,7 +119,8 @@ async fn upgrade(
         },
         Err(refused) => return refused,
     };
-    let connection = pump::next_connection();
+    let trace = traceparent(&headers).map(Into::into);
+    let client = Client { peer, connection: pump::next_connection(), admission, trace };
     let dialect = dialect(gateway.version, gateway.rate);
     let token = gateway.tracker.token();
     upgrade
@@ -128,7 +130,7 @@ async fn upgrade(
         .write_buffer_size(SOCKET_BUFFER)
         .on_upgrade(move |socket| async move {
             // Boxed: the future behind an idle connection stays small until it has something to do.
-            Box::pin(pump::run(gateway.plug, socket, dialect, peer, connection, admission)).await;
+            Box::pin(pump::run(gateway.plug, socket, dialect, client)).await;
             drop(token);
         })
 }

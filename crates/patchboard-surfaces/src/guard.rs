@@ -22,13 +22,13 @@ pub struct Guard {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Refusal {
+pub(crate) enum Refusal {
     Host,
     Origin,
 }
 
 impl Guard {
-    fn check(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), Refusal> {
         // More than one of either is a trick, not a client.
         if headers.get_all(header::HOST).iter().count() > 1 {
             return Err(Refusal::Host);

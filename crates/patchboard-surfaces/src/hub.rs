@@ -22,8 +22,9 @@ use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
 use crate::limit::{Bucket, Rate};
 use crate::listen::Peer;
-use crate::pump::{self, Admission, PumpLimits, Sockets};
+use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
 use crate::telemetry;
+use crate::trace::traceparent;
 
 mod dialect;
 mod error;
@@ -216,7 +217,11 @@ impl Hub {
             guesses: self.0.guesses.clone(),
             opened_at: self.0.plug.started.elapsed(),
         };
-        let connection = pump::next_connection();
+        // Whoever connects is a local user; which app it is, its registration has to show.
+        let identity = Identity { principal: "local".into(), grants: Grants::CLIENT };
+        let admission = Admission::SignedIn(identity);
+        let trace = traceparent(headers).map(Into::into);
+        let client = Client { peer, connection: pump::next_connection(), admission, trace };
         let token = self.0.tracker.token();
         // Whoever offers subprotocols expects one to be chosen.
         let upgrade = match offered.protocol {
@@ -229,12 +234,9 @@ impl Hub {
             .read_buffer_size(SOCKET_BUFFER)
             .write_buffer_size(SOCKET_BUFFER)
             .on_upgrade(move |socket| async move {
-                // Whoever connects is a local user; which app it is, its registration has to show.
-                let identity = Identity { principal: "local".into(), grants: Grants::CLIENT };
-                let admission = Admission::SignedIn(identity);
                 let plug = self.0.plug.clone();
                 // Boxed: the future behind an idle connection stays small until it has something to do.
-                Box::pin(pump::run(plug, socket, dialect(options), peer, connection, admission)).await;
+                Box::pin(pump::run(plug, socket, dialect(options), client)).await;
                 drop((token, place));
             })
     }

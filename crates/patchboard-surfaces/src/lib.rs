@@ -3,9 +3,10 @@
 //! - [`dialect`]: the pure half of a connection; [`pump`]: the half that carries bytes.
 //! - [`listen`]: sockets; [`guard`]: who may talk to them at all; [`auth`] and [`limit`]: tokens and rates.
 //! - [`gateway`]: chat over WebSocket JSON-RPC; [`runs`]: agent runs, step by step; [`hub`]: utterances for apps.
-//!   [`mcp`]: the tool registry for MCP clients.
+//!   [`mcp`]: the tool registry for MCP clients; [`bridge`]: gRPC for programs and workers.
 
 pub mod auth;
+pub mod bridge;
 pub mod dialect;
 pub mod gateway;
 pub mod guard;
@@ -16,3 +17,4 @@ pub mod mcp;
 pub mod pump;
 pub mod runs;
 mod telemetry;
+mod trace;

@@ -21,7 +21,7 @@ use futures_util::stream;
 use patchboard_core::access::{Caller, Grant, Surface};
 use patchboard_core::command::Command;
 use patchboard_core::reply::Reply;
-use patchboard_core::{Board, BoardError};
+use patchboard_core::{Board, BoardError, trace};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -31,6 +31,7 @@ use crate::auth::{self, AuthGate, HOLD_BACK, Identity, Verdict};
 use crate::guard::{self, Guard};
 use crate::limit::Rate;
 use crate::listen::Peer;
+use crate::trace::traceparent;
 use crate::{pump, telemetry};
 
 mod error;
@@ -119,7 +120,7 @@ async fn message(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, reque
     match wire::read(&body) {
         Ok(Message::Request { id, method, params }) if method == "initialize" => mcp.begin(identity, &id, &params),
         Ok(message) => match mcp.session(&identity, &head.headers) {
-            Ok(session) => mcp.answer(session, message, form).await,
+            Ok(session) => mcp.answer(session, message, form, traceparent(&head.headers)).await,
             Err(refused) => refused.into_response(),
         },
         Err(problem) => (StatusCode::BAD_REQUEST, json(&wire::error(&Value::Null, &problem))).into_response(),
@@ -234,7 +235,7 @@ impl Mcp {
         own.ok_or((StatusCode::NOT_FOUND, "no such session; begin again with `initialize`\n"))
     }
 
-    async fn answer(&self, session: Arc<Session>, message: Message, form: Form) -> Response {
+    async fn answer(&self, session: Arc<Session>, message: Message, form: Form, traceparent: Option<&str>) -> Response {
         let (id, method, params) = match message {
             Message::Request { id, method, params } => (id, method, params),
             Message::Notification { method, params } => {
@@ -267,7 +268,7 @@ impl Mcp {
             Err(problem) => self.whole(form, &wire::error(&id, &problem)),
             Ok((call, command)) => {
                 let is_slow = matches!(command, Command::CallTool(_));
-                let answer = self.ask(&session, command, &call);
+                let answer = self.ask(&session, command, &call, traceparent);
                 let pending = Pending { id, call, answer, is_done: false };
                 if form == Form::Events || (is_slow && form == Form::Either) {
                     streamed(pending)
@@ -279,8 +280,14 @@ impl Mcp {
     }
 
     /// In a task of its own: when the client goes away the call is cancelled, and what became of it is still recorded.
-    fn ask(&self, session: &Session, command: Command, call: &Call) -> oneshot::Receiver<Result<Reply, BoardError>> {
-        let asking = self.0.board.ask(&session.caller, command, call.stop());
+    fn ask(
+        &self,
+        session: &Session,
+        command: Command,
+        call: &Call,
+        traceparent: Option<&str>,
+    ) -> oneshot::Receiver<Result<Reply, BoardError>> {
+        let asking = trace::ask(&self.0.board, &session.caller, command, call.stop(), traceparent);
         let (sender, receiver) = oneshot::channel();
         self.0.tracker.spawn(async move {
             // Nobody may be waiting any more.

@@ -21,7 +21,7 @@ use patchboard_core::id::{ConnId, Seq};
 use patchboard_core::log::Pace;
 use patchboard_core::port::BoxStream;
 use patchboard_core::reply::Reply;
-use patchboard_core::{Board, BoardError};
+use patchboard_core::{Board, BoardError, trace};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -95,6 +95,7 @@ struct Pump {
     dialect: Box<dyn Dialect>,
     peer: Peer,
     connection: ConnId,
+    trace: Option<Arc<str>>,
     identity: Option<Identity>,
     /// Kept until the client has signed in.
     seat: Option<Seat>,
@@ -151,15 +152,19 @@ pub enum Admission {
     ToSignIn(Seat),
 }
 
+/// Who is at the other end.
+#[derive(Debug)]
+pub struct Client {
+    pub peer: Peer,
+    pub connection: ConnId,
+    pub admission: Admission,
+    /// Where its trace was when it connected; what it asks goes on from there.
+    pub trace: Option<Arc<str>>,
+}
+
 /// Runs one connection to its end.
-pub async fn run(
-    plug: Sockets,
-    socket: WebSocket,
-    dialect: Box<dyn Dialect>,
-    peer: Peer,
-    connection: ConnId,
-    admission: Admission,
-) {
+pub async fn run(plug: Sockets, socket: WebSocket, dialect: Box<dyn Dialect>, client: Client) {
+    let Client { peer, connection, admission, trace } = client;
     let (identity, seat) = match admission {
         Admission::SignedIn(identity) => (Some(identity), None),
         Admission::ToSignIn(seat) => (None, Some(seat)),
@@ -176,6 +181,7 @@ pub async fn run(
         dialect,
         peer,
         connection,
+        trace,
         identity: None,
         seat,
         opened: now,
@@ -264,7 +270,7 @@ impl Pump {
         let stop = CancellationToken::new();
         self.stops.insert(ticket, stop.clone());
         // Asked here and now, so that the order of frames is the order of turns.
-        let answer = self.plug.board.ask(&caller, command, stop);
+        let answer = trace::ask(&self.plug.board, &caller, command, stop, self.trace.as_deref());
         self.asks.push(Box::pin(answer.map(move |answer| (ticket, answer))));
     }
 

@@ -19,7 +19,8 @@ use crate::auth::{self, AuthGate, HOLD_BACK, Identity, Verdict};
 use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
 use crate::listen::Peer;
-use crate::pump::{self, Admission, PumpLimits, Sockets};
+use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
+use crate::trace::traceparent;
 
 mod dialect;
 mod error;
@@ -108,7 +109,9 @@ async fn upgrade(
 ) -> Response {
     let shown = Shown::read(&headers);
     let Some(identity) = runs.identify(&peer, &shown).await else { return unauthorised() };
-    let connection = pump::next_connection();
+    let admission = Admission::SignedIn(identity);
+    let trace = traceparent(&headers).map(Into::into);
+    let client = Client { peer, connection: pump::next_connection(), admission, trace };
     let dialect = dialect(runs.dialect);
     let token = runs.tracker.token();
     // Whoever offers a subprotocol expects one to be chosen.
@@ -123,8 +126,7 @@ async fn upgrade(
         .write_buffer_size(SOCKET_BUFFER)
         .on_upgrade(move |socket| async move {
             // Boxed: the future behind an idle connection stays small until it has something to do.
-            let admission = Admission::SignedIn(identity);
-            Box::pin(pump::run(runs.plug, socket, dialect, peer, connection, admission)).await;
+            Box::pin(pump::run(runs.plug, socket, dialect, client)).await;
             drop(token);
         })
 }

@@ -1,6 +1,6 @@
 //! Every metric of the surfaces, named once.
 
-use metrics::{counter, gauge};
+use metrics::{Counter, counter, gauge};
 
 pub(crate) fn connection_opened(surface: &'static str) {
     gauge!("patchboard_connections_open", "surface" => surface).increment(1.0);
@@ -14,4 +14,9 @@ pub(crate) fn connection_closed(surface: &'static str) {
 /// `reason` is one of a closed set: `capacity`, `address`, `host`, `origin`, `token`, `rate`.
 pub(crate) fn refused(surface: &'static str, reason: &'static str) {
     counter!("patchboard_refusals_total", "surface" => surface, "reason" => reason).increment(1);
+}
+
+/// Calls over gRPC; `method` and `code` are of closed sets.
+pub(crate) fn rpcs(method: &'static str, code: &'static str) -> Counter {
+    counter!("patchboard_bridge_rpcs_total", "method" => method, "code" => code)
 }

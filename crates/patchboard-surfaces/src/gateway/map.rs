@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use patchboard_core::agent::Origin;
+use patchboard_core::bridge::{PoolReport, WorkerReport, WorkerState};
 use patchboard_core::budget::{BudgetLine, BudgetReport};
 use patchboard_core::command::{ApprovalRef, CallTool, Command, PageRequest, RunRef, SessionRef, StartRun};
 use patchboard_core::event::{Answered, ApprovalRequest, Event};
@@ -100,6 +101,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
         "tool.approve" => with(method, params, |approve: wire::ToolApprove| {
             Ok(Asked::Command(Command::ApproveTools { server: approve.server }))
         }),
+        "worker.list" => Asked::Command(Command::ListWorkers),
         "approval.list" => with_defaults(method, params, |list: wire::ListParams| {
             Ok(Asked::Command(Command::ListApprovals(page(list))))
         }),
@@ -236,6 +238,10 @@ pub(super) fn reply(reply: Reply) -> Value {
                 "kind": tool.kind,
             })
         }),
+        Reply::Workers(pools) => {
+            let items: Vec<Value> = pools.iter().map(pool_item).collect();
+            json!({ "items": items, "next_cursor": null })
+        }
         Reply::ToolCalled(output) => json!({ "content": &*output.content, "is_error": output.is_error }),
         Reply::ToolsApproved(tools) => json!({ "approved": tools.iter().map(|name| &**name).collect::<Vec<_>>() }),
         Reply::Agents(agents) => agents.into_iter().map(|agent| json!({ "name": &*agent.name })).collect(),
@@ -250,13 +256,45 @@ pub(super) fn reply(reply: Reply) -> Value {
         | Reply::Registered { .. }
         | Reply::NotRegistered(_)
         | Reply::Inbox(_)
-        | Reply::Apps(_) => Value::Null,
+        | Reply::Apps(_)
+        | Reply::SessionOpened(_)
+        | Reply::SessionClosed { .. }
+        | Reply::BridgeSession(_)
+        | Reply::SessionTouched { .. }
+        | Reply::ToolsRegistered(_)
+        | Reply::Tool(_)
+        | Reply::HostTools(_) => Value::Null,
     }
 }
 
 fn list<T>(page: Page<T>, item: impl FnMut(T) -> Value) -> Value {
     let items: Vec<Value> = page.items.into_iter().map(item).collect();
     json!({ "items": items, "next_cursor": page.next.map(|cursor| cursor.0) })
+}
+
+fn pool_item(pool: &PoolReport) -> Value {
+    let workers: Vec<Value> = pool.workers.iter().map(worker_item).collect();
+    let ready = pool.workers.iter().filter(|worker| worker.state == WorkerState::Ready).count();
+    json!({
+        "name": &*pool.name, "ready": ready, "wanted": pool.wanted, "queued": pool.queued, "tools": pool.tools,
+        "succeeded": pool.succeeded, "failed": pool.failed, "timed_out": pool.timed_out, "refused": pool.refused,
+        "restarts": pool.restarts, "recycled": pool.recycled, "trouble": pool.trouble.as_deref(),
+        "workers": workers,
+    })
+}
+
+fn worker_item(worker: &WorkerReport) -> Value {
+    let state = match worker.state {
+        WorkerState::Starting => "starting",
+        WorkerState::Ready => "ready",
+        WorkerState::Draining => "draining",
+        WorkerState::BackingOff => "backing_off",
+    };
+    json!({
+        "id": &*worker.id.0, "state": state, "pid": worker.pid, "in_flight": worker.in_flight,
+        "capacity": worker.capacity, "calls": worker.calls, "memory_bytes": worker.memory_bytes,
+        "since": worker.since.to_string(), "address": worker.address.as_deref(),
+    })
 }
 
 fn session_item(row: &SessionRow) -> Value {

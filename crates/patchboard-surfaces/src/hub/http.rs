@@ -14,7 +14,7 @@ use patchboard_core::app::message::{MessageReport, MessageState};
 use patchboard_core::command::Command;
 use patchboard_core::id::{MessageId, Seq};
 use patchboard_core::reply::Reply;
-use patchboard_core::{BoardError, ErrorKind};
+use patchboard_core::{BoardError, ErrorKind, trace};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,7 @@ use super::{Hub, map};
 use crate::auth::{self, HOLD_BACK, Identity, Verdict};
 use crate::listen::Peer;
 use crate::pump;
+use crate::trace::traceparent;
 
 mod wish;
 
@@ -59,7 +60,7 @@ async fn serve(hub: &Hub, peer: &Peer, head: &request::Parts, body: Body) -> Res
     let route = Route::find(&head.method, head.uri.path())?;
     let body = if head.method == Method::POST { read(body).await? } else { String::new() };
     let Wish { command, status, wait, token } = route.wish(&head.uri, &body)?;
-    let asker = Asker::new(hub, identity);
+    let asker = Asker::new(hub, identity, traceparent(&head.headers));
     let about = subject(&command);
     let mut reply = asker.ask(command).await?;
     // What was done to a message is shown by the message.
@@ -135,7 +136,15 @@ fn told(reply: &Reply) -> Result<String, Fault> {
         | Reply::Node(_)
         | Reply::Registered { .. }
         | Reply::NotRegistered(_)
-        | Reply::Inbox(_) => return Err(Fault::unexpected()),
+        | Reply::Inbox(_)
+        | Reply::SessionOpened(_)
+        | Reply::SessionClosed { .. }
+        | Reply::BridgeSession(_)
+        | Reply::SessionTouched { .. }
+        | Reply::ToolsRegistered(_)
+        | Reply::Tool(_)
+        | Reply::HostTools(_)
+        | Reply::Workers(_) => return Err(Fault::unexpected()),
     })
 }
 
@@ -161,10 +170,11 @@ impl Hub {
 struct Asker<'a> {
     hub: &'a Hub,
     caller: Caller,
+    traceparent: Option<&'a str>,
 }
 
 impl<'a> Asker<'a> {
-    fn new(hub: &'a Hub, identity: Identity) -> Self {
+    fn new(hub: &'a Hub, identity: Identity, traceparent: Option<&'a str>) -> Self {
         let caller = Caller {
             // The operator's own client is as good as the operator's command line.
             surface: if identity.grants.has(Grant::Operate) { Surface::Cli } else { Surface::Hub },
@@ -172,12 +182,13 @@ impl<'a> Asker<'a> {
             connection: pump::next_connection(),
             grants: identity.grants,
         };
-        Self { hub, caller }
+        Self { hub, caller, traceparent }
     }
 
     /// In a task of its own: what was asked is done, whether or not its sender is still there.
     async fn ask(&self, command: Command) -> Result<Reply, Fault> {
-        let asking = self.hub.0.plug.board.ask(&self.caller, command, CancellationToken::new());
+        let board = &self.hub.0.plug.board;
+        let asking = trace::ask(board, &self.caller, command, CancellationToken::new(), self.traceparent);
         let answer = self.hub.0.tracker.spawn(asking).await;
         answer.unwrap_or_else(|_| Err(BoardError::shutting_down())).map_err(Fault::from)
     }

@@ -91,7 +91,15 @@ pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
         | Reply::Registered { .. }
         | Reply::NotRegistered(_)
         | Reply::Inbox(_)
-        | Reply::Apps(_) => Err(Problem::new(Problem::INTERNAL, "the board answered something else")),
+        | Reply::Apps(_)
+        | Reply::SessionOpened(_)
+        | Reply::SessionClosed { .. }
+        | Reply::BridgeSession(_)
+        | Reply::SessionTouched { .. }
+        | Reply::ToolsRegistered(_)
+        | Reply::Tool(_)
+        | Reply::HostTools(_)
+        | Reply::Workers(_) => Err(Problem::new(Problem::INTERNAL, "the board answered something else")),
     }
 }
 

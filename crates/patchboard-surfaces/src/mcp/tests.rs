@@ -47,6 +47,7 @@ impl ToolHost for Tools {
             unknown_outcome,
             timeout: None,
             kind: "builtin",
+            traits: None,
         };
         Arc::new([
             spec("echoes", Effect::ReadOnly, UnknownOutcome::Retry),
@@ -230,6 +231,10 @@ fn board(store: Arc<LocalStore>, tools: Arc<Tools>) -> Board {
         clock: Arc::new(ManualClock::default()),
         ids: Arc::new(CountingIds::default()),
         agents: AgentTable::new(vec![agent], vec![]).unwrap(),
+        pools: Vec::new(),
+        workers: None,
+        signals: patchboard_core::bridge::Signals::default(),
+        bridge: patchboard_core::bridge::BridgeOptions::default(),
         tools: vec![tools],
         schemas: Arc::new(AnyArguments),
         souls: Arc::new(FixedSoul(None)),

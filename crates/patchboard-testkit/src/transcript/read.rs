@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 mod event;
 mod hub;
+mod worker;
 
 pub(super) use event::event;
 
@@ -57,8 +58,10 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
         "called" => Reply::ToolCalled(ToolOutput {
             content: text_of(&json["content"]).into(),
             is_error: json["is_error"].as_bool().unwrap_or(false),
+            data: None,
         }),
         "approved" => Reply::ToolsApproved(each(&json, |name| Ok(text_of(name).into()))?),
+        "workers" => Reply::Workers(each(&json, worker::pool)?),
         "messages" => Reply::Messages {
             messages: each(&json["messages"], |message| {
                 let role = if text_of(&message["role"]) == "assistant" { Role::Assistant } else { Role::User };
@@ -192,6 +195,7 @@ fn tool(json: &Value) -> Read<ToolSpec> {
         unknown_outcome: UnknownOutcome::Retry,
         timeout: None,
         kind: "builtin",
+        traits: None,
     })
 }
 

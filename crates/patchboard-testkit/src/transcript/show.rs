@@ -3,6 +3,7 @@
 use patchboard_core::agent::Origin;
 use patchboard_core::app::AppProfile;
 use patchboard_core::app::message::{AppNotice, MessageState, Response};
+use patchboard_core::bridge::WorkerId;
 use patchboard_core::command::{ApprovalRef, Command, PageRequest, RunPlan, RunRef, SessionRef};
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
@@ -61,6 +62,27 @@ pub(super) fn command(command: &Command) -> String {
         Command::LoadPlugin { path } => format!("load plugin {path}"),
         Command::UnloadPlugin { name } => format!("unload plugin {name}"),
         Command::DescribeNode => "describe node".to_owned(),
+        Command::OpenSession(wanted) => {
+            let config = wanted.config.map(|config| format!(" {config:?}")).unwrap_or_default();
+            format!("open session {} {:?}{config}{}", wanted.id, wanted.metadata, by(wanted.worker.as_ref()))
+        }
+        Command::CloseSession { id } => format!("close session {id}"),
+        Command::DescribeSession { id } => format!("describe session {id}"),
+        Command::TouchSession { id } => format!("touch session {id}"),
+        Command::RegisterTools(register) => {
+            let names: Vec<&str> = register.tools.iter().map(|tool| &*tool.name).collect();
+            let who = format!("{}{}", register.named, by(register.worker.as_ref()));
+            format!("register tools {} in session {} as {who}", names.join(" "), register.session)
+        }
+        Command::FindTool { session, name, reach } => format!("find tool {name} in session {session} among {reach:?}"),
+        Command::ListHostTools { session } => format!("list host tools in session {session}"),
+        Command::CallInSession(call) => {
+            format!(
+                "call tool {} {} in session {} among {:?}",
+                call.name, call.arguments, call.parcel.session, call.reach
+            )
+        }
+        Command::ListWorkers => "list workers".to_owned(),
         Command::SubmitMessage(said) => {
             let confidence = said.confidence.map(|confidence| format!(" ({confidence})")).unwrap_or_default();
             format!("submit {:?} {:?}{confidence}{}", said.input, &*said.text, to(said.only.as_deref()))
@@ -109,6 +131,10 @@ pub(super) fn command(command: &Command) -> String {
 
 fn number(message: MessageId) -> u128 {
     message.0.as_u128()
+}
+
+fn by(worker: Option<&WorkerId>) -> String {
+    worker.map(|worker| format!(" by worker {worker}")).unwrap_or_default()
 }
 
 fn to(app: Option<&str>) -> String {

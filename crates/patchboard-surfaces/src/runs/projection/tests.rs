@@ -133,7 +133,7 @@ fn any_event() -> impl Strategy<Value = (Option<u32>, Event)> {
             .prop_map(|(id, pieces)| Event::ToolSaid { call: call_id(id), name: "t".into(), pieces }),
         1 => (0u8..4, any::<bool>()).prop_map(|(id, is_error)| Event::ToolFinished {
             call: call_id(id),
-            output: ToolOutput { content: "out".into(), is_error },
+            output: ToolOutput { content: "out".into(), is_error, data: None },
         }),
         1 => any_call().prop_map(|call| Event::ApprovalWanted(ApprovalRequest {
             approval: ApprovalId(run().0),

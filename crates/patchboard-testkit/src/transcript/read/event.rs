@@ -60,7 +60,7 @@ pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
         }
         "tool_finished" => Event::ToolFinished {
             call: call_id(&json),
-            output: ToolOutput { content: arc(&json["content"]), is_error: is_true(&json["is_error"]) },
+            output: ToolOutput { content: arc(&json["content"]), is_error: is_true(&json["is_error"]), data: None },
         },
         "approval_wanted" => Event::ApprovalWanted(approval(&json)?),
         "approval_settled" => Event::ApprovalSettled {

@@ -1,0 +1,155 @@
+//! A result on its way piece by piece: as fast as the client takes it, and no further than a few pieces ahead.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+use patchboard_core::BoardError;
+use patchboard_core::reply::Reply;
+use patchboard_core::tool::{Fault, ToolChunk};
+use patchboard_proto::pb;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::{Code, Status};
+
+use super::counts::{Method, Outcome};
+use super::upload::Charge;
+use super::{Bridge, error, map};
+
+/// Pieces the tool may be ahead of its client; then it waits.
+const AHEAD: usize = 4;
+
+pub(super) fn channel() -> (mpsc::Sender<ToolChunk>, mpsc::Receiver<ToolChunk>) {
+    mpsc::channel(AHEAD)
+}
+
+pub(super) struct Terms {
+    /// Cancelled when nobody takes the pieces any more.
+    pub(super) stop: CancellationToken,
+    /// Kept until the call has ended: its place, and what was sent with it.
+    pub(super) held: (OwnedSemaphorePermit, Arc<Charge>),
+    /// Largest piece that the other side takes.
+    pub(super) limit: usize,
+}
+
+/// The call runs in a task of its own: its deadline holds even when its client takes nothing.
+pub(super) fn begin(
+    bridge: &Bridge,
+    calling: BoxFuture<'static, Result<Reply, BoardError>>,
+    pieces: mpsc::Receiver<ToolChunk>,
+    terms: Terms,
+) -> Chunks {
+    let Terms { stop, held, limit } = terms;
+    let (end, ended) = oneshot::channel();
+    bridge.0.tracker.spawn(async move {
+        let end_of_call = closing(calling.await);
+        drop(held);
+        // Nobody may be waiting any more.
+        drop(end.send(end_of_call));
+    });
+    Chunks {
+        bridge: bridge.clone(),
+        pieces,
+        ended,
+        end: None,
+        sent: 0,
+        has_final: false,
+        is_over: false,
+        limit,
+        _stop: stop.drop_guard(),
+    }
+}
+
+/// How the stream ends, as the call did.
+fn closing(answer: Result<Reply, BoardError>) -> Result<(), Status> {
+    let Reply::ToolCalled(output) = answer.map_err(|error| error::stream(&error))? else {
+        return Err(error::unexpected());
+    };
+    let fault = output.data.as_ref().and_then(|data| data.fault);
+    match (fault, output.is_error) {
+        (Some(fault), _) => Err(error::fault(fault, &output.content)),
+        // The tool's own failure, in its own words.
+        (None, true) => Err(error::fault(Fault::Internal, &output.content)),
+        (None, false) => Ok(()),
+    }
+}
+
+pub(super) struct Chunks {
+    bridge: Bridge,
+    pieces: mpsc::Receiver<ToolChunk>,
+    ended: oneshot::Receiver<Result<(), Status>>,
+    /// The call is over; pieces may be left.
+    end: Option<Result<(), Status>>,
+    sent: u64,
+    has_final: bool,
+    is_over: bool,
+    limit: usize,
+    _stop: DropGuard,
+}
+
+impl Stream for Chunks {
+    type Item = Result<pb::ToolChunk, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.is_over {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(Some(piece)) = this.pieces.poll_recv(context) {
+            return Poll::Ready(Some(this.pass(piece)));
+        }
+        if this.end.is_none() {
+            match Pin::new(&mut this.ended).poll(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(end) => {
+                    this.end = Some(end.unwrap_or_else(|_| Err(Status::unavailable("server is shutting down"))));
+                }
+            }
+        }
+        // What was handed over before the end comes before it.
+        if let Ok(piece) = this.pieces.try_recv() {
+            return Poll::Ready(Some(this.pass(piece)));
+        }
+        this.is_over = true;
+        match this.end.take() {
+            Some(Err(status)) => {
+                this.count(status.code());
+                Poll::Ready(Some(Err(status)))
+            }
+            Some(Ok(())) | None => {
+                this.count(Code::Ok);
+                Poll::Ready((!this.has_final).then(|| Ok(map::last_chunk(this.sent))))
+            }
+        }
+    }
+}
+
+impl Chunks {
+    fn pass(&mut self, piece: ToolChunk) -> Result<pb::ToolChunk, Status> {
+        let size = piece.data.len();
+        if size > self.limit {
+            self.is_over = true;
+            self.count(Code::ResourceExhausted);
+            let words = format!("a piece of {size} bytes is too large for this connection, which takes {}", self.limit);
+            return Err(Status::resource_exhausted(words));
+        }
+        self.sent += 1;
+        self.has_final |= piece.is_final;
+        Ok(map::chunk(piece))
+    }
+
+    fn count(&self, code: Code) {
+        self.bridge.0.counts.count(Method::ExecuteStreamingTool, Outcome::Ended(code));
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.count(Code::Cancelled);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! One connection: HTTP/2 and nothing else, from its first byte to its last. Who it is and what it asks for is looked at
+//! in `admit`, request by request.
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::rt::Executor;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use patchboard_core::bridge::WorkerId;
+use patchboard_core::id::ConnId;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::authority::Nameless;
+use super::{Bridge, SURFACE, admit};
+use crate::auth::Seat;
+use crate::{pump, telemetry};
+
+/// A client that has asked nothing it may ask by then is let go.
+const FIRST_REQUEST: Duration = Duration::from_secs(20);
+/// How long a connection that is let go may take to leave.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// A peer that is silent for the first and then does not answer within the second is gone.
+const PING_AFTER: Duration = Duration::from_secs(60);
+const PONG_WITHIN: Duration = Duration::from_secs(20);
+/// What a client may send ahead of what is read: enough for large messages to fly on this machine, and little enough to
+/// hold for every connection.
+const WINDOW: u32 = 2 * 1024 * 1024;
+/// Calls at once on one connection; further ones wait on the client's side.
+const MAX_STREAMS: u32 = 1024;
+const MAX_HEADERS: u32 = 32 * 1024;
+/// Large messages come in few pieces.
+const MAX_FRAME: u32 = 256 * 1024;
+/// Answers waiting on one call until its client takes them.
+const SEND_BUFFER: usize = 1024 * 1024;
+
+/// Which way a connection came in.
+#[derive(Debug)]
+pub(super) enum Door {
+    Public {
+        address: IpAddr,
+        /// It has shown a certificate from the right authority.
+        is_certified: bool,
+    },
+    /// From a process of the server's own user.
+    Unix,
+    /// From the worker whose line it is.
+    Private { worker: WorkerId, principal: Arc<str> },
+}
+
+impl Door {
+    pub(super) fn private(worker: WorkerId) -> Self {
+        let principal = format!("worker:{worker}").into();
+        Self::Private { worker, principal }
+    }
+}
+
+/// Whoever is at the other end of one connection.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    pub(super) bridge: Bridge,
+    pub(super) door: Door,
+    pub(super) connection: ConnId,
+    is_admitted: AtomicBool,
+    /// Kept until it has shown that it may be here.
+    seat: Mutex<Option<Seat>>,
+}
+
+impl Visitor {
+    pub(super) fn new(bridge: Bridge, door: Door, seat: Option<Seat>) -> Arc<Self> {
+        telemetry::connection_opened(SURFACE);
+        let connection = pump::next_connection();
+        Arc::new(Self { bridge, door, connection, is_admitted: AtomicBool::new(false), seat: Mutex::new(seat) })
+    }
+
+    /// Workers know what the server speaks.
+    pub(super) fn reflection(&self, version: usize) -> Option<&super::Reflection> {
+        match self.door {
+            Door::Public { .. } | Door::Unix => self.bridge.0.reflection.as_ref()?.get(version),
+            Door::Private { .. } => None,
+        }
+    }
+
+    /// It has asked for something it may ask for.
+    pub(super) fn admitted(&self) {
+        if !self.is_admitted.load(Ordering::Relaxed) && !self.is_admitted.swap(true, Ordering::Relaxed) {
+            drop(self.seat.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        telemetry::connection_closed(SURFACE);
+    }
+}
+
+/// Serves until the peer is done or, after `stop`, until what is under way has ended or the bridge's patience has.
+pub(super) async fn serve(io: Io, visitor: Arc<Visitor>, stop: CancellationToken) {
+    let bridge = visitor.bridge.clone();
+    let mut builder = auto::Builder::new(Tracked(bridge.0.tracker.clone())).http2_only();
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADERS)
+        .max_frame_size(MAX_FRAME)
+        .max_send_buf_size(SEND_BUFFER)
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PONG_WITHIN);
+    let asking = visitor.clone();
+    let serving =
+        builder.serve_connection(TokioIo::new(io), service_fn(move |request| admit::answer(asking.clone(), request)));
+    tokio::pin!(serving);
+    let first = tokio::time::sleep(FIRST_REQUEST);
+    tokio::pin!(first);
+    let mut is_new = true;
+    let patience = loop {
+        tokio::select! {
+            ended = serving.as_mut() => return over(ended),
+            () = stop.cancelled() => break bridge.0.patience,
+            () = first.as_mut(), if is_new => {
+                is_new = false;
+                if !visitor.is_admitted.load(Ordering::Relaxed) {
+                    break FAREWELL;
+                }
+            }
+        }
+    };
+    serving.as_mut().graceful_shutdown();
+    match tokio::time::timeout(patience, serving).await {
+        Ok(ended) => over(ended),
+        Err(_) => tracing::debug!(surface = SURFACE, "a connection was cut"),
+    }
+}
+
+fn over(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    if let Err(error) = ended {
+        tracing::debug!(surface = SURFACE, error, "connection ended with an error");
+    }
+}
+
+/// Requests are tasks of the server's.
+#[derive(Debug, Clone)]
+struct Tracked(TaskTracker);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tracked {
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}
+
+/// What a connection is made of: one type, so that HTTP/2 is compiled once.
+#[derive(Debug)]
+pub(super) enum Io {
+    Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+    Unix(Nameless),
+}
+
+impl Io {
+    pub(super) fn tcp(stream: TcpStream) -> Self {
+        without_delay(&stream);
+        Self::Tcp(stream)
+    }
+}
+
+/// Messages are small and must leave at once; without this each waits for the previous one's ACK.
+pub(super) fn without_delay(stream: &TcpStream) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY could not be set");
+    }
+}
+
+macro_rules! whichever {
+    ($io:expr, $stream:ident => $do:expr) => {
+        match $io {
+            Io::Tcp($stream) => $do,
+            Io::Tls($stream) => $do,
+            Io::Unix($stream) => $do,
+        }
+    };
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        whichever!(&mut *self, stream => Pin::new(stream).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        whichever!(&mut *self, stream => Pin::new(stream).poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        whichever!(&mut *self, stream => Pin::new(stream).poll_write_vectored(context, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        whichever!(self, stream => stream.is_write_vectored())
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        whichever!(&mut *self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        whichever!(&mut *self, stream => Pin::new(stream).poll_shutdown(context))
+    }
+}

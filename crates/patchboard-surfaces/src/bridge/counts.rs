@@ -1,0 +1,120 @@
+//! How many calls of each method ended how. Counters are looked up once, not at every call.
+
+use std::sync::OnceLock;
+
+use axum::http::HeaderMap;
+use metrics::Counter;
+use tonic::Code;
+
+use crate::telemetry;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Ping,
+    InitializeSession,
+    CleanupSession,
+    GetSession,
+    Heartbeat,
+    ExecuteTool,
+    ExecuteStreamingTool,
+    RegisterTools,
+    GetExposedElixirTools,
+    ExecuteElixirTool,
+    StreamTelemetry,
+    Unknown,
+}
+
+/// As in the service's description, in the order of `Method`.
+const NAMES: [&str; 12] = [
+    "Ping",
+    "InitializeSession",
+    "CleanupSession",
+    "GetSession",
+    "Heartbeat",
+    "ExecuteTool",
+    "ExecuteStreamingTool",
+    "RegisterTools",
+    "GetExposedElixirTools",
+    "ExecuteElixirTool",
+    "StreamTelemetry",
+    "other",
+];
+
+/// In the order of their numbers.
+const CODES: [&str; 17] = [
+    "ok",
+    "cancelled",
+    "unknown",
+    "invalid_argument",
+    "deadline_exceeded",
+    "not_found",
+    "already_exists",
+    "permission_denied",
+    "resource_exhausted",
+    "failed_precondition",
+    "aborted",
+    "out_of_range",
+    "unimplemented",
+    "internal",
+    "unavailable",
+    "data_loss",
+    "unauthenticated",
+];
+
+impl Method {
+    pub(super) fn of(name: &str) -> Self {
+        match name {
+            "Ping" => Self::Ping,
+            "InitializeSession" => Self::InitializeSession,
+            "CleanupSession" => Self::CleanupSession,
+            "GetSession" => Self::GetSession,
+            "Heartbeat" => Self::Heartbeat,
+            "ExecuteTool" => Self::ExecuteTool,
+            "ExecuteStreamingTool" => Self::ExecuteStreamingTool,
+            "RegisterTools" => Self::RegisterTools,
+            "GetExposedElixirTools" => Self::GetExposedElixirTools,
+            "ExecuteElixirTool" => Self::ExecuteElixirTool,
+            "StreamTelemetry" => Self::StreamTelemetry,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Whether a call has ended when its answer begins, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Ended(Code),
+    /// The end of the stream counts.
+    GoesOn,
+}
+
+impl Outcome {
+    /// A call that failed says so at once.
+    pub(super) fn of(headers: &HeaderMap, method: Method) -> Self {
+        match headers.get("grpc-status") {
+            Some(code) => Self::Ended(Code::from_bytes(code.as_bytes())),
+            None if matches!(method, Method::ExecuteStreamingTool | Method::StreamTelemetry) => Self::GoesOn,
+            None => Self::Ended(Code::Ok),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    counters: [[OnceLock<Counter>; CODES.len()]; NAMES.len()],
+}
+
+impl Counts {
+    pub(super) fn count(&self, method: Method, outcome: Outcome) {
+        let Outcome::Ended(code) = outcome else { return };
+        let (row, column) = (method as usize, code as usize);
+        let counter = self.counters.get(row).and_then(|codes| codes.get(column));
+        let names = NAMES.get(row).zip(CODES.get(column));
+        if let (Some(counter), Some((method, code))) = (counter, names) {
+            counter.get_or_init(|| telemetry::rpcs(method, code)).increment(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+use super::*;
+
+#[test]
+fn faults_carry_the_words_clients_look_for() {
+    let cases = [
+        (Fault::Unavailable, "worker died", Code::Unavailable, "worker died"),
+        (Fault::QueueTimeout, "it never ran", Code::DeadlineExceeded, "queue_timeout: it never ran"),
+        (Fault::QueueTimeout, "queue_timeout after 10 s", Code::DeadlineExceeded, "queue_timeout after 10 s"),
+        (Fault::Saturated, "full", Code::ResourceExhausted, "pool_saturated: full"),
+        (Fault::WorkerBusy, "busy", Code::ResourceExhausted, "worker_busy: busy"),
+        (Fault::TimedOut, "stopped", Code::DeadlineExceeded, "stopped"),
+        (Fault::Cancelled, "cancelled", Code::Cancelled, "cancelled"),
+        (Fault::Invalid, "pickle", Code::InvalidArgument, "pickle"),
+        (Fault::NotFound, "gone", Code::NotFound, "gone"),
+        (Fault::Internal, "broken", Code::Internal, "broken"),
+    ];
+    for (fault, said, code, words) in cases {
+        let status = super::fault(fault, said);
+        assert_eq!((status.code(), status.message()), (code, words));
+    }
+}
+
+#[test]
+fn every_kind_has_a_code_and_some_are_answers() {
+    let cases = [
+        (ErrorKind::Invalid, Code::InvalidArgument, true, Code::InvalidArgument),
+        (ErrorKind::Unauthenticated, Code::Unauthenticated, false, Code::Unauthenticated),
+        (ErrorKind::Forbidden, Code::PermissionDenied, false, Code::PermissionDenied),
+        (ErrorKind::NotFound, Code::NotFound, true, Code::NotFound),
+        (ErrorKind::Conflict, Code::FailedPrecondition, true, Code::Unimplemented),
+        (ErrorKind::Exhausted, Code::ResourceExhausted, false, Code::ResourceExhausted),
+        (ErrorKind::Timeout, Code::DeadlineExceeded, false, Code::DeadlineExceeded),
+        (ErrorKind::Cancelled, Code::Cancelled, false, Code::Cancelled),
+        (ErrorKind::Unavailable, Code::Unavailable, false, Code::Unavailable),
+        (ErrorKind::Upstream, Code::Unavailable, true, Code::Unavailable),
+    ];
+    for (kind, plain, is_answer, streamed) in cases {
+        let error = BoardError::new(kind, "why");
+        assert_eq!((status(&error).code(), status(&error).message()), (plain, "why"));
+        match unary(&error) {
+            Failure::Told(text) => assert_eq!((is_answer, text.as_str()), (true, "why")),
+            Failure::Status(status) => assert_eq!((is_answer, status.code()), (false, plain)),
+        }
+        assert_eq!(stream(&error).code(), streamed);
+    }
+}
+
+#[test]
+fn what_failed_inside_stays_inside() {
+    let error = BoardError::new(ErrorKind::Internal, "disk /dev/sda1 is on fire");
+    assert_eq!(status(&error).message(), "internal error: see the server's log");
+}

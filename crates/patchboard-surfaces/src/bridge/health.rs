@@ -1,0 +1,56 @@
+//! `grpc.health.v1`: serving, until the server goes down.
+
+use std::pin::Pin;
+
+use futures_util::{Stream, StreamExt, stream};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+/// The server as a whole, and the one service it has.
+const SERVICES: [&str; 2] = ["", "snakepit.bridge.BridgeService"];
+
+/// Cheap to clone through its `Arc`.
+#[derive(Debug)]
+pub(super) struct Health {
+    pub(super) draining: CancellationToken,
+}
+
+impl Health {
+    fn now(&self) -> ServingStatus {
+        if self.draining.is_cancelled() { ServingStatus::NotServing } else { ServingStatus::Serving }
+    }
+}
+
+fn told(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: status.into() }
+}
+
+#[tonic::async_trait]
+impl health_server::Health for Health {
+    async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+        if !SERVICES.contains(&request.get_ref().service.as_str()) {
+            return Err(Status::not_found("there is no such service here"));
+        }
+        Ok(Response::new(told(self.now())))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+    /// Ends when there is nothing to serve any more.
+    async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let is_known = SERVICES.contains(&request.get_ref().service.as_str());
+        let first = if is_known { self.now() } else { ServingStatus::ServiceUnknown };
+        let draining = self.draining.clone();
+        let rest = stream::once(async move {
+            draining.cancelled().await;
+            Ok(told(if is_known { ServingStatus::NotServing } else { ServingStatus::ServiceUnknown }))
+        });
+        let is_over = first == ServingStatus::NotServing;
+        let first = stream::once(std::future::ready(Ok(told(first))));
+        let watching: Self::WatchStream = if is_over { Box::pin(first) } else { Box::pin(first.chain(rest)) };
+        Ok(Response::new(watching))
+    }
+}

@@ -1,0 +1,474 @@
+//! Messages of the bridge ↔ commands and replies of the board.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use bytes::Bytes;
+use jiff::Timestamp;
+use patchboard_core::bridge::{
+    Measure, SessionConfig, SessionReport, Sieve, Signal, WORKER_KIND, WorkerId, WorkerTool,
+};
+use patchboard_core::command::{CallInSession, OpenSession, Reach, RegisterTools};
+use patchboard_core::tool::{Effect, Glob, Parcel, ToolChunk, ToolData, ToolOutput, ToolSpec};
+use patchboard_proto::value::{self, ParameterKind};
+use patchboard_proto::{Any, Message, parameters, pb};
+use serde_json::Value;
+
+use super::error::{self, Failure};
+use crate::trace::traceparent;
+
+/// Joins what is told about a call, in both directions.
+pub(super) const CORRELATION: &str = "x-snakepit-correlation-id";
+/// How many bytes of answer a worker takes, where that is more than usual.
+const MAX_REPLY: &str = "x-patchboard-max-reply";
+/// What a worker's channel takes unless it says otherwise.
+const WORKER_REPLY: usize = 4 * 1024 * 1024 - 1;
+const MAX_CORRELATION: usize = 256;
+
+const MAX_TOOLS: usize = 1000;
+const MAX_NAME: usize = 64;
+const MAX_TOOL_METADATA: usize = 32;
+const MAX_TOOL_METADATA_BYTES: usize = 4096;
+const MAX_PARAMETERS: usize = 256;
+/// A longer one is cut.
+const MAX_DESCRIPTION: usize = 16 * 1024;
+const MAX_SCHEMA: usize = 256 * 1024;
+/// Longest pattern a listener may name.
+const MAX_PATTERN: usize = 256;
+
+pub(super) fn timestamp(at: Timestamp) -> patchboard_proto::Timestamp {
+    // Before 1970 the parts are both negative here, and the second one never is there.
+    let nanoseconds = at.as_nanosecond();
+    let seconds = nanoseconds.div_euclid(1_000_000_000);
+    patchboard_proto::Timestamp {
+        seconds: i64::try_from(seconds).unwrap_or_default(),
+        nanos: i32::try_from(nanoseconds.rem_euclid(1_000_000_000)).unwrap_or_default(),
+    }
+}
+
+pub(super) fn open(request: pb::InitializeSessionRequest, worker: Option<WorkerId>) -> OpenSession {
+    let config = request.config.map(|config| SessionConfig {
+        caching: config.enable_caching,
+        cache_ttl: Duration::from_secs(u64::try_from(config.cache_ttl_seconds).unwrap_or(0)),
+        telemetry: config.enable_telemetry,
+    });
+    OpenSession { id: request.session_id.into(), metadata: request.metadata, config, worker }
+}
+
+pub(super) fn opened(tools: &[ToolSpec], limit: usize) -> pb::InitializeSessionResponse {
+    let available_tools = fitting(tools, limit).into_iter().map(|tool| (tool.name.clone(), tool)).collect();
+    pb::InitializeSessionResponse { success: true, error_message: String::new(), available_tools }
+}
+
+pub(super) fn host_tools(tools: &[ToolSpec], limit: usize) -> pb::GetExposedElixirToolsResponse {
+    pb::GetExposedElixirToolsResponse { tools: fitting(tools, limit) }
+}
+
+pub(super) fn session(report: SessionReport) -> pb::GetSessionResponse {
+    pb::GetSessionResponse {
+        session_id: report.id.to_string(),
+        metadata: report.metadata,
+        created_at: Some(timestamp(report.created_at)),
+        tool_count: i32::try_from(report.tools).unwrap_or(i32::MAX),
+    }
+}
+
+/// As many as the other side takes: first their descriptions go, then the last of them.
+fn fitting(tools: &[ToolSpec], limit: usize) -> Vec<pb::ToolSpec> {
+    // A name is told twice where tools are a map, and each piece has a few bytes around it.
+    let size = |tool: &pb::ToolSpec| tool.encoded_len() + tool.name.len() + 32;
+    let mut tools: Vec<pb::ToolSpec> = tools.iter().map(tool).collect();
+    let mut all: usize = tools.iter().map(size).sum();
+    if all <= limit {
+        return tools;
+    }
+    for tool in &mut tools {
+        tool.description.clear();
+        for parameter in &mut tool.parameters {
+            parameter.description.clear();
+        }
+    }
+    all = tools.iter().map(size).sum();
+    while all > limit {
+        let Some(last) = tools.pop() else { break };
+        all -= size(&last);
+    }
+    tools
+}
+
+fn tool(spec: &ToolSpec) -> pb::ToolSpec {
+    let mut metadata = spec.traits.as_ref().map(|traits| traits.metadata.clone()).unwrap_or_default();
+    if spec.kind != WORKER_KIND {
+        metadata.insert("kind".to_owned(), spec.kind.to_owned());
+        if spec.effect == Effect::ReadOnly {
+            metadata.insert("read_only".to_owned(), "true".to_owned());
+        }
+    }
+    pb::ToolSpec {
+        name: spec.name.to_string(),
+        description: spec.description.to_string(),
+        parameters: in_order(parameters::parameters_of(&spec.input_schema), spec),
+        metadata,
+        supports_streaming: spec.streams(),
+    }
+}
+
+/// As the tool's own program told them.
+fn in_order(mut parameters: Vec<pb::ParameterSpec>, spec: &ToolSpec) -> Vec<pb::ParameterSpec> {
+    if let Some(traits) = &spec.traits {
+        let place = |name: &str| traits.parameters.iter().position(|known| &**known == name).unwrap_or(usize::MAX);
+        parameters.sort_by_key(|parameter| place(&parameter.name));
+    }
+    parameters
+}
+
+/// All of the tools or a sentence about the first that cannot be taken.
+pub(super) fn register(request: pb::RegisterToolsRequest, worker: Option<WorkerId>) -> Result<RegisterTools, String> {
+    if request.tools.len() > MAX_TOOLS {
+        return Err(format!("too many tools: at most {MAX_TOOLS} are taken"));
+    }
+    let tools: Vec<WorkerTool> = request.tools.into_iter().map(registration).collect::<Result<_, _>>()?;
+    let mut named = HashSet::new();
+    if let Some(twice) = tools.iter().find(|tool| !named.insert(tool.name.clone())) {
+        return Err(format!("duplicate_tool: {} is named twice", twice.name));
+    }
+    Ok(RegisterTools { session: request.session_id.into(), tools, named: request.worker_id.into(), worker })
+}
+
+fn registration(tool: pb::ToolRegistration) -> Result<WorkerTool, String> {
+    let name = tool.name.trim();
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | '-');
+    if name.is_empty()
+        || name.len() > MAX_NAME
+        || !name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        || !name.chars().all(is_plain)
+    {
+        let shown: String = name.chars().take(MAX_NAME).collect();
+        return Err(format!(
+            "invalid_tool_name: `{shown}` is not 1 to {MAX_NAME} letters, digits, `_`, `.` and `-` after a letter or digit"
+        ));
+    }
+    let bytes: usize = tool.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if tool.metadata.len() > MAX_TOOL_METADATA || bytes > MAX_TOOL_METADATA_BYTES {
+        return Err(format!(
+            "invalid_metadata: {name} has more than {MAX_TOOL_METADATA} entries or {MAX_TOOL_METADATA_BYTES} bytes of it"
+        ));
+    }
+    let schema = parameters::schema_of(&tool.parameters);
+    if tool.parameters.len() > MAX_PARAMETERS || !is_at_most(&schema, MAX_SCHEMA) {
+        return Err(format!(
+            "invalid_parameters: {name} has more than {MAX_PARAMETERS} of them or {MAX_SCHEMA} bytes of rules about them"
+        ));
+    }
+    Ok(WorkerTool {
+        name: name.into(),
+        description: cut(&tool.description, MAX_DESCRIPTION).into(),
+        input_schema: schema.into(),
+        parameters: tool.parameters.iter().map(|parameter| parameter.name.as_str().into()).collect(),
+        streams: tool.supports_streaming,
+        metadata: tool.metadata,
+    })
+}
+
+fn is_at_most(schema: &Value, bytes: usize) -> bool {
+    schema.to_string().len() <= bytes
+}
+
+fn cut(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+/// A call of a tool as it came in, whatever it came in as.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) session: Arc<str>,
+    pub(super) name: Arc<str>,
+    parameters: BTreeMap<String, Any>,
+    metadata: BTreeMap<String, String>,
+    binary: BTreeMap<String, Bytes>,
+}
+
+impl From<pb::ExecuteToolRequest> for Wanted {
+    /// `stream` is left alone: the method says whether pieces are wanted.
+    fn from(request: pb::ExecuteToolRequest) -> Self {
+        Self {
+            session: request.session_id.into(),
+            name: request.tool_name.into(),
+            parameters: request.parameters,
+            metadata: request.metadata,
+            binary: request.binary_parameters,
+        }
+    }
+}
+
+impl From<pb::ExecuteElixirToolRequest> for Wanted {
+    fn from(request: pb::ExecuteElixirToolRequest) -> Self {
+        Self {
+            session: request.session_id.into(),
+            name: request.tool_name.into(),
+            parameters: request.parameters,
+            metadata: request.metadata,
+            binary: BTreeMap::new(),
+        }
+    }
+}
+
+impl Wanted {
+    /// Does it carry values that a worker would have to run to read?
+    pub(super) fn is_pickled(&self) -> bool {
+        self.metadata
+            .iter()
+            .any(|(key, value)| key.starts_with("binary_format:") && value.trim().eq_ignore_ascii_case("pickle"))
+    }
+
+    /// How much there is to read in its parameters.
+    pub(super) fn size(&self) -> usize {
+        self.parameters.values().map(|any| any.value.len()).sum()
+    }
+
+    /// How long its caller lets it take; `None` when nothing is said about that.
+    pub(super) fn patience(&self, headers: &HeaderMap) -> Option<Duration> {
+        let asked = self.metadata.get("timeout_ms").and_then(|text| text.trim().parse().ok());
+        let asked = asked.filter(|&milliseconds| milliseconds > 0).map(Duration::from_millis);
+        asked.into_iter().chain(deadline(headers)).min()
+    }
+
+    /// Joins what is told about it; the header stands before what the metadata say.
+    pub(super) fn correlation(&self, headers: &HeaderMap) -> Option<Arc<str>> {
+        let header = headers.get(CORRELATION).and_then(|value| value.to_str().ok());
+        let named = header.or_else(|| self.metadata.get("correlation_id").map(String::as_str))?;
+        let is_fine = !named.is_empty()
+            && named.len() <= MAX_CORRELATION
+            && named.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+        is_fine.then(|| named.into())
+    }
+
+    /// `Err` says which parameter cannot be understood.
+    pub(super) fn command(
+        mut self,
+        spec: &ToolSpec,
+        reach: Reach,
+        travel: Travel,
+    ) -> Result<CallInSession, value::InvalidParameter> {
+        self.parameters.retain(|name, _| !self.binary.contains_key(name));
+        let properties = spec.input_schema.get("properties");
+        let kind_of = |name: &str| {
+            let wanted = properties.and_then(|properties| properties.get(name)?.get("type"));
+            match wanted {
+                Some(Value::String(kind)) if kind == "string" => ParameterKind::Text,
+                Some(Value::Array(kinds)) if kinds.iter().any(|kind| kind == "string") => ParameterKind::Text,
+                _ => ParameterKind::Other,
+            }
+        };
+        let arguments = value::decode_parameters(&self.parameters, kind_of)?;
+        let Travel { correlation, trace, timeout, chunks } = travel;
+        let parcel = Parcel {
+            session: self.session,
+            metadata: self.metadata,
+            binary: self.binary,
+            correlation,
+            trace,
+            timeout: Some(timeout),
+            chunks,
+            for_model: false,
+        };
+        Ok(CallInSession { name: self.name, arguments: Arc::new(Value::Object(arguments)), reach, parcel })
+    }
+}
+
+/// What a call takes along besides what it says itself.
+#[derive(Debug)]
+pub(super) struct Travel {
+    pub(super) correlation: Option<Arc<str>>,
+    pub(super) trace: Option<Arc<str>>,
+    pub(super) timeout: Duration,
+    pub(super) chunks: Option<tokio::sync::mpsc::Sender<ToolChunk>>,
+}
+
+pub(super) fn trace(headers: &HeaderMap) -> Option<Arc<str>> {
+    traceparent(headers).map(Into::into)
+}
+
+/// The time a gRPC client leaves, as its header says.
+pub(super) fn deadline(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let amount: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(amount * 3600),
+        "M" => Duration::from_secs(amount * 60),
+        "S" => Duration::from_secs(amount),
+        "m" => Duration::from_millis(amount),
+        "u" => Duration::from_micros(amount),
+        "n" => Duration::from_nanos(amount),
+        _ => return None,
+    })
+}
+
+/// How large an answer may be. A worker's channel takes little unless it says that it takes more.
+pub(super) fn reply_limit(headers: &HeaderMap, worker: Option<&WorkerId>, largest: usize) -> usize {
+    if worker.is_none() {
+        return largest;
+    }
+    let asked = headers.get(MAX_REPLY).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
+    asked.unwrap_or(WORKER_REPLY).min(largest)
+}
+
+/// What became of a call, in both messages that say so.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    success: bool,
+    result: Option<Any>,
+    error_message: String,
+    metadata: BTreeMap<String, String>,
+    execution_time_ms: i64,
+    binary_result: Bytes,
+}
+
+impl Outcome {
+    /// What the tool answered, or why it did not.
+    pub(super) fn of(output: ToolOutput, spec: &ToolSpec, took: Duration) -> Result<Self, Failure> {
+        let is_remote = spec.kind == WORKER_KIND;
+        let data = output.data.map(Arc::unwrap_or_clone).unwrap_or_default();
+        let ToolData { json, binary, mut metadata, fault } = data;
+        match fault {
+            // The worker forgot what it registered: to the client it is a tool that is not there.
+            Some(patchboard_core::tool::Fault::NotFound) | None => {}
+            Some(fault) => return Err(Failure::Status(error::fault(fault, &output.content))),
+        }
+        let milliseconds = took.as_millis();
+        metadata.entry("execution_time".to_owned()).or_insert_with(|| milliseconds.to_string());
+        let place = if is_remote { "remote" } else { "local" };
+        metadata.entry("tool_type".to_owned()).or_insert_with(|| place.to_owned());
+        let outcome =
+            Self { metadata, execution_time_ms: i64::try_from(milliseconds).unwrap_or(i64::MAX), ..Self::default() };
+        if output.is_error {
+            let error_message = match is_remote {
+                true => output.content.to_string(),
+                false => format!("Tool execution failed: {}", output.content),
+            };
+            return Ok(Self { error_message, ..outcome });
+        }
+        let result = match (json, &binary) {
+            (Some(json), _) => Some(value::encode_json(json)),
+            // Bytes alone are the whole result.
+            (None, Some(_)) => None,
+            (None, None) => Some(value::encode(&Value::String(output.content.to_string()))),
+        };
+        Ok(Self { success: true, result, binary_result: binary.unwrap_or_default(), ..outcome })
+    }
+
+    pub(super) fn failed(error_message: String) -> Self {
+        Self { error_message, ..Self::default() }
+    }
+
+    /// About as many bytes as it takes to say.
+    pub(super) fn size(&self) -> usize {
+        let metadata: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len() + 16).sum();
+        let result = self.result.as_ref().map_or(0, |any| any.value.len() + any.type_url.len());
+        metadata + result + self.binary_result.len() + self.error_message.len() + 64
+    }
+
+    /// Itself, or that it is too large for whoever asked.
+    pub(super) fn within(self, limit: usize) -> Self {
+        let size = self.size();
+        if size <= limit {
+            return self;
+        }
+        let error_message = format!(
+            "Tool execution failed: the result of {size} bytes is too large for this connection, which takes {limit}"
+        );
+        Self { execution_time_ms: self.execution_time_ms, ..Self::failed(error_message) }
+    }
+}
+
+impl From<Outcome> for pb::ExecuteToolResponse {
+    fn from(outcome: Outcome) -> Self {
+        let Outcome { success, result, error_message, metadata, execution_time_ms, binary_result } = outcome;
+        Self { success, result, error_message, metadata, execution_time_ms, binary_result }
+    }
+}
+
+impl From<Outcome> for pb::ExecuteElixirToolResponse {
+    fn from(outcome: Outcome) -> Self {
+        let Outcome { success, result, error_message, metadata, execution_time_ms, binary_result } = outcome;
+        Self { success, result, error_message, metadata, execution_time_ms, binary_result }
+    }
+}
+
+pub(super) fn chunk(chunk: ToolChunk) -> pb::ToolChunk {
+    let ToolChunk { id, data, is_final, metadata } = chunk;
+    pb::ToolChunk { chunk_id: id.to_string(), data, is_final, metadata }
+}
+
+/// Ends a stream whose tool did not say which piece was the last.
+pub(super) fn last_chunk(sent: u64) -> pb::ToolChunk {
+    let metadata = [("synthetic_final", "true".to_owned()), ("chunks_sent", sent.to_string())];
+    pb::ToolChunk {
+        chunk_id: format!("sp-final-{}", sent + 1),
+        data: Bytes::new(),
+        is_final: true,
+        metadata: metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+    }
+}
+
+/// What a listener asks for, done to its sieve. Says whether it is switched on or off by it; `Err` is a sentence.
+pub(super) fn control(message: pb::TelemetryControl, sieve: &mut Sieve) -> Result<Option<bool>, String> {
+    let done = match message.control {
+        None => return Ok(None),
+        Some(pb::telemetry_control::Control::Toggle(pb::TelemetryToggle { enabled })) => {
+            sieve.toggle(enabled);
+            return Ok(Some(enabled));
+        }
+        Some(pb::telemetry_control::Control::Sampling(update)) => {
+            sieve.sample(update.sampling_rate, globs(update.event_patterns)?)
+        }
+        Some(pb::telemetry_control::Control::Filter(filter)) => sieve.filter(globs(filter.allow)?, globs(filter.deny)?),
+    };
+    done.map(|()| None).map_err(|error| error.to_string())
+}
+
+fn globs(patterns: Vec<String>) -> Result<Vec<Glob>, String> {
+    let glob = |pattern: String| match pattern.len() {
+        1..=MAX_PATTERN => Ok(Glob::new(pattern)),
+        _ => Err(format!("a pattern has 1 to {MAX_PATTERN} bytes")),
+    };
+    patterns.into_iter().map(glob).collect()
+}
+
+pub(super) fn event(signal: &Signal, node: &str) -> pb::TelemetryEvent {
+    let measure = |measure: &Measure| pb::TelemetryValue {
+        value: Some(match measure {
+            Measure::Int(number) => pb::telemetry_value::Value::IntValue(*number),
+            Measure::Float(number) => pb::telemetry_value::Value::FloatValue(*number),
+            Measure::Text(text) => pb::telemetry_value::Value::StringValue(text.to_string()),
+        }),
+    };
+    let mut metadata: BTreeMap<String, String> =
+        signal.metadata.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    metadata.entry("node".to_owned()).or_insert_with(|| node.to_owned());
+    pb::TelemetryEvent {
+        event_parts: signal.name.split('.').map(str::to_owned).collect(),
+        measurements: signal.measures.iter().map(|(key, value)| (key.to_string(), measure(value))).collect(),
+        metadata,
+        timestamp_ns: i64::try_from(signal.at.as_nanosecond()).unwrap_or(i64::MAX),
+        correlation_id: signal.correlation.as_deref().unwrap_or_default().to_owned(),
+    }
+}
+
+/// A listener that did not keep up is told how much it missed.
+pub(super) fn missed(count: u64, at: Timestamp) -> Signal {
+    Signal::new("telemetry.dropped", at).measure("count", Measure::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! The lines workers call back on: for each worker a loopback port of its own, which is how it is known. Plain, so that
+//! a worker needs no certificate and no token; only processes of the server's own user get through.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use patchboard_core::bridge::WorkerId;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::connection::{self, Door, Io, Visitor};
+use super::{Bridge, SURFACE, accepted};
+use crate::telemetry;
+
+mod peer;
+
+/// Connections one worker may have at once; it needs one or two.
+const MAX_CONNECTIONS: usize = 64;
+
+/// Where workers get their lines. Cheap to clone. May be handed out before there is a bridge behind it: whoever opens
+/// a door then waits for that.
+#[derive(Debug, Clone)]
+pub struct PrivateDoors(Arc<watch::Sender<Option<Bridge>>>);
+
+impl Default for PrivateDoors {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(None)))
+    }
+}
+
+impl PrivateDoors {
+    pub fn attach(&self, bridge: &Bridge) {
+        self.0.send_replace(Some(bridge.clone()));
+    }
+
+    /// Opens the line of one worker. It is closed, with what is still connected, when the guard is dropped.
+    pub async fn open(&self, worker: &WorkerId) -> io::Result<(SocketAddr, DropGuard)> {
+        let bridge = {
+            let mut known = self.0.subscribe();
+            let found = known.wait_for(Option::is_some).await.map_err(io::Error::other)?;
+            found.clone()
+        };
+        let bridge = bridge.ok_or_else(|| io::Error::other("there is no bridge"))?;
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = socket.local_addr()?;
+        let stop = CancellationToken::new();
+        let tracker = bridge.0.tracker.clone();
+        tracker.spawn(listen(bridge, socket, worker.clone(), stop.clone()));
+        Ok((address, stop.drop_guard()))
+    }
+}
+
+async fn listen(bridge: Bridge, socket: TcpListener, worker: WorkerId, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let stream = tokio::select! {
+            stream = accepted(|| socket.accept()) => stream,
+            () = stop.cancelled() => return,
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            telemetry::refused(SURFACE, "capacity");
+            continue;
+        };
+        let tracker = bridge.0.tracker.clone();
+        let (bridge, worker, stop) = (bridge.clone(), worker.clone(), stop.clone());
+        tracker.spawn(async move {
+            if !is_of_own_user(&stream).await {
+                telemetry::refused(SURFACE, "address");
+                tracing::warn!(worker.id = %worker, "a process of another user tried a worker's line");
+                return;
+            }
+            let visitor = Visitor::new(bridge, Door::private(worker), None);
+            // The worker is gone: nobody waits for what is still under way here.
+            tokio::select! {
+                () = connection::serve(Io::tcp(stream), visitor, CancellationToken::new()) => {}
+                () = stop.cancelled() => {}
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn is_of_own_user(stream: &TcpStream) -> bool {
+    let (Ok(SocketAddr::V4(server)), Ok(SocketAddr::V4(client))) = (stream.local_addr(), stream.peer_addr()) else {
+        return false;
+    };
+    let looking = tokio::task::spawn_blocking(move || peer::user(client, server));
+    match looking.await {
+        Ok(Some(user)) => user == super::unix::own_user(),
+        Ok(None) | Err(_) => false,
+    }
+}

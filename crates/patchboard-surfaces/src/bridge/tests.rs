@@ -1,0 +1,411 @@
+//! A tonic client on real sockets, against a board in memory with a scripted pool.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
+use patchboard_core::app::hub::HubOptions;
+use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::board::{Limits, Parts};
+use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerTool};
+use patchboard_core::budget::BudgetLimits;
+use patchboard_core::budget::price::PriceTable;
+use patchboard_core::local::LocalStore;
+use patchboard_core::memory::MemoryOptions;
+use patchboard_core::model::ToolCall;
+use patchboard_core::port::{Store, ToolHost, Workers};
+use patchboard_core::run::strategy::Reasoning;
+use patchboard_core::scripted::{AnyArguments, AnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel};
+use patchboard_core::tool::{
+    ApprovalPolicy, Effect, Fault, Parcel, ToolChunk, ToolData, ToolOutput, ToolScope, ToolSpec, ToolTraits,
+    UnknownOutcome,
+};
+use patchboard_proto::pb::bridge_service_client::BridgeServiceClient;
+use patchboard_proto::{Any, pb, value};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use super::*;
+
+mod calls;
+mod doors;
+mod sessions;
+mod streams;
+
+const OPERATOR: &str = "the operator's token";
+/// When the board's clock stands still, in seconds since 1970.
+const NOW: i64 = 1_794_744_000;
+
+type Client = BridgeServiceClient<Channel>;
+
+/// A pool and what was asked of it.
+#[derive(Debug, Default)]
+struct Pool {
+    called: Mutex<Vec<Arc<Parcel>>>,
+    registered: Mutex<Vec<(WorkerId, Vec<WorkerTool>)>>,
+    over: Mutex<Vec<String>>,
+    pieces: AtomicUsize,
+    begun: Notify,
+    stopped: Notify,
+}
+
+impl Pool {
+    fn last(&self) -> Arc<Parcel> {
+        self.called.lock().unwrap().last().unwrap().clone()
+    }
+
+    fn calls(&self) -> usize {
+        self.called.lock().unwrap().len()
+    }
+
+    async fn work(&self, parcel: &Parcel, name: &str, arguments: &Value, stop: CancellationToken) -> ToolOutput {
+        let data = |data: ToolData| ToolOutput::ok("").with(data);
+        match name {
+            "echo" | "text" => {
+                let json = Some(arguments.to_string().into());
+                data(ToolData { json, ..ToolData::default() })
+            }
+            "bytes" => {
+                let metadata = BTreeMap::from([("content_type".to_owned(), "application/octet-stream".to_owned())]);
+                data(ToolData { binary: parcel.binary.get("data").cloned(), metadata, ..ToolData::default() })
+            }
+            "large" => {
+                let size = usize::try_from(arguments["size"].as_u64().unwrap()).unwrap();
+                data(ToolData { binary: Some(vec![7; size].into()), ..ToolData::default() })
+            }
+            "fails" => ToolOutput::error(r#"{"type":"ValueError","message":"no"}"#),
+            "faults" => {
+                let fault = match arguments["how"].as_str().unwrap() {
+                    "unavailable" => Fault::Unavailable,
+                    "queue_timeout" => Fault::QueueTimeout,
+                    "saturated" => Fault::Saturated,
+                    "busy" => Fault::WorkerBusy,
+                    "invalid" => Fault::Invalid,
+                    _ => Fault::Internal,
+                };
+                ToolOutput::fault(fault, "said so")
+            }
+            "hangs" => {
+                let _told = Told(&self.stopped);
+                self.begun.notify_one();
+                stop.cancelled().await;
+                ToolOutput::fault(Fault::Cancelled, "cancelled")
+            }
+            "pieces" => self.hand_over(parcel, arguments, stop).await,
+            other => ToolOutput::error(format!("unknown: {other}")),
+        }
+    }
+
+    /// So many pieces of that size, then an end as it is asked for.
+    async fn hand_over(&self, parcel: &Parcel, arguments: &Value, stop: CancellationToken) -> ToolOutput {
+        let number = |key: &str| arguments[key].as_u64().unwrap_or(0);
+        let sender = parcel.chunks.as_ref().unwrap();
+        for at in 1..=number("count") {
+            let chunk = ToolChunk {
+                id: format!("pieces-{at}").into(),
+                data: vec![b'x'; usize::try_from(number("size")).unwrap()].into(),
+                is_final: arguments["final"] == true && at == number("count"),
+                metadata: BTreeMap::new(),
+            };
+            tokio::select! {
+                sent = sender.send(chunk) => if sent.is_err() { break },
+                () = stop.cancelled() => break,
+            }
+            self.pieces.fetch_add(1, Ordering::SeqCst);
+        }
+        if arguments["waits"] == true {
+            self.begun.notify_one();
+            stop.cancelled().await;
+        }
+        if stop.is_cancelled() {
+            self.stopped.notify_one();
+            return ToolOutput::fault(Fault::Cancelled, "cancelled");
+        }
+        match arguments["fails"].as_str() {
+            Some("tool") => ToolOutput::error(r#"{"type":"RuntimeError"}"#),
+            Some(_) => ToolOutput::fault(Fault::Unavailable, "the worker died"),
+            None => ToolOutput::ok(""),
+        }
+    }
+}
+
+/// Says that something is over, however it ended.
+struct Told<'a>(&'a Notify);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+impl ToolHost for Pool {
+    fn kind(&self) -> &'static str {
+        "worker"
+    }
+
+    fn qualifier(&self) -> Option<&str> {
+        Some("py")
+    }
+
+    fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
+        let spec = |name: &str, streams: bool| ToolSpec {
+            name: name.into(),
+            description: format!("it {name}").into(),
+            input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}}}).into(),
+            effect: Effect::Writes,
+            unknown_outcome: UnknownOutcome::Ask,
+            timeout: None,
+            kind: "worker",
+            traits: Some(Arc::new(ToolTraits { streams, ..ToolTraits::default() })),
+        };
+        let plain = ["bytes", "echo", "fails", "faults", "hangs", "large", "text"];
+        plain.into_iter().map(|name| spec(name, false)).chain([spec("pieces", true)]).collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let parcel = scope.parcel.clone().unwrap();
+        self.called.lock().unwrap().push(parcel.clone());
+        Box::pin(async move { self.work(&parcel, &call.name, arguments, stop).await })
+    }
+}
+
+impl Workers for Pool {
+    fn report(&self) -> Vec<PoolReport> {
+        Vec::new()
+    }
+
+    fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
+        self.registered.lock().unwrap().push((worker.clone(), tools));
+    }
+
+    fn session_over(&self, session: &str) {
+        self.over.lock().unwrap().push(session.to_owned());
+    }
+}
+
+/// Tools of the server's own.
+#[derive(Debug)]
+struct Own;
+
+impl ToolHost for Own {
+    fn kind(&self) -> &'static str {
+        "builtin"
+    }
+
+    fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
+        let spec = |name: &str, effect| ToolSpec {
+            name: name.into(),
+            description: format!("it {name}").into(),
+            input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}}}).into(),
+            effect,
+            unknown_outcome: UnknownOutcome::Retry,
+            timeout: None,
+            kind: "builtin",
+            traits: None,
+        };
+        let read_only = ["looks", "stumbles"].map(|name| spec(name, Effect::ReadOnly));
+        read_only.into_iter().chain([spec("writes", Effect::Writes)]).collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        _scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let output = match &*call.name {
+            "stumbles" => ToolOutput::error("no luck"),
+            _ => ToolOutput::ok(format!("saw {arguments}")),
+        };
+        Box::pin(std::future::ready(output))
+    }
+}
+
+struct Setup {
+    token: Option<&'static str>,
+    tls: Option<Tls>,
+    limits: BridgeLimits,
+    allow_pickle: bool,
+    settled: BoxFuture<'static, ()>,
+    sessions: patchboard_core::bridge::BridgeOptions,
+    patience: Duration,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            token: None,
+            tls: None,
+            limits: BridgeLimits::default(),
+            allow_pickle: false,
+            settled: Box::pin(std::future::ready(())),
+            sessions: patchboard_core::bridge::BridgeOptions::default(),
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+struct Bench {
+    bridge: Bridge,
+    address: SocketAddr,
+    pool: Arc<Pool>,
+    store: Arc<LocalStore>,
+    signals: Signals,
+    draining: CancellationToken,
+    /// The server's tasks.
+    tracker: TaskTracker,
+    /// Those of its clients.
+    clients: TaskTracker,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    async fn with(setup: Setup) -> Self {
+        let (pool, store, signals) = (Arc::new(Pool::default()), Arc::new(LocalStore::new()), Signals::default());
+        let clock = Arc::new(ManualClock::default());
+        let board = board(&pool, &store, &signals, &clock, setup.sessions);
+        let (draining, tracker) = (CancellationToken::new(), TaskTracker::new());
+        let options = BridgeOptions {
+            gate: AuthGate::new(SURFACE, setup.token.map(Into::into), Some(OPERATOR.into())),
+            guard: Guard { surface: SURFACE, ..Guard::default() },
+            node: "bench".into(),
+            clock,
+            limits: setup.limits,
+            allow_pickle: setup.allow_pickle,
+            settled: setup.settled,
+            draining: draining.clone(),
+            patience: setup.patience,
+            tracker: tracker.clone(),
+        };
+        let bridge = Bridge::new(board, options);
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        tracker.spawn(bridge.clone().serve_public(socket, setup.tls));
+        Self { bridge, address, pool, store, signals, draining, tracker, clients: TaskTracker::new() }
+    }
+
+    async fn channel(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
+    }
+
+    async fn client(&self) -> Client {
+        client(self.channel().await)
+    }
+
+    /// In an open session named `s`.
+    async fn in_session(&self) -> Client {
+        let mut client = self.client().await;
+        open(&mut client, "s").await;
+        client
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.draining.cancel();
+    }
+}
+
+fn client(channel: Channel) -> Client {
+    let limit = 200 * 1024 * 1024;
+    BridgeServiceClient::new(channel).max_decoding_message_size(limit).max_encoding_message_size(limit)
+}
+
+async fn open(client: &mut Client, session: &str) -> pb::InitializeSessionResponse {
+    client.initialize_session(opening(session)).await.unwrap().into_inner()
+}
+
+fn opening(session: &str) -> pb::InitializeSessionRequest {
+    pb::InitializeSessionRequest { session_id: session.to_owned(), ..Default::default() }
+}
+
+fn call(tool: &str, arguments: Value) -> pb::ExecuteToolRequest {
+    let Value::Object(arguments) = arguments else { panic!("not an object") };
+    pb::ExecuteToolRequest {
+        session_id: "s".to_owned(),
+        tool_name: tool.to_owned(),
+        parameters: arguments.iter().map(|(name, argument)| (name.clone(), value::encode(argument))).collect(),
+        ..Default::default()
+    }
+}
+
+fn map<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<String, String> {
+    entries.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
+
+fn result(response: &pb::ExecuteToolResponse) -> Value {
+    assert!(response.success, "{response:?}");
+    let any = response.result.as_ref().unwrap();
+    assert_eq!(any.type_url, "type.snakepit.bridge/json");
+    serde_json::from_slice(&any.value).unwrap()
+}
+
+/// Code and words of a refusal.
+fn refusal<T: fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
+    let status = answer.unwrap_err();
+    (status.code(), status.message().to_owned())
+}
+
+fn board(
+    pool: &Arc<Pool>,
+    store: &Arc<LocalStore>,
+    signals: &Signals,
+    clock: &Arc<ManualClock>,
+    sessions: patchboard_core::bridge::BridgeOptions,
+) -> Board {
+    let agent = AgentSpec {
+        name: "default".into(),
+        provider: ScriptedModel::new([]),
+        model: "script-1".into(),
+        strategy: StrategyKind::React,
+        reasoning: Reasoning::default(),
+        description: None,
+        max_tokens: 1000,
+        temperature: None,
+        system_prompt: None,
+        tools: None,
+        budget: BudgetLimits::default(),
+        max_run_tokens: None,
+        run_timeout: Duration::from_secs(3600),
+        context_window: 100_000,
+    };
+    Board::assemble(Parts {
+        store: store.clone(),
+        clock: clock.clone(),
+        ids: Arc::new(CountingIds::default()),
+        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
+        tools: vec![Arc::new(Own)],
+        pools: vec![pool.clone()],
+        workers: Some(pool.clone()),
+        signals: signals.clone(),
+        bridge: sessions,
+        hub: HubOptions::default(),
+        notices: NoticeOptions::default(),
+        sinks: vec![],
+        schemas: Arc::new(AnyArguments),
+        souls: Arc::new(FixedSoul(None)),
+        folders: Arc::new(AnyFolder),
+        embedder: None,
+        budgets: BudgetLimits::default(),
+        prices: PriceTable(vec![]),
+        memory: MemoryOptions::default(),
+        approval_policy: ApprovalPolicy::default(),
+        limits: Limits::default(),
+        version: "1.2.3",
+    })
+}

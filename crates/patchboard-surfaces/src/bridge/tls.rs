@@ -1,0 +1,79 @@
+//! Certificates: the server's own and, where clients need them, who may issue theirs.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, crypto};
+use tokio_rustls::TlsAcceptor;
+
+/// Files in PEM form, as read.
+#[derive(Clone, Copy)]
+pub struct TlsFiles<'a> {
+    pub certificate: &'a [u8],
+    pub key: &'a [u8],
+    /// Set, every client needs a certificate from there.
+    pub client_authority: Option<&'a [u8]>,
+}
+
+impl std::fmt::Debug for TlsFiles<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TlsFiles").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the certificate cannot be read")]
+    Certificate(#[source] rustls::pki_types::pem::Error),
+    #[error("the private key cannot be read")]
+    Key(#[source] rustls::pki_types::pem::Error),
+    #[error("the authority of clients cannot be read")]
+    Authority(#[source] rustls::pki_types::pem::Error),
+    #[error("the authority of clients cannot be used")]
+    Verifier(#[source] rustls::server::VerifierBuilderError),
+    #[error("certificate and key cannot be used")]
+    Unusable(#[source] rustls::Error),
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Tls {
+    pub(super) acceptor: TlsAcceptor,
+    /// Whoever got through has shown a certificate.
+    pub(super) knows_clients: bool,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("knows_clients", &self.knows_clients).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    pub fn new(files: TlsFiles<'_>) -> Result<Self, Error> {
+        let provider = Arc::new(crypto::ring::default_provider());
+        let chain = CertificateDer::pem_slice_iter(files.certificate)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(Error::Certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(files.key).map_err(Error::Key)?;
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(Error::Unusable)?;
+        let builder = match files.client_authority {
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                for root in CertificateDer::pem_slice_iter(authority) {
+                    roots.add(root.map_err(Error::Authority)?).map_err(Error::Unusable)?;
+                }
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().map_err(Error::Verifier)?)
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(Error::Unusable)?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Self { acceptor: Arc::new(config).into(), knows_clients: files.client_authority.is_some() })
+    }
+}
