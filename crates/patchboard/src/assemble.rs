@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use patchboard_core::agent::{AgentSpec, AgentTable, Binding};
 use patchboard_core::app::hub::{HubOptions, Pairing};
 use patchboard_core::board::{Limits, Parts, Recovered};
+use patchboard_core::bridge::{BridgeOptions, Signals};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::port::{Embedder, Store};
@@ -31,8 +32,19 @@ use crate::system::{SoulFiles, SystemClock, SystemIds};
 mod builtins;
 mod mcp;
 mod sinks;
+mod workers;
+
+pub(crate) use workers::Pools;
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A board, and what works for it.
+#[derive(Debug)]
+pub(crate) struct Assembled {
+    pub(crate) board: Board,
+    /// `None` where none are configured.
+    pub(crate) pools: Option<Pools>,
+}
 
 /// A board on the configured database, going on with what the last server left open.
 pub(crate) async fn board(
@@ -42,7 +54,7 @@ pub(crate) async fn board(
     tracker: &TaskTracker,
     own_ports: &[u16],
     stop: &CancellationToken,
-) -> anyhow::Result<Board> {
+) -> anyhow::Result<Assembled> {
     let config = &loaded.config;
     let path = &config.storage.path;
     let store = SqliteStore::open(SqliteOptions::new(path))
@@ -51,10 +63,19 @@ pub(crate) async fn board(
     let workspaces = workspaces(loaded, tracker)?;
     let launch = launch(&workspaces, own_ports)?;
     let mut tools = vec![builtins::builtins(config, secrets, &workspaces, &launch, tracker)?];
-    let pins = mcp::StoredPins { store: store.clone(), clock: Arc::new(SystemClock) };
-    tools.extend(mcp::hosts(loaded, secrets, &launch, pins, tracker, stop).tool_hosts());
+    let pins = |of| Arc::new(mcp::StoredPins { of, store: store.clone(), clock: Arc::new(SystemClock) });
+    tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop).tool_hosts());
+    let signals = Signals::default();
+    let pools = match config.workers.is_empty() {
+        true => None,
+        false => Some(Pools::start(loaded, secrets, &launch, pins("workers"), &signals, tracker, stop)?),
+    };
     let board = Board::assemble(Parts {
         agents: agents(loaded, secrets, pool)?,
+        pools: pools.as_ref().map(Pools::hosts).unwrap_or_default(),
+        workers: pools.as_ref().map(Pools::workers),
+        signals,
+        bridge: bridge_options(config),
         tools,
         schemas: Arc::new(JsonSchemaCheck::default()),
         souls: Arc::new(souls(config)),
@@ -88,7 +109,16 @@ pub(crate) async fn board(
     if messages > 0 {
         tracing::info!(messages, "messages of the last server are still on their way to apps");
     }
-    Ok(board)
+    Ok(Assembled { board, pools })
+}
+
+fn bridge_options(config: &Config) -> BridgeOptions {
+    let bridge = &config.bridge;
+    BridgeOptions {
+        session_ttl: bridge.session_ttl.into(),
+        max_sessions: bridge.max_sessions as usize,
+        expose: bridge.expose.iter().map(|glob| Glob::new(glob.as_str())).collect(),
+    }
 }
 
 fn hub_options(config: &Config) -> HubOptions {

@@ -22,10 +22,12 @@ pub(crate) mod output;
 mod own_server;
 mod progress;
 mod run;
+mod screen;
 mod serve;
 mod sessions;
 mod tools;
 mod usage;
+mod workers;
 
 use failure::Failure;
 
@@ -57,6 +59,8 @@ enum Verb {
     Usage(usage::UsageArgs),
     /// List the tools agents can use, or call one.
     Tools(tools::ToolsArgs),
+    /// Show the pools of workers and what each worker is doing.
+    Workers(workers::WorkersArgs),
     /// Offer the tools to an MCP client, on standard input and output.
     Mcp(mcp::McpArgs),
     /// Choose a model provider and store its key.
@@ -149,6 +153,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Sessions(args) => sessions::run(args),
         Verb::Usage(args) => usage::run(args),
         Verb::Tools(args) => tools::run(args),
+        Verb::Workers(args) => workers::run(args),
         Verb::Mcp(args) => mcp::run(args),
         Verb::Onboard(args) => onboard::run(args),
         Verb::Config(args) => config::run(args),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use patchboard_core::Board;
+use patchboard_core::access::{Caller, Grants, Surface};
 use patchboard_core::board::Keep;
 use patchboard_providers::Pool;
 use patchboard_surfaces::auth::AuthGate;
@@ -18,18 +19,22 @@ use patchboard_surfaces::hub::{self, HubOptions, Times};
 use patchboard_surfaces::limit::Rate;
 use patchboard_surfaces::listen::{self, Listener, Places};
 use patchboard_surfaces::mcp::{self, McpOptions};
-use patchboard_surfaces::pump::PumpLimits;
+use patchboard_surfaces::pump::{self, PumpLimits};
 use patchboard_surfaces::runs::{self, RunsOptions};
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::assemble::{self, VERSION};
+use crate::assemble::{self, Assembled, Pools, VERSION};
 use crate::config::section::Pairing;
 use crate::config::types::Listen;
 use crate::config::{Config, Loaded, Secrets};
 use crate::data_dir::{self, DataDir, ServerRecord};
+use crate::telemetry::otlp::Traces;
+use crate::telemetry::watch_signals;
+
+mod bridge;
 
 /// After the drain, connections get this long to hear that the server is gone.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -43,6 +48,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 pub(crate) struct Server {
     pub(crate) record: ServerRecord,
     board: Board,
+    workers: Option<Pools>,
     pool: Pool,
     data: DataDir,
     /// Cancelled first: nothing new is accepted, idle connections close.
@@ -61,6 +67,7 @@ impl Server {
         secrets: &Secrets,
         data: DataDir,
         metrics: PrometheusHandle,
+        traces: Option<Traces>,
         background: TaskTracker,
         stop: CancellationToken,
     ) -> anyhow::Result<Self> {
@@ -71,9 +78,11 @@ impl Server {
         let runs = bind("runs", config.runs.listen).await?;
         let hub = bind("hub", config.hub.listen).await?;
         let pool = Pool::new();
-        let own_ports: Vec<u16> =
-            [&gateway, &runs, &hub].into_iter().flatten().map(|bound| bound.address.port()).collect();
-        let board = assemble::board(loaded, secrets, &pool, &background, &own_ports, &stop).await?;
+        let bridge = bridge::Sockets::bind(config).await?;
+        let bound = [&gateway, &runs, &hub, &bridge.tcp].into_iter().flatten();
+        let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
+        let Assembled { board, pools: workers } =
+            assemble::board(loaded, secrets, &pool, &background, &own_ports, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
         let record = ServerRecord {
@@ -82,7 +91,7 @@ impl Server {
             gateway: gateway.as_ref().map(|bound| bound.address),
             runs: runs.as_ref().map(|bound| bound.address),
             hub: hub.as_ref().map(|bound| bound.address),
-            bridge: None,
+            bridge: bridge.tcp.as_ref().map(|bound| bound.address),
         };
         let plugs = Plugs { config, secrets, operator, draining: &draining, connections: &connections };
         let open = |surface, bound: Bound, router, max_connections: u32| {
@@ -116,21 +125,30 @@ impl Server {
                 background.spawn(serving);
             }
         }
+        bridge.open(&board, &plugs, workers.as_ref(), &background);
         let keeping = board.clone();
         let retention = &config.storage.retention;
         let keep = Keep { runs: retention.finished_runs.into(), events: retention.fold_deltas.into() };
         let house_stop = stop.clone();
         background.spawn(async move { keeping.keep_house(keep, house_stop).await });
         background.spawn(fold_metrics(metrics, stop.clone()));
+        let spans = traces.as_ref().map(|traces| traces.spans.clone());
+        background.spawn(watch_signals(board.signals(&itself())?, spans, stop.clone()));
+        if let Some(Traces { exporter, .. }) = traces {
+            background.spawn(exporter.run(stop.clone()));
+        }
         let patience = config.drain.into();
         data.announce(&record)?;
-        Ok(Self { record, board, pool, data, draining, stop, connections, background, patience })
+        Ok(Self { record, board, workers, pool, data, draining, stop, connections, background, patience })
     }
 
     /// Lets go in order: no new work, running turns end or are cancelled, connections hear of it, the store closes.
     pub(crate) async fn shut_down(self) -> anyhow::Result<()> {
         self.draining.cancel();
         let report = self.board.drain(self.patience).await;
+        if let Some(workers) = &self.workers {
+            workers.shut_down().await;
+        }
         self.connections.close();
         if tokio::time::timeout(FAREWELL, self.connections.wait()).await.is_err() {
             tracing::debug!("some connections did not close in time");
@@ -150,6 +168,16 @@ impl Server {
             tracing::info!(runs = report.suspended, "runs did not end in time; they go on at the next start");
         }
         Ok(())
+    }
+}
+
+/// The server, where it asks its own board.
+fn itself() -> Caller {
+    Caller {
+        surface: Surface::Cli,
+        principal: "operator".into(),
+        connection: pump::next_connection(),
+        grants: Grants::OPERATOR,
     }
 }
 

@@ -1,15 +1,22 @@
-//! Logs on standard error, with secrets cut out at the sink, and the recorder behind `/metrics`.
+//! Logs on standard error, with secrets cut out at the sink, the recorder behind `/metrics`, and traces for a collector.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
+mod metric;
+pub(crate) mod otlp;
 mod redact;
+mod signals;
 
+pub(crate) use otlp::TraceLayer;
 pub(crate) use redact::Redactor;
+pub(crate) use signals::watch_signals;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -17,18 +24,32 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Starts logging. Called once, by the commands that log.
+/// Starts logging and, with `traces`, following what belongs to traces. Called once, by the commands that log.
 pub(crate) fn start_logging(
     directives: &str,
     format: Format,
     colour: Colour,
     redactor: Arc<Redactor>,
+    traces: Option<TraceLayer>,
 ) -> Result<(), String> {
     let filter = EnvFilter::try_new(directives).map_err(|error| format!("bad log filter `{directives}`: {error}"))?;
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(Sink { redactor })
-        .with_ansi(colour == Colour::On);
+    let sink = Sink { redactor };
+    let colour = colour == Colour::On;
+    let Some(traces) = traces else { return start_logs_only(filter, format, colour, sink) };
+    let logs = tracing_subscriber::fmt::layer().with_writer(sink).with_ansi(colour);
+    let logs = match format {
+        Format::Human => logs.with_target(false).boxed(),
+        Format::Json => logs.json().flatten_event(true).boxed(),
+    };
+    // What is logged and what is traced are chosen apart.
+    let both =
+        tracing_subscriber::registry().with(logs.with_filter(filter)).with(traces.with_filter(TraceLayer::filter()));
+    both.try_init().map_err(|error| error.to_string())
+}
+
+/// One filter before everything: what nobody logs costs nothing.
+fn start_logs_only(filter: EnvFilter, format: Format, colour: bool, sink: Sink) -> Result<(), String> {
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(sink).with_ansi(colour);
     let started = match format {
         Format::Human => logs.with_target(false).try_init(),
         Format::Json => logs.json().flatten_event(true).try_init(),

@@ -18,7 +18,7 @@ pub(super) fn hosts(
     loaded: &Loaded,
     secrets: &Secrets,
     launch: &Launch,
-    pins: StoredPins,
+    pins: Arc<StoredPins>,
     tracker: &TaskTracker,
     stop: &CancellationToken,
 ) -> Arc<McpHosts> {
@@ -27,7 +27,7 @@ pub(super) fn hosts(
         make_credentials_folder(loaded);
     }
     let servers = servers.iter().map(|(name, server)| options(name, server, secrets));
-    McpHosts::start(servers.collect(), launch, Arc::new(pins), tracker, stop)
+    McpHosts::start(servers.collect(), launch, pins, tracker, stop)
 }
 
 /// A program cannot be kept from what does not exist yet, and keys may be stored while it runs.
@@ -64,18 +64,22 @@ fn options(name: &str, server: &McpConfig, secrets: &Secrets) -> McpServerOption
 /// In the database, beside everything else the server must not forget.
 #[derive(Debug)]
 pub(super) struct StoredPins {
+    /// What kind of thing offers the tools.
+    pub(super) of: &'static str,
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
-fn key(server: &str) -> String {
-    format!("mcp/pins/{server}")
+impl StoredPins {
+    fn key(&self, server: &str) -> String {
+        format!("{}/pins/{server}", self.of)
+    }
 }
 
 impl PinStore for StoredPins {
     fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Pins>, BoxError>> {
         Box::pin(async move {
-            let kept = self.store.kept(&Space::Server, &key(server)).await?;
+            let kept = self.store.kept(&Space::Server, &self.key(server)).await?;
             kept.map(|bytes| Pins::from_bytes(&bytes)).transpose()
         })
     }
@@ -84,7 +88,7 @@ impl PinStore for StoredPins {
         Box::pin(async move {
             let keep = Write::Keep {
                 space: Space::Server,
-                key: key(server).into(),
+                key: self.key(server).into(),
                 value: Some(pins.to_bytes()?),
                 at: self.clock.now(),
             };

@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::own_server::{Choice, OwnServer, Surfaces};
 use super::{Target, output};
 use crate::client::{Address, Client};
+use crate::telemetry::otlp::UNTRACED;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
@@ -47,7 +48,7 @@ async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         Some(address) => (address, None),
         None => {
             let choice = if args.json { Choice::Untold } else { Choice::Told };
-            let own = OwnServer::start(&args.target.place, Surfaces::Gateway, choice).await?;
+            let own = OwnServer::start(&args.target.place, Surfaces::Gateway, choice, UNTRACED).await?;
             let address = Address::of_data_dir(&own.data_dir)
                 .ok_or_else(|| Failure::unreachable("the server started for this chat is gone"))?;
             (address, Some(own))

@@ -13,7 +13,9 @@ use super::{Where, block_on, output};
 use crate::assemble::provider_options;
 use crate::config::types::Listen;
 use crate::config::{Config, Loaded, Secrets, report};
-use crate::data_dir;
+use crate::data_dir::{self, ServerRecord};
+
+mod bridge;
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
@@ -22,6 +24,7 @@ pub(crate) struct DoctorArgs {
 }
 
 /// What was found; `Bad` is what keeps a server from starting or answering.
+#[derive(Debug, PartialEq, Eq)]
 enum Finding {
     Good(String),
     /// Works, with a limit worth knowing.
@@ -43,6 +46,9 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
         let mut findings = vec![Finding::Good(configuration(&loaded))];
         findings.push(data_directory(&loaded));
         findings.extend(ports(&loaded));
+        findings.extend(bridge::protection(&loaded.config));
+        findings.extend(bridge::socket(&loaded.config));
+        findings.extend(bridge::pools(&loaded));
         findings.push(provider(&mut loaded, &mut secrets).await);
         findings.push(open_files(&loaded));
         findings.push(python());
@@ -100,12 +106,15 @@ fn data_directory(loaded: &Loaded) -> Finding {
 }
 
 fn ports(loaded: &Loaded) -> Vec<Finding> {
-    let running = data_dir::find_server(&loaded.config.data_dir);
-    let (gateway, runs) = match running {
-        Some(server) => (server.gateway, server.runs),
-        None => (None, None),
-    };
-    let surfaces = [("gateway", loaded.config.gateway.listen, gateway), ("runs", loaded.config.runs.listen, runs)];
+    let config = &loaded.config;
+    let running = data_dir::find_server(&config.data_dir);
+    let at = |address: fn(&ServerRecord) -> Option<SocketAddr>| running.as_ref().and_then(address);
+    let surfaces = [
+        ("gateway", config.gateway.listen, at(|server| server.gateway)),
+        ("runs", config.runs.listen, at(|server| server.runs)),
+        ("hub", config.hub.listen, at(|server| server.hub)),
+        ("bridge", config.bridge.listen, at(|server| server.bridge)),
+    ];
     surfaces.into_iter().map(|(surface, listen, running)| port(surface, listen, running)).collect()
 }
 

@@ -54,8 +54,20 @@ pub(crate) fn aside(text: &str) {
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
+/// What was asked for, shown at once, by a command that goes on until nobody reads any more: then it fails.
+pub(crate) fn put(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
 /// Rows in columns as wide as their widest cell; the last column is not padded.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
+    columns(head, rows).iter().for_each(|shown| line(shown));
+}
+
+/// The lines of such a table.
+pub(crate) fn columns(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| one_line(cell).chars().count());
         cells.chain(head.get(column).map(|title| title.chars().count())).max().unwrap_or(0)
@@ -71,10 +83,8 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
                 shown.push_str(&format!("{cell:width$}  "));
             }
         }
-        line(shown.trim_end());
+        shown.trim_end().to_owned()
     };
-    show(&head.iter().map(|title| (*title).to_owned()).collect::<Vec<_>>());
-    for row in rows {
-        show(row);
-    }
+    let head: Vec<String> = head.iter().map(|title| (*title).to_owned()).collect();
+    std::iter::once(show(&head)).chain(rows.iter().map(|row| show(row))).collect()
 }

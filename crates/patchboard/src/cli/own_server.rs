@@ -12,6 +12,7 @@ use crate::data_dir::DataDir;
 use crate::serve::Server;
 use crate::system;
 use crate::telemetry;
+use crate::telemetry::otlp::Traces;
 
 /// What it listens for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,12 @@ pub(super) struct OwnServer {
 }
 
 impl OwnServer {
-    pub(super) async fn start(place: &Where, surfaces: Surfaces, choice: Choice) -> Result<Self, Failure> {
+    pub(super) async fn start(
+        place: &Where,
+        surfaces: Surfaces,
+        choice: Choice,
+        traces: Option<Traces>,
+    ) -> Result<Self, Failure> {
         system::close_to_others()?;
         let mut request = place.request()?;
         let runs = match surfaces {
@@ -56,9 +62,10 @@ impl OwnServer {
         let data_dir = loaded.config.data_dir.clone();
         let data = DataDir::take(&data_dir).map_err(|error| Failure::cannot_start(error.into()))?;
         let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
-        let server = Server::start(&loaded, &secrets, data, metrics, TaskTracker::new(), CancellationToken::new())
-            .await
-            .map_err(Failure::cannot_start)?;
+        let server =
+            Server::start(&loaded, &secrets, data, metrics, traces, TaskTracker::new(), CancellationToken::new())
+                .await
+                .map_err(Failure::cannot_start)?;
         Ok(Self { data_dir, server })
     }
 

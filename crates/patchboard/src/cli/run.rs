@@ -14,11 +14,11 @@ use crate::client::Address;
 use crate::client::runs::{Frame, RunRequest, RunsClient};
 use crate::config::Environment;
 use crate::config::env::PATCHBOARD_TOKEN;
+use crate::telemetry::otlp::UNTRACED;
 use follow::{Follow, Interrupt};
 
 mod event;
 mod follow;
-mod screen;
 mod tasks;
 mod terminal;
 mod thoughts;
@@ -137,7 +137,7 @@ async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
         }
         None => {
             let choice = if args.json { Choice::Untold } else { Choice::Told };
-            let own = OwnServer::start(&args.target.place, Surfaces::GatewayAndRuns, choice).await?;
+            let own = OwnServer::start(&args.target.place, Surfaces::GatewayAndRuns, choice, UNTRACED).await?;
             let gone = || Failure::unreachable("the server started for this run is gone");
             (args.target.on(&own.data_dir)?.ok_or_else(gone)?, Some(own))
         }

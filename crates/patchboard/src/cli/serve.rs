@@ -20,6 +20,7 @@ use crate::config::{Config, Loaded, Override, Secrets};
 use crate::data_dir::DataDir;
 use crate::serve::{self, Server};
 use crate::system;
+use crate::telemetry::otlp::{self, Traces};
 use crate::telemetry::{self, Colour, Format, Redactor};
 
 #[derive(Debug, Args)]
@@ -32,10 +33,10 @@ pub(crate) struct ServeArgs {
     /// Address of the runs surface; port 0 picks a free one, `off` disables it.
     #[arg(long, value_name = "ADDR")]
     runs: Option<String>,
-    /// Address of the hub.
+    /// Address of the hub; port 0 picks a free one, `off` disables it.
     #[arg(long, value_name = "ADDR")]
     hub: Option<String>,
-    /// Address of the bridge.
+    /// Address of the bridge; port 0 picks a free one, `off` disables it.
     #[arg(long, value_name = "ADDR")]
     bridge: Option<String>,
     /// File to write the addresses to, as JSON, once every listener accepts.
@@ -71,7 +72,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 
 async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
-    start_logs(&loaded, &secrets)?;
+    let traces = start_logs(&loaded, &secrets)?;
     for warning in loaded.warnings.iter() {
         tracing::warn!("{warning}");
     }
@@ -95,11 +96,17 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
         tracing::info!("{}", choice.why);
     }
     let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
-    let server =
-        Server::start(&loaded, &secrets, data, metrics, background, stop).await.map_err(Failure::cannot_start)?;
+    let server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
+        .await
+        .map_err(Failure::cannot_start)?;
     serve::announce(&server, args.ready_file.as_ref()).map_err(Failure::cannot_start)?;
     let record = &server.record;
-    let listening = [("gateway", "http", record.gateway), ("runs", "ws", record.runs), ("hub", "ws", record.hub)];
+    let listening = [
+        ("gateway", "http", record.gateway),
+        ("runs", "ws", record.runs),
+        ("hub", "ws", record.hub),
+        ("bridge", "grpc", record.bridge),
+    ];
     let listening: Vec<String> = listening
         .into_iter()
         .filter_map(|(surface, scheme, address)| Some(format!("{surface} on {scheme}://{}", address?)))
@@ -124,15 +131,14 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
 fn without_effect(config: &Config) -> Vec<(&'static str, &'static str)> {
     let said = [
         (!config.plugins.is_empty(), "plugins", "a plugin host"),
-        (!config.workers.is_empty(), "workers", "a worker pool"),
         (config.memory.extract_with.is_some(), "memory.extract_with", "extraction by a model"),
-        (config.telemetry.otlp_endpoint.is_some(), "telemetry.otlp_endpoint", "trace export"),
         (config.log.bodies, "log.bodies", "logging of bodies"),
     ];
     said.into_iter().filter_map(|(set, key, missing)| set.then_some((key, missing))).collect()
 }
 
-pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(), Failure> {
+/// Where traces are configured, what is left to do for them is the caller's.
+pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<Option<Traces>, Failure> {
     let colour = Colour::choose(loaded.env.get(NO_COLOR).is_some());
     let format = match loaded.config.log.format {
         LogFormat::Human => Format::Human,
@@ -142,8 +148,22 @@ pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(), Failu
     };
     let redactor = Arc::new(Redactor::default());
     redactor.learn(secrets.all());
-    telemetry::start_logging(&loaded.config.log.directives(&loaded.env), format, colour, redactor)
-        .map_err(Failure::unusable)
+    let wanted = &loaded.config.telemetry;
+    let prepared = wanted.otlp_endpoint.as_deref().map(|endpoint| {
+        otlp::prepare(otlp::Options {
+            endpoint,
+            service_name: &wanted.service_name,
+            version: crate::assemble::VERSION,
+            sample_ratio: wanted.sample_ratio,
+            redactor: redactor.clone(),
+            clock: Arc::new(system::SystemClock),
+            ids: &system::SystemIds,
+        })
+    });
+    let (layer, traces) = prepared.transpose().map_err(Failure::unusable)?.unzip();
+    let directives = loaded.config.log.directives(&loaded.env);
+    telemetry::start_logging(&directives, format, colour, redactor, layer).map_err(Failure::unusable)?;
+    Ok(traces)
 }
 
 /// Prepares and starts the managed model, and makes it what agents without a provider use.

@@ -34,9 +34,9 @@ enum ToolsVerb {
     },
     /// Call a tool and print its answer.
     Call(call::CallArgs),
-    /// Offer what an MCP server has now, after its tools have changed.
+    /// Offer what an MCP server or a pool of workers has now, after its tools have changed.
     Approve {
-        /// The server's name in the configuration.
+        /// The server's or the pool's name in the configuration.
         server: String,
         #[command(flatten)]
         target: Target,

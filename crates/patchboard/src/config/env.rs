@@ -17,6 +17,8 @@ pub(crate) const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
 pub(crate) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
 /// Token that commands present to a server named with `--url`; a good name for `gateway.token` to refer to.
 pub(crate) const PATCHBOARD_TOKEN: &str = "PATCHBOARD_TOKEN";
+/// Folders where programs are looked for.
+pub(crate) const PATH: &str = "PATH";
 /// Home folder: what `~` means and where defaults live.
 pub(crate) const HOME: &str = "HOME";
 /// Folder for configuration files instead of `~/.config`.
@@ -36,7 +38,7 @@ pub(crate) const TERM: &str = "TERM";
 
 /// What each variable does, for the reference page.
 #[cfg(test)]
-pub(crate) const VARIABLES: [(&str, &str); 15] = [
+pub(crate) const VARIABLES: [(&str, &str); 16] = [
     ("PATCHBOARD__SECTION__KEY", "sets any configuration key; `PATCHBOARD__GATEWAY__LISTEN=:0` is `gateway.listen`"),
     (
         ANTHROPIC_API_KEY,
@@ -50,6 +52,7 @@ pub(crate) const VARIABLES: [(&str, &str); 15] = [
     (OPENAI_BASE_URL, "API root of `openai` providers that name no `base_url`"),
     (PATCHBOARD_TOKEN, "token that commands present to a server named with `--url`"),
     (HOME, "what `~` means"),
+    (PATH, "where programs named by `command` are looked for"),
     (XDG_CONFIG_HOME, "where `patchboard/patchboard.toml` and stored keys live, instead of `~/.config`"),
     (XDG_DATA_HOME, "where the default data folder lives, instead of `~/.local/share`"),
     (DBUS_SESSION_BUS_ADDRESS, "bus that desktop notifications are sent over"),

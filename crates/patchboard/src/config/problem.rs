@@ -208,4 +208,6 @@ codes! {
     Conflict = "PB0122",
     /// A setting that weakens protection.
     RiskySetting = "PB0123",
+    /// A file for TLS that is not what it should be.
+    BadCertificate = "PB0124",
 }

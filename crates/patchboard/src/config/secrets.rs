@@ -35,20 +35,22 @@ pub(crate) struct Secrets {
     pub mcp_env: BTreeMap<String, BTreeMap<String, SecretString>>,
     /// Environment of each worker pool, by name; references are resolved.
     pub worker_env: BTreeMap<String, BTreeMap<String, SecretString>>,
+    /// Those values of environments that are references.
+    pub referenced_env: Vec<SecretString>,
 }
 
 impl Secrets {
-    /// Every one of them, for whoever must keep them out of sight.
+    /// Every one of them, for whoever must keep them out of sight. Of environments, what is plainly written in the
+    /// configuration is no secret.
     pub(crate) fn all(&self) -> impl Iterator<Item = &SecretString> {
         let tokens = [&self.gateway_token, &self.runs_token, &self.bridge_token, &self.search_key, &self.ntfy_token];
-        let environments = self.mcp_env.values().chain(self.worker_env.values());
         tokens
             .into_iter()
             .flatten()
             .chain(self.provider_keys.values())
             .chain(self.mcp_tokens.values())
             .chain(self.webhook_tokens.values())
-            .chain(environments.flat_map(|environment| environment.values()))
+            .chain(&self.referenced_env)
     }
 }
 
@@ -85,7 +87,7 @@ impl Config {
 
 /// Reads every secret; what cannot be read is a problem at its key.
 pub(crate) fn resolve(config: &Config, environment: &Environment, folders: &Folders) -> (Secrets, Vec<Problem>) {
-    let mut reader = Reader { environment, problems: Vec::new() };
+    let mut reader = Reader { environment, problems: Vec::new(), referenced: Vec::new() };
     let mut secrets = Secrets::default();
     let at = KeyPath::dotted;
 
@@ -125,6 +127,7 @@ pub(crate) fn resolve(config: &Config, environment: &Environment, folders: &Fold
         let variables = reader.read_variables(&worker.env, &path);
         secrets.worker_env.insert(worker.name.clone(), variables);
     }
+    secrets.referenced_env = reader.referenced;
     (secrets, reader.problems)
 }
 
@@ -153,6 +156,8 @@ fn unnamed_key(
 struct Reader<'a> {
     environment: &'a Environment,
     problems: Vec<Problem>,
+    /// What variables of child processes referred to.
+    referenced: Vec<SecretString>,
 }
 
 impl Reader<'_> {
@@ -175,7 +180,11 @@ impl Reader<'_> {
         let mut read = BTreeMap::new();
         for (name, value) in variables {
             let secret = match as_reference(value) {
-                Some(reference) => self.read(Some(&reference), || path.key(name)),
+                Some(reference) => {
+                    let secret = self.read(Some(&reference), || path.key(name));
+                    self.referenced.extend(secret.clone());
+                    secret
+                }
                 None => Some(value.as_str().into()),
             };
             read.extend(secret.map(|secret| (name.clone(), secret)));

@@ -47,4 +47,4 @@ pub(crate) use runs::RunsConfig;
 pub(crate) use storage::{RetentionConfig, StorageConfig};
 pub(crate) use telemetry::TelemetryConfig;
 pub(crate) use tools::{Approval, BashConfig, SearchConfig, SearchKind, ToolsConfig};
-pub(crate) use workers::WorkerConfig;
+pub(crate) use workers::{Affinity, WorkerConfig};

@@ -1,6 +1,7 @@
 //! Whole-configuration tests: text in, problems or values out.
 
 pub(crate) mod bench;
+mod bridge;
 mod example;
 mod generated;
 mod layers;

@@ -8,6 +8,7 @@ mod hub;
 mod listeners;
 mod providers;
 pub(crate) mod url;
+mod workers;
 
 use super::{
     Config,
@@ -24,6 +25,7 @@ pub(crate) fn validate(config: &Config) -> Vec<Problem> {
     agents::validate(config, &mut problems);
     hub::validate(config, &mut problems);
     extensions::validate(config, &mut problems);
+    workers::validate(config, &mut problems);
     files::validate(config, &mut problems);
     problems
 }

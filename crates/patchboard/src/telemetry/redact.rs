@@ -27,6 +27,13 @@ impl Redactor {
     pub(crate) fn redact<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
         // Log lines are UTF-8; whatever is not is not searched through but still written.
         let Ok(text) = std::str::from_utf8(line) else { return Cow::Borrowed(line) };
+        match self.redact_text(text) {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        }
+    }
+
+    pub(crate) fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for secret in self.secrets.read().unwrap_or_else(PoisonError::into_inner).iter() {
             if text.contains(secret.expose_secret()) {
@@ -38,10 +45,7 @@ impl Redactor {
                 text = Cow::Owned(mask_after(&text, prefix));
             }
         }
-        match text {
-            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-        }
+        text
     }
 }
 

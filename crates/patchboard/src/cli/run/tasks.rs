@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use crate::cli::output::one_line;
-
-use super::screen::cut;
+use crate::cli::screen::cut;
 
 /// Names and descriptions are shown up to this many columns each.
 const NAME_COLUMNS: usize = 24;

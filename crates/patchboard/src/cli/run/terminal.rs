@@ -4,9 +4,9 @@ use std::io::{BufRead, IsTerminal, stderr, stdin, stdout};
 
 use tokio::sync::mpsc;
 
-use super::screen::{Screen, Size};
 use super::view::{Asides, Reply, Say};
 use crate::cli::output;
+use crate::cli::screen::{Screen, Size};
 use crate::config::Environment;
 use crate::config::env::{NO_COLOR, TERM};
 
@@ -59,7 +59,7 @@ impl Terminal {
 
     fn put(&mut self, said: Say) {
         match said {
-            Say::Picture(lines) => output::aside(&self.screen.draw(&lines, Size::now())),
+            Say::Picture(lines) => output::aside(&self.screen.draw(&lines, Size::of(stderr()))),
             Say::Words(words) => {
                 self.screen.settle();
                 output::part(&words);

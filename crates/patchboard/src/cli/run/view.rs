@@ -9,9 +9,8 @@ use super::event::{Event, Happening};
 use super::tasks::Tasks;
 use super::thoughts::Thoughts;
 use crate::cli::output::{one_line, plain};
+use crate::cli::screen::cut;
 use crate::client::runs::{RunEnd, Usage};
-
-use super::screen::cut;
 
 /// Nodes whose words are for the user. What others write is a draft: plans, candidates, votes, results of tasks.
 const SPEAKING: [&str; 4] = ["think", "plan", "answer", "aggregate"];

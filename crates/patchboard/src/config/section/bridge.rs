@@ -25,6 +25,13 @@ pub(crate) struct BridgeConfig {
     /// Calls that may wait at once; further ones are refused.
     #[schemars(range(min = 1))]
     pub max_queue: u32,
+    /// How long a call may take; a caller may ask for less.
+    pub call_timeout: TimeSpan,
+    /// The same for calls that hand over their result piece by piece.
+    pub stream_timeout: TimeSpan,
+    /// Tools of the server that programs may call besides those offered to every one: tools that only read, memory, variables, `hub_send`.
+    #[schemars(example = ["agent.*", "write"], extend("x-kind" = "glob"))]
+    pub expose: Vec<String>,
     /// Unix socket to listen on too, for processes of the same user. Relative to the data folder.
     #[schemars(example = &"bridge.sock", extend("x-kind" = "data-path"))]
     pub unix_socket: Option<PathBuf>,
@@ -35,6 +42,12 @@ pub(crate) struct BridgeConfig {
     pub tls: Option<TlsConfig>,
     /// Allow plaintext off loopback. Tokens and values are readable on the way; use it only on a private link.
     pub insecure: bool,
+    /// Names clients may call the server by, added to loopback names and the listen address.
+    #[schemars(example = ["board.example.com"])]
+    pub allowed_hosts: Vec<String>,
+    /// Connections open at once; further ones are refused.
+    #[schemars(range(min = 1))]
+    pub max_connections: u32,
 }
 
 impl Default for BridgeConfig {
@@ -46,10 +59,15 @@ impl Default for BridgeConfig {
             max_sessions: 10_000,
             queue_timeout: TimeSpan::from_secs(10),
             max_queue: 1_000,
+            call_timeout: TimeSpan::from_millis(298_800),
+            stream_timeout: TimeSpan::from_secs(900),
+            expose: Vec::new(),
             unix_socket: None,
             token: None,
             tls: None,
             insecure: false,
+            allowed_hosts: Vec::new(),
+            max_connections: 1_000,
         }
     }
 }

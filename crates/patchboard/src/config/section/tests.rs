@@ -3,10 +3,11 @@ use patchboard_core::app::route::{HubRules, Rule};
 use patchboard_core::run::strategy::{GotOptions, Reasoning, Search, TotOptions};
 
 use super::{
-    AgentConfig, LogConfig, ProviderConfig, ProviderKind,
+    AgentConfig, BridgeConfig, LogConfig, ProviderConfig, ProviderKind, WorkerConfig,
     hub::Pairing,
     log::{LogFormat, LogLevel},
     tools::Approval,
+    workers::WorkerLogLevel,
 };
 use crate::config::{Config, Environment};
 
@@ -178,4 +179,35 @@ fn log_directives() {
     assert_eq!(plain.directives(&unset), "warn,rmcp=off,patchboard=info");
     assert_eq!(plain.directives(&set), "trace");
     assert_eq!(filtered.directives(&set), "debug");
+}
+
+#[test]
+fn defaults_of_pools_and_of_the_bridge() {
+    let text = r#"
+        count = 1
+        warm = false
+        start_timeout = "30s"
+        affinity = "hint"
+        writable = []
+        pin = true
+        log_level = "error"
+    "#;
+    assert_eq!(toml::from_str::<WorkerConfig>(text).unwrap(), WorkerConfig::default());
+    let text = r#"
+        call_timeout = "298800ms"
+        stream_timeout = "900000ms"
+        expose = []
+        allowed_hosts = []
+        max_connections = 1000
+    "#;
+    assert_eq!(toml::from_str::<BridgeConfig>(text).unwrap(), BridgeConfig::default());
+}
+
+#[test]
+fn levels_are_the_words_of_workers() {
+    use WorkerLogLevel::{Debug, Error, Info, None, Warning};
+    for level in [Debug, Info, Warning, Error, None] {
+        let text = format!("log_level = \"{level}\"");
+        assert_eq!(toml::from_str::<WorkerConfig>(&text).unwrap().log_level, level);
+    }
 }

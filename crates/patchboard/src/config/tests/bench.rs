@@ -10,6 +10,9 @@ use crate::config::{
     report::{self, Report},
 };
 
+/// What passes for a certificate, and for its key.
+pub(crate) const PEM: &str = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n";
+
 /// A temporary home with a project folder in it, where commands are started.
 pub(crate) struct Bench {
     folder: TempDir,

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::{bench::Bench, generated::uncommented};
+use super::{
+    bench::{Bench, PEM},
+    generated::uncommented,
+};
 use crate::config::{
     check::check,
     paths::PathRules,
@@ -108,9 +111,9 @@ fn the_documented_example_is_understood() {
         .env("PATCHBOARD_TOKEN", "t")
         .env("PATCHBOARD_BRIDGE_TOKEN", "t")
         .env("OPENAI_API_KEY", "k")
-        .file("project/cert.pem", "c")
-        .file("project/key.pem", "k")
-        .file("project/ca.pem", "a")
+        .file("project/cert.pem", PEM)
+        .file("project/key.pem", PEM)
+        .file("project/ca.pem", PEM)
         .file("project/SOUL.md", "I am.")
         .file("project/plugins/echo.wasm", "w");
     assert_eq!(bench.complaints(), "");

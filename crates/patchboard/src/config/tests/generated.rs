@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use super::bench::Bench;
+use super::bench::{Bench, PEM};
 use crate::config::{
     Environment,
     reference::reference,
@@ -63,9 +63,9 @@ fn sample_as_it_stands_changes_nothing() {
 fn sample_with_everything_on_is_understood() {
     let bench = Bench::with_file(&uncommented())
         .file("project/SOUL.md", "I am.")
-        .file("project/cert.pem", "c")
-        .file("project/key.pem", "k")
-        .file("project/ca.pem", "a")
+        .file("project/cert.pem", PEM)
+        .file("project/key.pem", PEM)
+        .file("project/ca.pem", PEM)
         .file("project/plugins/echo.wasm", "w")
         .folder("project/workers")
         .folder(".cargo/bin")

@@ -3,7 +3,7 @@
 use super::bench::Bench;
 
 /// Codes and paths of all problems, with `?` after warnings.
-fn found(bench: &Bench) -> Vec<String> {
+pub(super) fn found(bench: &Bench) -> Vec<String> {
     let problems = bench.problems();
     let line = |problem: &crate::config::problem::Problem| {
         let warning = match problem.severity {
@@ -16,7 +16,7 @@ fn found(bench: &Bench) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(text: &str, wanted: &[&str]) {
+pub(super) fn check(text: &str, wanted: &[&str]) {
     let bench = Bench::with_file(text).env("TOKEN", "0123456789abcdef");
     assert_eq!(found(&bench), wanted, "for:\n{text}\n{}", bench.complaints());
 }
@@ -37,27 +37,6 @@ fn listeners_off_loopback() {
     check(&format!("[gateway]\n{token}\n[runs]\nlisten = \"0.0.0.0:1\"\ninsecure = true"), &[]);
 
     check("[hub]\nlisten = \"0.0.0.0:1\"", &["PB0116 hub.listen"]);
-}
-
-#[test]
-fn bridge_off_loopback() {
-    let bench = |text: &str| {
-        Bench::with_file(&format!("[bridge]\nlisten = \"0.0.0.0:1\"\n{text}"))
-            .env("TOKEN", "t")
-            .file("project/c.pem", "c")
-    };
-    let token = "token = \"env:TOKEN\"";
-    let tls = "tls = { cert = \"c.pem\", key = \"c.pem\" }";
-    let mutual = "tls = { cert = \"c.pem\", key = \"c.pem\", client_ca = \"c.pem\" }";
-    assert_eq!(found(&bench("")), ["PB0114 bridge.token", "PB0115 bridge.listen"]);
-    assert_eq!(found(&bench(tls)), ["PB0114 bridge.token"]);
-    assert_eq!(found(&bench(token)), ["PB0115 bridge.listen"]);
-    assert_eq!(found(&bench("insecure = true")), ["PB0114 bridge.token"]);
-    assert!(found(&bench(&format!("{tls}\n{token}"))).is_empty());
-    assert!(found(&bench(mutual)).is_empty());
-    assert!(found(&bench(&format!("insecure = true\n{token}"))).is_empty());
-    let missing = bench("token = \"env:TOKEN\"\ntls = { cert = \"no.pem\", key = \"c.pem\" }");
-    assert_eq!(found(&missing), ["PB0120 bridge.tls.cert"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Plugins, workers, MCP servers, tool approval, the search endpoint, notification sinks and the log filter.
+//! Plugins, MCP servers, tool approval, the search endpoint, notification sinks and the log filter.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,7 @@ use crate::config::{
 pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     let plugins = config.plugins.iter().map(|plugin| plugin.name.as_str());
     check_list("plugins", plugins, problems);
-    let workers = config.workers.iter().map(|worker| worker.name.as_str());
-    check_list("workers", workers, problems);
     check_grants(config, problems);
-    for (index, worker) in config.workers.iter().enumerate() {
-        let path = KeyPath::dotted("workers").index(index);
-        check_command(&worker.command, &path, problems);
-        check_variables(&worker.env, &path, problems);
-    }
     check_mcp(config, problems);
     for pattern in config.tools.approval.keys() {
         if let Some(complaint) = glob::complaint(pattern) {
@@ -46,7 +39,7 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     }
 }
 
-fn check_list<'a>(section: &str, names: impl Iterator<Item = &'a str> + Clone, problems: &mut Vec<Problem>) {
+pub(super) fn check_list<'a>(section: &str, names: impl Iterator<Item = &'a str> + Clone, problems: &mut Vec<Problem>) {
     let path = KeyPath::dotted(section);
     for (index, name) in names.clone().enumerate() {
         check_name(name, path.index(index).key("name"), problems);
@@ -125,7 +118,7 @@ fn check_notifications(config: &Config, problems: &mut Vec<Problem>) {
     }
 }
 
-fn check_command(command: &[String], path: &KeyPath, problems: &mut Vec<Problem>) {
+pub(super) fn check_command(command: &[String], path: &KeyPath, problems: &mut Vec<Problem>) {
     if command.is_empty() {
         problems.push(
             Problem::error(Code::MissingKey, path.key("command"), "names no program")
@@ -136,7 +129,7 @@ fn check_command(command: &[String], path: &KeyPath, problems: &mut Vec<Problem>
 
 /// Variables of child processes may be plain text, but not what looks like a
 /// secret.
-fn check_variables(variables: &BTreeMap<String, String>, path: &KeyPath, problems: &mut Vec<Problem>) {
+pub(super) fn check_variables(variables: &BTreeMap<String, String>, path: &KeyPath, problems: &mut Vec<Problem>) {
     for (name, value) in variables {
         let at = path.key("env").key(name);
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {

@@ -1,12 +1,19 @@
 //! Files and folders that must be there.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 
 use crate::config::{
     Config,
     key_path::KeyPath,
-    problem::{Code, Problem},
+    problem::{Code, Problem, plain_reason},
 };
+
+/// Certificates are looked at no further than this; whole bundles of authorities are a quarter of it.
+const MAX_PEM: u64 = 1024 * 1024;
 
 pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     let at = KeyPath::dotted;
@@ -17,10 +24,14 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
         }
     }
     if let Some(tls) = &config.bridge.tls {
-        let files = [("cert", Some(&tls.cert)), ("key", Some(&tls.key)), ("client_ca", tls.client_ca.as_ref())];
-        for (key, file) in files {
+        let files = [
+            ("cert", Pem::Certificate, Some(&tls.cert)),
+            ("key", Pem::Key, Some(&tls.key)),
+            ("client_ca", Pem::Certificate, tls.client_ca.as_ref()),
+        ];
+        for (key, wanted, file) in files {
             let path = at("bridge.tls").key(key);
-            problems.extend(file.and_then(|file| missing_file(file, path)));
+            problems.extend(file.and_then(|file| unusable_pem(file, wanted, path)));
         }
     }
     for (index, plugin) in config.plugins.iter().enumerate() {
@@ -94,6 +105,53 @@ fn check_working_folders(config: &Config, problems: &mut Vec<Problem>) {
             .hint("add it to runs.allowed_roots"),
         );
     }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Pem {
+    Certificate,
+    Key,
+}
+
+/// What can be told before a handshake fails: a file that cannot be read, or that is the other one.
+fn unusable_pem(file: &Path, wanted: Pem, path: KeyPath) -> Option<Problem> {
+    if let Some(problem) = missing_file(file, path.clone()) {
+        return Some(problem);
+    }
+    let shown = file.display();
+    let text = match read_pem(file) {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("file `{shown}` cannot be read: {}", plain_reason(&error));
+            let hint = "make it readable for the user that runs the server";
+            return Some(Problem::error(Code::BadCertificate, path, message).hint(hint));
+        }
+    };
+    let (label, what) = match wanted {
+        Pem::Certificate => ("-----BEGIN CERTIFICATE-----", "a certificate"),
+        Pem::Key => ("PRIVATE KEY-----", "a private key"),
+    };
+    let complaint = if !text.contains(label) {
+        (format!("`{shown}` does not hold {what} in PEM form"), format!("it must have a line with {label}"))
+    } else if wanted == Pem::Key && text.contains("ENCRYPTED") {
+        let hint = "the server cannot ask for a passphrase: store the key without one, mode 0600".to_owned();
+        (format!("the private key in `{shown}` is encrypted"), hint)
+    } else {
+        return None;
+    };
+    Some(Problem::error(Code::BadCertificate, path, complaint.0).hint(complaint.1))
+}
+
+fn read_pem(file: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(MAX_PEM).read_to_end(&mut bytes)?;
+    // Words beside the certificates may be in any encoding.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What must be there, be it a file or a folder.
+pub(super) fn missing(place: &Path, path: KeyPath) -> Option<Problem> {
+    (!place.exists()).then(|| not_a("file or folder", place, path))
 }
 
 fn missing_file(file: &Path, path: KeyPath) -> Option<Problem> {

@@ -16,6 +16,7 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     problems.extend(check_web("gateway", config.gateway.listen, config.gateway.insecure, gateway_token));
     problems.extend(check_web("runs", config.runs.listen, config.runs.insecure, runs_token));
     check_bridge(config, problems);
+    check_socket(config, problems);
     if config.hub.listen.is_off_loopback() {
         problems.push(
             Problem::error(
@@ -83,6 +84,22 @@ fn check_bridge(config: &Config, problems: &mut Vec<Problem>) {
     }
 }
 
+/// What the system takes as the address of a socket, its last byte being the end.
+const MAX_SOCKET_PATH: usize = 107;
+
+fn check_socket(config: &Config, problems: &mut Vec<Problem>) {
+    let Some(path) = &config.bridge.unix_socket else { return };
+    let length = path.as_os_str().len();
+    if length > MAX_SOCKET_PATH {
+        let message =
+            format!("`{}` has {length} bytes; the path of a socket has at most {MAX_SOCKET_PATH}", path.display());
+        problems.push(
+            Problem::error(Code::BadAddress, KeyPath::dotted("bridge.unix_socket"), message)
+                .hint("name a file in a folder nearer to the root, such as /run/user/1000/patchboard.sock"),
+        );
+    }
+}
+
 /// Two surfaces cannot share an address.
 fn check_overlaps(config: &Config, problems: &mut Vec<Problem>) {
     let surfaces = [
@@ -126,6 +143,7 @@ fn check_names(config: &Config, problems: &mut Vec<Problem>) {
     let hosts = [
         ("gateway", "allowed_hosts", &config.gateway.allowed_hosts),
         ("runs", "allowed_hosts", &config.runs.allowed_hosts),
+        ("bridge", "allowed_hosts", &config.bridge.allowed_hosts),
         ("tools", "fetch_private_hosts", &config.tools.fetch_private_hosts),
     ];
     for (section, key, list) in hosts {

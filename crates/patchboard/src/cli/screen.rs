@@ -1,5 +1,7 @@
 //! A block of lines on a terminal that is drawn again in its place.
 
+use std::os::fd::AsFd;
+
 /// Lines of a block at most, however tall the terminal is: a block taller than the screen cannot be gone back over.
 const MAX_LINES: usize = 40;
 /// Where the terminal does not tell.
@@ -12,14 +14,19 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// The terminal behind standard error.
-    pub(super) fn now() -> Self {
-        match rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
+    /// Of the terminal that is written to, now.
+    pub(super) fn of(terminal: impl AsFd) -> Self {
+        match rustix::termios::tcgetwinsize(terminal) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
                 Self { columns: size.ws_col.into(), rows: size.ws_row.into() }
             }
             Ok(_) | Err(_) => USUAL,
         }
+    }
+
+    /// How many lines a block may have.
+    pub(super) fn room(self) -> usize {
+        self.rows.saturating_sub(2).clamp(3, MAX_LINES)
     }
 }
 
@@ -60,7 +67,7 @@ impl Screen {
 
 /// As many lines as there is room for: the first, and the newest at the end.
 fn fitted(lines: &[String], size: Size) -> Vec<String> {
-    let room = size.rows.saturating_sub(2).clamp(3, MAX_LINES);
+    let room = size.room();
     let width = size.columns.saturating_sub(1).max(1);
     let cut_line = |line: &String| cut(line, width);
     if lines.len() <= room {

@@ -1,0 +1,170 @@
+//! The pools of workers of the configuration.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use futures_util::future::{BoxFuture, FutureExt, join_all};
+use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerTool};
+use patchboard_core::port::{ToolHost, Workers};
+use patchboard_surfaces::bridge::PrivateDoors;
+use patchboard_tools::mcp::{Launch, PinStore};
+use patchboard_tools::worker::{Affinity, CallbackDoor, CallbackDoors, Pinned, PoolDeps, PoolOptions, WorkerPools};
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::section::{self, WorkerConfig};
+use crate::config::{Loaded, Secrets};
+use crate::system::{SystemClock, SystemIds};
+
+/// The pools at work, and where their workers call back.
+#[derive(Debug)]
+pub(crate) struct Pools {
+    pub(crate) doors: PrivateDoors,
+    crew: Arc<Crew>,
+    hosts: Vec<Arc<dyn ToolHost>>,
+}
+
+impl Pools {
+    /// Workers start in the background, as soon as there is somebody behind the doors; they end with `stop`.
+    pub(super) fn start(
+        loaded: &Loaded,
+        secrets: &Secrets,
+        launch: &Launch,
+        pins: Arc<dyn PinStore>,
+        signals: &Signals,
+        tracker: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Self> {
+        let config = &loaded.config;
+        let doors = PrivateDoors::default();
+        let deps = PoolDeps {
+            launch: launch.clone(),
+            doors: Arc::new(Doors(doors.clone())),
+            signals: signals.clone(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(SystemIds),
+            tracker: tracker.clone(),
+            stop: stop.clone(),
+            // Paths of sockets are short, and the data directory is closed to workers.
+            scratch: std::env::temp_dir(),
+            allow_pickle: config.bridge.allow_pickle,
+        };
+        let options = config.workers.iter().map(|worker| options(worker, loaded, secrets));
+        let running = WorkerPools::start(options.collect(), deps).context("cannot prepare a folder for workers")?;
+        let mut pinned = Vec::new();
+        let hosts = config.workers.iter().zip(running.hosts()).map(|(worker, pool)| -> Arc<dyn ToolHost> {
+            if !worker.pin {
+                return pool;
+            }
+            let host = Pinned::new(worker.name.as_str().into(), pool, pins.clone(), tracker.clone());
+            pinned.push(host.clone());
+            Arc::new(host)
+        });
+        let hosts = hosts.collect();
+        let crew = Arc::new(Crew { running, pinned, is_settled: Arc::default() });
+        let pools = Self { doors, crew, hosts };
+        // Whoever asks first finds the tools looked at.
+        let (settled, stop) = (pools.settled(), stop.clone());
+        tracker.spawn(async move { stop.run_until_cancelled(settled).await });
+        Ok(pools)
+    }
+
+    pub(super) fn hosts(&self) -> Vec<Arc<dyn ToolHost>> {
+        self.hosts.clone()
+    }
+
+    pub(super) fn workers(&self) -> Arc<dyn Workers> {
+        self.crew.clone()
+    }
+
+    /// Every pool has shown its tools, or has failed to.
+    pub(crate) fn settled(&self) -> BoxFuture<'static, ()> {
+        self.crew.settled()
+    }
+
+    pub(crate) async fn shut_down(&self) {
+        self.crew.running.shut_down().await;
+    }
+}
+
+/// The workers, and what was approved of their tools.
+#[derive(Debug)]
+struct Crew {
+    running: Arc<WorkerPools>,
+    pinned: Vec<Pinned>,
+    is_settled: Arc<AtomicBool>,
+}
+
+impl Crew {
+    fn settled(&self) -> BoxFuture<'static, ()> {
+        let (settled, pinned, is_settled) = (self.running.settled(), self.pinned.clone(), self.is_settled.clone());
+        async move {
+            settled.await;
+            join_all(pinned.iter().map(Pinned::settle)).await;
+            is_settled.store(true, Ordering::Relaxed);
+        }
+        .boxed()
+    }
+}
+
+impl Workers for Crew {
+    fn report(&self) -> Vec<PoolReport> {
+        self.running.report()
+    }
+
+    fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
+        self.running.registered(worker, tools);
+    }
+
+    fn settling(&self) -> Option<BoxFuture<'static, ()>> {
+        (!self.is_settled.load(Ordering::Relaxed)).then(|| self.settled())
+    }
+
+    fn session_over(&self, session: &str) {
+        self.running.session_over(session);
+    }
+}
+
+#[derive(Debug)]
+struct Doors(PrivateDoors);
+
+impl CallbackDoors for Doors {
+    fn open<'a>(&'a self, worker: &'a WorkerId) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+        Box::pin(async move {
+            let (address, closer) = self.0.open(worker).await?;
+            Ok(CallbackDoor { address, closer })
+        })
+    }
+}
+
+fn options(worker: &WorkerConfig, loaded: &Loaded, secrets: &Secrets) -> PoolOptions {
+    let bridge = &loaded.config.bridge;
+    let folder = worker.working_folder.clone().unwrap_or_else(|| loaded.config.runs.working_folder.clone());
+    let mut env = secrets.worker_env.get(&worker.name).cloned().unwrap_or_default();
+    env.entry("SNAKEPIT_LOG_LEVEL".to_owned()).or_insert_with(|| SecretString::from(worker.log_level.to_string()));
+    PoolOptions {
+        count: worker.count,
+        env,
+        capacity: worker.capacity,
+        affinity: match worker.affinity {
+            section::Affinity::Hint => Affinity::Hint,
+            section::Affinity::StrictQueue => Affinity::StrictQueue,
+            section::Affinity::StrictFailFast => Affinity::StrictFailFast,
+        },
+        queue_timeout: worker.queue_timeout.unwrap_or(bridge.queue_timeout).into(),
+        max_queue: worker.max_queue.unwrap_or(bridge.max_queue) as usize,
+        max_age: worker.max_age.map(Into::into),
+        max_requests: worker.max_requests,
+        max_memory: worker.max_memory.map(|size| size.as_usize() as u64),
+        start_timeout: worker.start_timeout.into(),
+        is_warm: worker.warm,
+        writable: worker.writable.clone(),
+        memory_limit: worker.memory_limit.map(|size| size.as_usize() as u64),
+        call_timeout: bridge.call_timeout.into(),
+        stream_timeout: bridge.stream_timeout.into(),
+        ..PoolOptions::new(worker.name.as_str(), worker.command.clone(), folder)
+    }
+}

@@ -1,0 +1,130 @@
+//! The bridge and the workers behind it.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::Finding;
+use crate::config::env::PATH;
+use crate::config::section::WorkerConfig;
+use crate::config::types::SecretRef;
+use crate::config::{Config, Loaded};
+
+/// Who can use it. What must not be is a problem of the configuration and never gets here.
+pub(super) fn protection(config: &Config) -> Option<Finding> {
+    let bridge = &config.bridge;
+    bridge.listen.address()?;
+    let traffic = match &bridge.tls {
+        Some(_) => "encrypted",
+        None => "plaintext",
+    };
+    let mutual = bridge.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let callers = match (mutual, bridge.token.is_some()) {
+        (true, true) => "clients need a certificate and the token",
+        (true, false) => "clients need a certificate",
+        (false, true) => "clients need the token",
+        (false, false) => "every program on this machine may call it; `bridge.token` asks for a token",
+    };
+    let said = format!("bridge: {traffic}, {callers}");
+    Some(if bridge.listen.is_off_loopback() && bridge.tls.is_none() {
+        Finding::Note(said)
+    } else {
+        Finding::Good(said)
+    })
+}
+
+pub(super) fn socket(config: &Config) -> Option<Finding> {
+    // Off is off, on the socket too.
+    config.bridge.listen.address()?;
+    let path = config.bridge.unix_socket.as_deref()?;
+    let shown = path.display();
+    Some(match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => {
+            Finding::Good(format!("bridge: Unix socket {shown}, for programs of this user"))
+        }
+        Ok(_) => Finding::Bad {
+            problem: format!("bridge: cannot listen on {shown}: something else is there"),
+            hint: "move it away, or choose another path as `bridge.unix_socket`".to_owned(),
+        },
+        Err(_) if path.parent().is_some_and(|folder| folder.is_dir() || folder.starts_with(&config.data_dir)) => {
+            Finding::Good(format!("bridge: Unix socket {shown} will be made, for programs of this user"))
+        }
+        Err(_) => Finding::Bad {
+            problem: format!("bridge: cannot listen on {shown}: its folder does not exist"),
+            hint: "make the folder, or choose another path as `bridge.unix_socket`".to_owned(),
+        },
+    })
+}
+
+pub(super) fn pools(loaded: &Loaded) -> Vec<Finding> {
+    let workers = &loaded.config.workers;
+    let path = loaded.env.get(PATH).unwrap_or_default();
+    let mut findings: Vec<Finding> = workers.iter().map(|worker| pool(worker, path)).collect();
+    // Workers that are forked from a warm process are made with the SDK.
+    let unsure: Vec<&str> = workers.iter().filter(|worker| !worker.warm).map(|worker| worker.name.as_str()).collect();
+    if !unsure.is_empty() {
+        findings.push(Finding::Note(format!(
+            "workers {}: those not made with the SDK listen on all interfaces, on ports of their own choice; a firewall \
+             keeps others from calling them",
+            unsure.join(", ")
+        )));
+    }
+    findings
+}
+
+fn pool(worker: &WorkerConfig, path: &str) -> Finding {
+    let name = &worker.name;
+    let folder = worker.working_folder.as_deref().unwrap_or(Path::new("."));
+    // The configuration was checked: there is a command, and the folder exists.
+    let program = worker.command.first().map(String::as_str).unwrap_or_default();
+    let is_text = |value: &&String| value.parse::<SecretRef>().is_err();
+    let path = worker.env.get(PATH).filter(is_text).map_or(path, String::as_str);
+    match find_program(program, folder, path) {
+        Ok(found) => {
+            let (count, found, folder) = (worker.count, found.display(), folder.display());
+            Finding::Good(format!("workers {name}: {count} of {found}, in {folder}"))
+        }
+        Err(Missing::NotThere) if program.contains('/') => Finding::Bad {
+            problem: format!("workers {name}: `{program}` does not exist"),
+            hint: format!("a relative path starts at the working folder, {}", folder.display()),
+        },
+        Err(Missing::NotThere) => Finding::Bad {
+            problem: format!("workers {name}: `{program}` is in no folder of PATH"),
+            hint: "install it, or write its whole path in `command`".to_owned(),
+        },
+        Err(Missing::NotExecutable(found)) => Finding::Bad {
+            problem: format!("workers {name}: {} cannot be executed", found.display()),
+            hint: format!("chmod +x {0}, or name the interpreter: command = [\"python3\", \"{0}\"]", found.display()),
+        },
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Missing {
+    NotThere,
+    NotExecutable(PathBuf),
+}
+
+/// As the system looks for it: by its path, or in the folders of `PATH` in their order.
+fn find_program(program: &str, folder: &Path, path: &str) -> Result<PathBuf, Missing> {
+    let places: Vec<PathBuf> = match program.contains('/') {
+        true => vec![folder.join(program)],
+        false => {
+            path.split(':').filter(|place| !place.is_empty()).map(|place| folder.join(place).join(program)).collect()
+        }
+    };
+    let mut missing = Missing::NotThere;
+    for place in places {
+        let Ok(found) = fs::metadata(&place) else { continue };
+        if found.is_file() && found.permissions().mode() & 0o111 != 0 {
+            return Ok(place);
+        }
+        if missing == Missing::NotThere {
+            missing = Missing::NotExecutable(place);
+        }
+    }
+    Err(missing)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Pools in words, for people. Whatever came from workers is made fit for a terminal here.
+
+use jiff::Timestamp;
+
+use super::report::{Pool, Worker};
+use crate::cli::output;
+
+/// Where something is not known, or not yet.
+const UNKNOWN: &str = "–";
+
+/// A paragraph for each pool, with an empty line between them.
+pub(super) fn pools(pools: &[Pool], now: Timestamp) -> Vec<String> {
+    if pools.is_empty() {
+        return vec!["no pool of workers is configured: [[workers]] adds one".to_owned()];
+    }
+    let mut lines = Vec::new();
+    for (position, pool) in pools.iter().enumerate() {
+        if position > 0 {
+            lines.push(String::new());
+        }
+        paragraph(pool, now, &mut lines);
+    }
+    lines
+}
+
+fn paragraph(pool: &Pool, now: Timestamp, lines: &mut Vec<String>) {
+    let Pool { name, ready, wanted, queued, tools, .. } = pool;
+    lines.push(output::one_line(&format!(
+        "{name}: {ready} of {wanted} ready, {queued} queued, {}",
+        counted(*tools, "tool", "tools")
+    )));
+    let Pool { succeeded, failed, timed_out, refused, restarts, recycled, .. } = pool;
+    let restarts = counted(*restarts, "restart", "restarts");
+    lines.push(format!(
+        "  calls: {succeeded} succeeded, {failed} failed, {timed_out} timed out, {refused} refused; {restarts}, {recycled} recycled"
+    ));
+    if let Some(trouble) = &pool.trouble {
+        lines.push(format!("  last trouble: {}", output::one_line(trouble)));
+    }
+    if pool.workers.is_empty() {
+        return lines.push("  no worker yet".to_owned());
+    }
+    let rows: Vec<Vec<String>> = pool.workers.iter().map(|worker| row(worker, now)).collect();
+    let table = output::columns(&["WORKER", "STATE", "PID", "BUSY", "DONE", "MEMORY", "AGE"], &rows);
+    lines.extend(table.into_iter().map(|line| format!("  {line}")));
+}
+
+fn row(worker: &Worker, now: Timestamp) -> Vec<String> {
+    let known = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
+    vec![
+        worker.id.clone(),
+        worker.state.replace('_', " "),
+        known(worker.pid.map(|pid| pid.to_string())),
+        format!("{}/{}", worker.in_flight, worker.capacity),
+        worker.calls.to_string(),
+        known(worker.memory_bytes.map(memory)),
+        known(worker.since.parse().ok().map(|since| age(since, now))),
+    ]
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn memory(bytes: u64) -> String {
+    const MIB: f64 = 1024.0 * 1024.0;
+    #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+    let mib = bytes as f64 / MIB;
+    if mib < 1024.0 { format!("{mib:.1} MiB") } else { format!("{:.1} GiB", mib / 1024.0) }
+}
+
+/// The two largest units. A clock that is behind the server's makes nobody younger than new.
+fn age(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(since).as_secs().max(0);
+    match seconds {
+        ..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Listens to the spans of the program and makes spans of a trace from those that belong into one.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use patchboard_core::bridge::WORKER_KIND;
+use patchboard_core::port::Clock;
+use patchboard_core::trace::{Keeper, TraceParent, field, name};
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{FilterFn, filter_fn};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::{LookupSpan, Registry, SpanRef};
+
+use super::span::Sampler;
+use super::{FinishedSpan, Kind, SpanQueue, Value};
+
+/// How the core finds its way in the traces kept here.
+pub(super) const KEEPER: Keeper = Keeper { position, adopt };
+
+#[derive(Debug)]
+pub(crate) struct TraceLayer {
+    spans: SpanQueue,
+    sampler: Sampler,
+    clock: Arc<dyn Clock>,
+}
+
+impl TraceLayer {
+    pub(super) fn new(spans: SpanQueue, sampler: Sampler, clock: Arc<dyn Clock>) -> Self {
+        Self { spans, sampler, clock }
+    }
+
+    /// The spans it has to see, whatever is logged.
+    pub(crate) fn filter() -> FilterFn<fn(&Metadata<'_>) -> bool> {
+        let belongs: fn(&Metadata<'_>) -> bool = |metadata| {
+            metadata.is_span() && metadata.target().starts_with("patchboard") && name::ALL.contains(&metadata.name())
+        };
+        filter_fn(belongs).with_max_level_hint(LevelFilter::DEBUG)
+    }
+}
+
+/// What is kept with a span while it is open.
+#[derive(Debug)]
+struct OpenSpan {
+    trace: [u8; 16],
+    span: [u8; 8],
+    parent: Option<[u8; 8]>,
+    /// Of one that is not, only the position is kept: what comes after it has to know.
+    is_sampled: bool,
+    start: Timestamp,
+    attributes: Vec<(&'static str, Value)>,
+}
+
+impl OpenSpan {
+    fn position(&self) -> TraceParent {
+        TraceParent { trace: self.trace, span: self.span, is_sampled: self.is_sampled }
+    }
+}
+
+impl<S> Layer<S> for TraceLayer
+where
+    S: Subscriber + for<'lookup> LookupSpan<'lookup>,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let above = span.parent().and_then(position_of);
+        let (trace, parent, is_sampled) = match above {
+            Some(above) => (above.trace, Some(above.span), above.is_sampled),
+            None => {
+                let trace = self.spans.ids().trace();
+                (trace, None, self.sampler.keeps(trace))
+            }
+        };
+        let mut open = OpenSpan {
+            trace,
+            span: self.spans.ids().span(),
+            parent,
+            is_sampled,
+            start: self.clock.now(),
+            attributes: Vec::new(),
+        };
+        // Not sampled by itself, it may still be adopted into a trace that is.
+        if is_sampled || parent.is_none() {
+            attributes.record(&mut Collect(&mut open.attributes));
+        }
+        span.extensions_mut().insert(open);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>().filter(|open| open.is_sampled) {
+            values.record(&mut Collect(&mut open.attributes));
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let Some(span) = context.span(&id) else { return };
+        let Some(open) = span.extensions_mut().remove::<OpenSpan>() else { return };
+        if open.is_sampled {
+            self.spans.push(finish(span.name(), open, self.clock.now()));
+        }
+    }
+}
+
+fn finish(name: &'static str, open: OpenSpan, end: Timestamp) -> FinishedSpan {
+    let OpenSpan { trace, span, parent, start, mut attributes, .. } = open;
+    let is = |attributes: &[(&str, Value)], key: &str, value: &str| {
+        attributes.iter().any(|(name, said)| *name == key && matches!(said, Value::Text(text) if text == value))
+    };
+    let kind = match name {
+        name::REQUEST => Kind::Server,
+        name::MODEL_CALL => Kind::Client,
+        name::TOOL_CALL if is(&attributes, field::TOOL_KIND, WORKER_KIND) => Kind::Client,
+        _ => Kind::Internal,
+    };
+    let error = attributes.iter().find_map(|(key, value)| match value {
+        Value::Text(text) if *key == field::ERROR => Some(text.clone()),
+        Value::Text(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_) => None,
+    });
+    add_conventions(name, &mut attributes);
+    // A clock that was set back makes no span end before it began.
+    FinishedSpan { trace, span, parent, name: Cow::Borrowed(name), kind, start, end: end.max(start), attributes, error }
+}
+
+/// What OpenTelemetry's conventions for generative AI call the same things.
+const CONVENTIONS: &[(&str, &str)] = &[
+    (field::SESSION, "gen_ai.conversation.id"),
+    (field::AGENT, "gen_ai.agent.name"),
+    (field::PROVIDER, "gen_ai.provider.name"),
+    (field::MODEL, "gen_ai.request.model"),
+    (field::ANSWERED_BY, "gen_ai.response.model"),
+    (field::INPUT_TOKENS, "gen_ai.usage.input_tokens"),
+    (field::OUTPUT_TOKENS, "gen_ai.usage.output_tokens"),
+    (field::TOOL, "gen_ai.tool.name"),
+    (field::CALL, "gen_ai.tool.call.id"),
+];
+
+fn add_conventions(name: &str, attributes: &mut Vec<(&'static str, Value)>) {
+    let operation = match name {
+        name::RUN => Some("invoke_agent"),
+        name::MODEL_CALL => Some("chat"),
+        name::TOOL_CALL => Some("execute_tool"),
+        _ => None,
+    };
+    let known = |key: &str| CONVENTIONS.iter().find(|(own, _)| *own == key).map(|(_, convention)| *convention);
+    let again: Vec<_> = attributes.iter().filter_map(|(key, value)| Some((known(key)?, value.clone()))).collect();
+    attributes.extend(operation.map(|operation| ("gen_ai.operation.name", Value::text(operation))));
+    attributes.extend(again);
+}
+
+/// The last word on a field counts; a field that has nothing yet is not there.
+struct Collect<'a>(&'a mut Vec<(&'static str, Value)>);
+
+impl Collect<'_> {
+    fn set(&mut self, field: &Field, value: Value) {
+        match self.0.iter_mut().find(|(name, _)| *name == field.name()) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((field.name(), value)),
+        }
+    }
+}
+
+impl Visit for Collect<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, Value::text(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, Value::Int(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, Value::count(value));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, Value::Float(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, Value::Bool(value));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, Value::text(&format!("{value:?}")));
+    }
+}
+
+fn position_of<'a, R: LookupSpan<'a>>(span: SpanRef<'a, R>) -> Option<TraceParent> {
+    span.scope().find_map(|span| span.extensions().get::<OpenSpan>().map(OpenSpan::position))
+}
+
+/// Where the program is right now, on this thread.
+fn position() -> Option<TraceParent> {
+    let found = tracing::Span::current()
+        .with_subscriber(|(id, dispatch)| position_of(dispatch.downcast_ref::<Registry>()?.span(id)?));
+    found.flatten()
+}
+
+fn adopt(span: &tracing::Span, above: TraceParent) {
+    span.with_subscriber(|(id, dispatch)| {
+        let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
+        if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>() {
+            (open.trace, open.parent, open.is_sampled) = (above.trace, Some(above.span), above.is_sampled);
+        }
+        Some(())
+    });
+}

@@ -1,0 +1,110 @@
+//! A span that is over, where ids come from, and which traces are kept.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FinishedSpan {
+    pub(crate) trace: [u8; 16],
+    pub(crate) span: [u8; 8],
+    pub(crate) parent: Option<[u8; 8]>,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) kind: Kind,
+    pub(crate) start: Timestamp,
+    pub(crate) end: Timestamp,
+    pub(crate) attributes: Vec<(&'static str, Value)>,
+    /// Why it failed, in one word.
+    pub(crate) error: Option<String>,
+}
+
+/// Numbered as on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Internal = 1,
+    Server = 2,
+    Client = 3,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+}
+
+/// A longer text is cut.
+const MAX_TEXT: usize = 256;
+
+impl Value {
+    pub(crate) fn text(text: &str) -> Self {
+        Self::Text(text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or_default().to_owned())
+    }
+
+    pub(crate) fn count(count: u64) -> Self {
+        Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+}
+
+/// Ids that nobody else draws, which is all they have to be. A counter scrambled so that every bit changes (the mixing
+/// function of SplitMix64): one number in, one number out, so none comes twice in a process.
+#[derive(Debug)]
+pub(crate) struct IdSource(AtomicU64);
+
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl IdSource {
+    pub(crate) fn random() -> Self {
+        let (high, low) = Uuid::new_v4().as_u64_pair();
+        Self::starting_at(high ^ low.rotate_left(32))
+    }
+
+    pub(crate) fn starting_at(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+
+    pub(crate) fn trace(&self) -> [u8; 16] {
+        (u128::from(self.next()) << 64 | u128::from(self.next())).to_be_bytes()
+    }
+
+    pub(crate) fn span(&self) -> [u8; 8] {
+        self.next().to_be_bytes()
+    }
+
+    /// Never zero, which means none.
+    fn next(&self) -> u64 {
+        loop {
+            let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed);
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^= mixed >> 31;
+            if mixed != 0 {
+                return mixed;
+            }
+        }
+    }
+}
+
+/// Decides by the trace's id, so that everyone with the same ratio decides alike.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sampler {
+    below: u64,
+}
+
+impl Sampler {
+    pub(crate) fn new(ratio: f64) -> Self {
+        let all = (1_u64 << 63) as f64;
+        Self { below: (ratio.clamp(0.0, 1.0) * all) as u64 }
+    }
+
+    pub(crate) fn keeps(self, trace: [u8; 16]) -> bool {
+        let [.., a, b, c, d, e, f, g, h] = trace;
+        u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.below
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,390 @@
+//! One run of a real board with a scripted model, a tool and a pool of workers, seen as a trace.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::access::{Caller, Grants, Surface};
+use patchboard_core::agent::{AgentSpec, AgentTable, Origin, StrategyKind};
+use patchboard_core::app::hub::HubOptions;
+use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::board::{Limits, Parts};
+use patchboard_core::bridge::{BridgeOptions, Measure, Signal, Signals, WORKER_KIND};
+use patchboard_core::budget::BudgetLimits;
+use patchboard_core::budget::price::PriceTable;
+use patchboard_core::command::{Command, StartRun};
+use patchboard_core::id::ConnId;
+use patchboard_core::local::LocalStore;
+use patchboard_core::memory::MemoryOptions;
+use patchboard_core::model::{ModelError, ToolCall};
+use patchboard_core::port::{Clock, ToolHost};
+use patchboard_core::run::strategy::Reasoning;
+use patchboard_core::scripted::{
+    AnyArguments, AnyFolder, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, call, say,
+};
+use patchboard_core::tool::{ApprovalPolicy, Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::{Board, trace};
+use serde_json::{Value as Json, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use crate::telemetry::otlp::span::Sampler;
+use crate::telemetry::otlp::{FinishedSpan, IdSource, Kind, SpanQueue, TraceLayer, Value, layer};
+use crate::telemetry::watch_signals;
+
+const CLIENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const CLIENT_UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+
+type Position = Option<Arc<str>>;
+
+/// Keeps where it was called from.
+#[derive(Debug)]
+struct Tool {
+    name: &'static str,
+    kind: &'static str,
+    /// The position it found itself at, and the one that travelled to it.
+    seen: Mutex<Vec<(Position, Position)>>,
+}
+
+impl Tool {
+    fn new(name: &'static str, kind: &'static str) -> Arc<Self> {
+        Arc::new(Self { name, kind, seen: Mutex::default() })
+    }
+}
+
+impl ToolHost for Tool {
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
+        Arc::new([ToolSpec {
+            name: self.name.into(),
+            description: "it does".into(),
+            input_schema: json!({"type": "object"}).into(),
+            effect: Effect::ReadOnly,
+            unknown_outcome: UnknownOutcome::Retry,
+            timeout: None,
+            kind: self.kind,
+            traits: None,
+        }])
+    }
+
+    fn call<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        _call: &'a ToolCall,
+        arguments: &'a Json,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move {
+            let travelled = scope.parcel.as_ref().and_then(|parcel| parcel.trace.clone());
+            self.seen.lock().unwrap().push((trace::current(), travelled));
+            match arguments["fail"] == true {
+                true => ToolOutput::error("a private reason"),
+                false => ToolOutput::ok("a private answer"),
+            }
+        })
+    }
+}
+
+struct Bench {
+    board: Board,
+    signals: Signals,
+    local: Arc<Tool>,
+    worker: Arc<Tool>,
+    spans: SpanQueue,
+    finished: mpsc::Receiver<FinishedSpan>,
+    _subscriber: tracing::subscriber::DefaultGuard,
+}
+
+fn bench(ratio: f64, scripts: impl IntoIterator<Item = Script>) -> Bench {
+    let clock: Arc<ManualClock> = Arc::default();
+    let (spans, finished) = SpanQueue::new(IdSource::starting_at(1));
+    let layer = TraceLayer::new(spans.clone(), Sampler::new(ratio), clock.clone());
+    trace::install(layer::KEEPER);
+    // Nothing is logged: traces do not depend on it.
+    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::sink).with_filter(EnvFilter::new("off"));
+    let subscriber = tracing_subscriber::registry().with(logs).with(layer.with_filter(TraceLayer::filter()));
+    let subscriber = tracing::subscriber::set_default(subscriber);
+    let (local, worker) = (Tool::new("look", "builtin"), Tool::new("add", WORKER_KIND));
+    let signals = Signals::default();
+    let board = board(clock, scripts, &local, &worker, signals.clone());
+    Bench { board, signals, local, worker, spans, finished, _subscriber: subscriber }
+}
+
+fn board(
+    clock: Arc<ManualClock>,
+    scripts: impl IntoIterator<Item = Script>,
+    local: &Arc<Tool>,
+    worker: &Arc<Tool>,
+    signals: Signals,
+) -> Board {
+    let agent = AgentSpec {
+        name: "default".into(),
+        provider: ScriptedModel::new(scripts),
+        model: "script-1".into(),
+        strategy: StrategyKind::React,
+        reasoning: Reasoning::default(),
+        description: None,
+        max_tokens: 1000,
+        temperature: None,
+        system_prompt: None,
+        tools: None,
+        budget: BudgetLimits::default(),
+        max_run_tokens: None,
+        run_timeout: Duration::from_secs(3600),
+        context_window: 100_000,
+    };
+    Board::assemble(Parts {
+        store: Arc::new(LocalStore::new()),
+        clock,
+        ids: Arc::new(CountingIds::default()),
+        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
+        tools: vec![local.clone()],
+        pools: vec![worker.clone()],
+        workers: None,
+        signals,
+        bridge: BridgeOptions::default(),
+        hub: HubOptions::default(),
+        notices: NoticeOptions::default(),
+        sinks: Vec::new(),
+        schemas: Arc::new(AnyArguments),
+        souls: Arc::new(FixedSoul(None)),
+        folders: Arc::new(AnyFolder),
+        embedder: None,
+        budgets: BudgetLimits::default(),
+        prices: PriceTable(vec![]),
+        memory: MemoryOptions::default(),
+        approval_policy: ApprovalPolicy::default(),
+        limits: Limits::default(),
+        version: "1.2.3",
+    })
+}
+
+impl Bench {
+    /// Lets a client ask for one run and waits until it is over. Spans are in the order of their ends.
+    async fn run(&mut self, traceparent: Option<&str>) -> Vec<FinishedSpan> {
+        let caller = Caller {
+            surface: Surface::Gateway,
+            principal: "someone".into(),
+            connection: ConnId(7),
+            grants: Grants::CLIENT,
+        };
+        let origin =
+            Origin { channel: "test".to_owned(), account: "a".to_owned(), peer: None, guild: None, team: None };
+        let start = StartRun { origin, content: "a private question".into(), client_id: "1".into(), plan: None };
+        let asking = trace::ask(&self.board, &caller, Command::StartRun(start), CancellationToken::new(), traceparent);
+        asking.await.unwrap();
+        self.board.drain(Duration::from_secs(60)).await.unwrap();
+        self.finished()
+    }
+
+    fn finished(&mut self) -> Vec<FinishedSpan> {
+        std::iter::from_fn(|| self.finished.try_recv().ok()).collect()
+    }
+}
+
+fn find<'a>(spans: &'a [FinishedSpan], name: &str) -> Vec<&'a FinishedSpan> {
+    spans.iter().filter(|span| span.name == name).collect()
+}
+
+fn text<'a>(span: &'a FinishedSpan, key: &str) -> Option<&'a str> {
+    span.attributes.iter().find(|(name, _)| *name == key).and_then(|(_, value)| match value {
+        Value::Text(text) => Some(text.as_str()),
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) => None,
+    })
+}
+
+fn two_tools() -> [Script; 2] {
+    [call(&[("look", json!({})), ("add", json!({}))], 10, 5), say(&["done"], 20, 6)]
+}
+
+#[tokio::test]
+async fn client_request_run_tool_worker() {
+    let mut bench = bench(0.0, two_tools());
+    let spans = bench.run(Some(CLIENT)).await;
+    let client = trace::TraceParent::parse(CLIENT).unwrap();
+    assert!(spans.iter().all(|span| span.trace == client.trace), "one trace: {spans:#?}");
+    let mut names: Vec<&str> = spans.iter().map(|span| &*span.name).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["model_call", "model_call", "request", "run", "tool_call", "tool_call"]);
+
+    let [request] = find(&spans, "request")[..] else { panic!("{spans:#?}") };
+    let [run] = find(&spans, "run")[..] else { panic!("{spans:#?}") };
+    assert_eq!((request.parent, request.kind), (Some(client.span), Kind::Server));
+    assert_eq!((run.parent, run.kind), (Some(request.span), Kind::Internal));
+    for (name, kinds) in [("model_call", [Kind::Client; 2]), ("tool_call", [Kind::Internal, Kind::Client])] {
+        let found = find(&spans, name);
+        assert!(found.iter().all(|span| span.parent == Some(run.span) && span.error.is_none()), "{found:#?}");
+        assert_eq!(found.iter().map(|span| span.kind).collect::<Vec<_>>(), kinds);
+    }
+
+    // Where the tools were, and what travelled to the worker.
+    let [looked, added] = find(&spans, "tool_call")[..] else { panic!("{spans:#?}") };
+    let at = |span: &FinishedSpan| {
+        let position = trace::TraceParent { trace: span.trace, span: span.span, is_sampled: true };
+        Some(Arc::<str>::from(position.to_string()))
+    };
+    assert_eq!(*bench.local.seen.lock().unwrap(), [(at(looked), None)]);
+    assert_eq!(*bench.worker.seen.lock().unwrap(), [(at(added), at(added))]);
+
+    // The worker tells of its own part.
+    let stop = CancellationToken::new();
+    let watching = watch_signals(bench.signals.listen(), Some(bench.spans.clone()), stop.clone());
+    bench.signals.tell(|| {
+        Signal::new("tool.execution.stop", ManualClock::default().now())
+            .note("traceparent", at(added).unwrap())
+            .note("tool", "add")
+            .note("worker_id", "w-1")
+            .note("pool_name", "python")
+            .measure("duration", Measure::Int(1_500_000_000))
+            .measure("python_pid", Measure::Int(4711))
+    });
+    tokio::pin!(watching);
+    let work = tokio::select! {
+        work = bench.finished.recv() => work.unwrap(),
+        () = &mut watching => panic!("it watches until it is stopped"),
+    };
+    stop.cancel();
+    watching.await;
+    let end = ManualClock::default().now();
+    let expected = FinishedSpan {
+        trace: client.trace,
+        span: work.span,
+        parent: Some(added.span),
+        name: "worker add".into(),
+        kind: Kind::Server,
+        start: end - Duration::from_millis(1500),
+        end,
+        attributes: vec![
+            ("tool.name", Value::text("add")),
+            ("gen_ai.tool.name", Value::text("add")),
+            ("worker_id", Value::text("w-1")),
+            ("pool_name", Value::text("python")),
+            ("python_pid", Value::Int(4711)),
+        ],
+        error: None,
+    };
+    assert_eq!(work, expected);
+}
+
+#[tokio::test]
+async fn attributes() {
+    let mut bench = bench(1.0, two_tools());
+    let spans = bench.run(None).await;
+    let of = |span: &FinishedSpan| {
+        let line = |(key, value): &(&str, Value)| match value {
+            Value::Text(text) => format!("{key}={text}"),
+            Value::Int(number) => format!("{key}={number}"),
+            Value::Float(number) => format!("{key}={number}"),
+            Value::Bool(flag) => format!("{key}={flag}"),
+        };
+        span.attributes.iter().map(line).collect::<Vec<_>>()
+    };
+    let run = find(&spans, "run")[0];
+    assert_eq!(of(find(&spans, "request")[0]), ["surface=gateway", "request.name=start_run", "conn.id=7"]);
+    let id = text(run, "run.id").unwrap();
+    let session = text(run, "session.key").unwrap();
+    assert_eq!(
+        of(run),
+        [
+            format!("run.id={id}").as_str(),
+            &format!("session.key={session}"),
+            "agent.name=default",
+            "run.outcome=completed",
+            "gen_ai.operation.name=invoke_agent",
+            &format!("gen_ai.conversation.id={session}"),
+            "gen_ai.agent.name=default",
+        ]
+    );
+    assert_eq!(
+        of(find(&spans, "model_call")[0]),
+        [
+            "model.provider=scripted",
+            "model.name=script-1",
+            "model.answered=script-1",
+            "tokens.input=10",
+            "tokens.output=5",
+            "gen_ai.operation.name=chat",
+            "gen_ai.provider.name=scripted",
+            "gen_ai.request.model=script-1",
+            "gen_ai.response.model=script-1",
+            "gen_ai.usage.input_tokens=10",
+            "gen_ai.usage.output_tokens=5",
+        ]
+    );
+    let tool = find(&spans, "tool_call")[1];
+    let call = text(tool, "tool.call_id").unwrap();
+    assert_eq!(
+        of(tool),
+        [
+            "tool.name=add",
+            "tool.kind=worker",
+            &format!("tool.call_id={call}"),
+            "gen_ai.operation.name=execute_tool",
+            "gen_ai.tool.name=add",
+            &format!("gen_ai.tool.call.id={call}"),
+        ]
+    );
+    assert!(!format!("{spans:?}").contains("private"), "nothing that was said is sent");
+}
+
+#[tokio::test]
+async fn failures_are_marked() {
+    let scripts = [
+        call(&[("look", json!({"fail": true}))], 10, 5),
+        vec![Beat::Fail(ModelError::Rejected("a private refusal".to_owned()))],
+    ];
+    let mut bench = bench(1.0, scripts);
+    let spans = bench.run(None).await;
+    let errors = |name| find(&spans, name).iter().map(|span| span.error.as_deref()).collect::<Vec<_>>();
+    assert_eq!(errors("request"), [None]);
+    assert_eq!(errors("tool_call"), [Some("tool_error")]);
+    assert_eq!(errors("model_call"), [None, Some("rejected")]);
+    assert_eq!(errors("run"), [Some("failed")]);
+    assert!(!format!("{spans:?}").contains("private"), "nothing that was said is sent");
+}
+
+#[tokio::test]
+async fn which_traces_are_kept() {
+    for (ratio, client, kept) in [
+        (0.0, None, 0),
+        (1.0, None, 3),
+        // Whoever began the trace has decided.
+        (0.0, Some(CLIENT), 3),
+        (1.0, Some(CLIENT_UNSAMPLED), 0),
+        // What is no position begins a new trace.
+        (1.0, Some("00-nonsense"), 3),
+        (0.0, Some("00-nonsense"), 0),
+    ] {
+        let mut bench = bench(ratio, [say(&["hello"], 1, 1)]);
+        let spans = bench.run(client).await;
+        assert_eq!(spans.len(), kept, "{ratio} {client:?}");
+    }
+}
+
+/// Even where nothing is kept here, a worker goes on with the client's trace.
+#[tokio::test]
+async fn a_trace_that_is_not_kept_is_still_passed_on() {
+    let mut bench = bench(1.0, [call(&[("add", json!({}))], 1, 1), say(&["done"], 1, 1)]);
+    assert_eq!(bench.run(Some(CLIENT_UNSAMPLED)).await, []);
+    let seen = bench.worker.seen.lock().unwrap().clone();
+    let [(_, Some(travelled))] = &seen[..] else { panic!("{seen:?}") };
+    let travelled = trace::TraceParent::parse(travelled).unwrap();
+    let client = trace::TraceParent::parse(CLIENT_UNSAMPLED).unwrap();
+    assert_eq!((travelled.trace, travelled.is_sampled), (client.trace, false));
+    assert_ne!(travelled.span, client.span);
+}
+
+#[tokio::test]
+async fn what_only_looks_something_up_is_no_request() {
+    let mut bench = bench(1.0, []);
+    let caller =
+        Caller { surface: Surface::Cli, principal: "operator".into(), connection: ConnId(1), grants: Grants::OPERATOR };
+    trace::ask(&bench.board, &caller, Command::ListAgents, CancellationToken::new(), Some(CLIENT)).await.unwrap();
+    assert_eq!(bench.finished(), []);
+}
