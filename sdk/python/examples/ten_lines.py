@@ -1,0 +1,13 @@
+"""A worker in ten lines. Try it: `patchboard-worker ten_lines.py`."""
+
+from patchboard import serve, tool
+
+
+@tool(read_only=True)
+def greet(name: str, times: int = 1) -> str:
+    """Greets somebody, several times if need be."""
+    return " ".join([f"Hello, {name}!"] * times)
+
+
+if __name__ == "__main__":
+    serve()
