@@ -46,11 +46,18 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Finding> {
     }
     let mut outcomes = Vec::new();
     system::prepare()?;
-    let environment = python::prepare(&places, &[])?;
+    let environment = python::prepare(&places.root, &places.scratch, &[])?;
     run_all(&python_files, environment.as_ref(), &mut outcomes, |python, file| python.run(&places, file))?;
     let environment = if node_files.is_empty() { Err("no driver".to_owned()) } else { node::prepare(&places)? };
     run_all(&node_files, environment.as_ref(), &mut outcomes, |node, file| node.run(&places, file))?;
     Ok(summarise(outcomes))
+}
+
+/// The Python that the drivers run with, or why there is none that has `package`.
+pub(crate) fn python(root: &Path, target: &Path, package: &str) -> anyhow::Result<Result<PathBuf, String>> {
+    let scratch = target.join("e2e");
+    std::fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;
+    Ok(python::prepare(root, &scratch, &[])?.and_then(|python| python.program_with(package)))
 }
 
 /// Runs each driver, or skips each with the reason why its language could not be prepared.

@@ -41,7 +41,7 @@ fn system_node() -> Option<Node> {
 }
 
 fn packaged_node(places: &Places) -> anyhow::Result<Result<Node, String>> {
-    let python = match python::prepare(places, &[REQUIREMENTS])? {
+    let python = match python::prepare(&places.root, &places.scratch, &[REQUIREMENTS])? {
         Ok(python) => python,
         Err(reason) => return Ok(Err(reason)),
     };

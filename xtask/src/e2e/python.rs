@@ -36,17 +36,17 @@ struct Missing {
 }
 
 /// An environment with the drivers' packages and those of the `extra` requirement files, or the reason there is none.
-pub(super) fn prepare(places: &Places, extra: &[&str]) -> anyhow::Result<Result<Python, String>> {
+pub(super) fn prepare(root: &Path, scratch: &Path, extra: &[&str]) -> anyhow::Result<Result<Python, String>> {
     let Some(system) = ["python3", "python"].into_iter().find(|program| is_recent(program)) else {
         return Ok(Err(format!("no Python {}.{} or newer was found", OLDEST.0, OLDEST.1)));
     };
-    let report = places.scratch.join("bootstrap.json");
+    let report = scratch.join("bootstrap.json");
     if report.exists() {
         std::fs::remove_file(&report)?;
     }
     let mut command = Command::new(system);
-    command.current_dir(&places.root).arg("e2e/bootstrap.py");
-    command.arg("--venv").arg(places.scratch.join("venv")).arg("--report").arg(&report);
+    command.current_dir(root).arg("e2e/bootstrap.py");
+    command.arg("--venv").arg(scratch.join("venv")).arg("--report").arg(&report);
     command.arg(REQUIREMENTS).args(extra);
     let ended = process::watch(&mut command, &mut |_| {})?;
     let Ok(text) = std::fs::read_to_string(&report) else {
@@ -74,6 +74,11 @@ impl Python {
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
         command.arg("e2e/python/run_tests.py").arg(file).arg("--report").arg(&report);
         driver::run(places, &mut command, file, &report, |text| read_report(file, text))
+    }
+
+    /// The program, or why a package is not there that it needs.
+    pub(super) fn program_with(self, package: &str) -> Result<PathBuf, String> {
+        self.lacks(package).map_or(Ok(self.program), Err)
     }
 
     /// Why a package of the requirements, named without its version, is not there.

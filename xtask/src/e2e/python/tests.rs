@@ -13,6 +13,7 @@ fn a_missing_package_is_named_and_does_not_stop_the_rest() {
     assert_eq!(python.program, PathBuf::from("venv/bin/python"));
     assert_eq!(python.lacks("a"), Some("`a==1` cannot be had: no network".to_owned()));
     assert_eq!(python.lacks("b"), None);
+    assert_eq!(python.program_with("b"), Ok(PathBuf::from("venv/bin/python")));
 }
 
 #[test]
@@ -39,4 +40,12 @@ fn reports_of_a_driver() {
 #[test]
 fn a_program_that_is_not_there_is_not_recent() {
     assert!(!is_recent("no-such-python-anywhere"));
+}
+
+#[test]
+fn a_program_without_the_package_it_is_for_is_none() {
+    let report =
+        r#"{"python": "venv/bin/python", "fatal": null, "missing": [{"requirement": "a==1", "reason": "no network"}]}"#;
+    let python = judged(report).expect("there is an environment");
+    assert_eq!(python.program_with("a"), Err("`a==1` cannot be had: no network".to_owned()));
 }
