@@ -23,7 +23,8 @@ Usage: cargo xtask <command>
               --only ROW     measure this row alone (may be repeated):
                              ping, turns, tokens, streams, start, memory, size, growth, bash, hub,
                              runs-ping, runs-list, runs-first, runs-streams, runs-resume,
-                             or runs for all of these five
+                             or runs for all of these five,
+                             bridge-ping, bridge-tool, bridge-worker, bridge-binary, or bridge for all four
               --seconds N    time for each rate, and for its baseline again
               --turns N      turns after which memory is looked at
               --growth N     stored events beside which a turn is timed

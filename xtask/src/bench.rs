@@ -3,12 +3,14 @@
 //! A figure counts as a ratio taken in one run on one machine. Nothing here is a test: a missed target is a line in
 //! the table, and no figure ever fails `cargo xtask test`. All traffic stays on loopback and ends by itself.
 
+mod calls;
 mod chat;
 mod clock;
 mod direct;
 mod echo;
 mod env;
 mod figure;
+mod grpc;
 mod held;
 mod helper;
 mod inbox;
@@ -79,6 +81,7 @@ pub(crate) fn run_part(workspace: &Workspace, part: Part) -> anyhow::Result<Verd
         Part::Measure(options) => measure(workspace, options),
         Part::Stub => stub::run().map(|()| Verdict::Good),
         Part::Echo => echo::run().map(|()| Verdict::Good),
+        Part::GrpcEcho => grpc::echo::run().map(|()| Verdict::Good),
         Part::Watchdog { scratch } => watchdog::run(&scratch).map(|()| Verdict::Good),
     }
 }
@@ -86,7 +89,10 @@ pub(crate) fn run_part(workspace: &Workspace, part: Part) -> anyhow::Result<Verd
 /// Good when everything could be measured, whatever the figures are.
 fn measure(workspace: &Workspace, options: Options) -> anyhow::Result<Verdict> {
     let target = workspace.target_directory()?;
-    let env = Env::new(&target, options)?;
+    let env = Env::new(workspace, &target, options)?;
+    if cfg!(debug_assertions) {
+        say!("this is a debug build: its figures show that it can be measured, not how fast it is");
+    }
     let mut outcomes = Vec::new();
     for row in rows::ALL.iter().filter(|row| env.options.chooses(row.name())) {
         say!("\n=== {} · {}", row.name(), row.about());

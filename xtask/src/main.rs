@@ -1,7 +1,8 @@
 //! Automation of this repository: `cargo xtask <command>`.
 //!
-//! Knows cargo, Python and Node as programs, and the repository as files. It depends on no crate of the workspace,
-//! so that it builds in seconds and can judge a tree that does not compile.
+//! Knows cargo, Python and Node as programs, and the repository as files. It depends on no crate of the workspace
+//! but the bridge's messages, which it speaks to measure it, so that it builds in seconds and can judge a tree that does
+//! not compile.
 
 mod args;
 mod bench;

@@ -16,11 +16,16 @@ use super::options::Options;
 use super::server::{Launch, Server};
 use super::watchdog::Watchdog;
 use crate::output::say;
+use crate::workspace::Workspace;
 
 pub(crate) struct Env {
     pub(crate) options: Options,
-    /// The product, built for release.
+    /// The product, built like this program and beside it.
     pub(crate) binary: PathBuf,
+    /// The repository.
+    pub(crate) root: PathBuf,
+    /// What cargo builds into.
+    pub(crate) target: PathBuf,
     runtime: Runtime,
     /// This program.
     program: PathBuf,
@@ -39,16 +44,27 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    pub(super) fn new(target: &Path, options: Options) -> anyhow::Result<Env> {
-        let binary = target.join("release").join(format!("patchboard{}", std::env::consts::EXE_SUFFIX));
-        anyhow::ensure!(binary.is_file(), "no release binary: run `cargo xtask bench`, which builds it");
+    pub(super) fn new(workspace: &Workspace, target: &Path, options: Options) -> anyhow::Result<Env> {
         let program = std::env::current_exe().context("cannot find this program")?;
+        let binary = program.with_file_name(format!("patchboard{}", std::env::consts::EXE_SUFFIX));
+        anyhow::ensure!(binary.is_file(), "no product beside this program: run `cargo xtask bench`, which builds both");
         let scratch = target.join("bench").join(std::process::id().to_string());
         std::fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;
         let watchdog = Arc::new(Watchdog::start(&program, &scratch)?);
         let alone = wait_for_turn(&target.join("bench").join("lock"))?;
         let runtime = helper::runtime()?;
-        Ok(Env { options, binary, runtime, program, scratch, folders: AtomicU32::new(0), watchdog, _alone: alone })
+        Ok(Env {
+            options,
+            binary,
+            root: workspace.root.clone(),
+            target: target.to_owned(),
+            runtime,
+            program,
+            scratch,
+            folders: AtomicU32::new(0),
+            watchdog,
+            _alone: alone,
+        })
     }
 
     /// How long one side of a comparison is measured in all.
@@ -77,6 +93,10 @@ impl Env {
         Helper::start(&self.program, "bench-echo", &self.watchdog)
     }
 
+    pub(super) fn grpc_echo(&self) -> anyhow::Result<Helper> {
+        Helper::start(&self.program, "bench-grpc-echo", &self.watchdog)
+    }
+
     /// A new, empty folder; the watchdog removes it with all others.
     pub(super) fn folder(&self) -> anyhow::Result<PathBuf> {
         let number = self.folders.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +112,12 @@ impl Env {
 
     /// The same with whatever an earlier server left in the folder.
     pub(super) fn server_in(&self, folder: &Path, stub: SocketAddr, models: &[&str]) -> anyhow::Result<Server> {
-        Launch { binary: &self.binary, folder, stub, models }.start(&self.watchdog)
+        Launch { binary: &self.binary, folder, stub, models, more: "" }.start(&self.watchdog)
+    }
+
+    /// A server with an empty store and more of a configuration than others.
+    pub(super) fn server_with(&self, more: &str, stub: SocketAddr) -> anyhow::Result<Server> {
+        Launch { binary: &self.binary, folder: &self.folder()?, stub, models: &[], more }.start(&self.watchdog)
     }
 }
 

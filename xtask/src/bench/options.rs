@@ -33,6 +33,8 @@ pub(crate) enum Part {
     Stub,
     /// The bare WebSocket echo.
     Echo,
+    /// The bare gRPC echo.
+    GrpcEcho,
     /// Cleans up after whoever holds its stdin, however that one ends.
     Watchdog {
         scratch: PathBuf,
@@ -79,6 +81,7 @@ impl Part {
             "bench-measure" => Ok(Part::Measure(Options::parse(words)?)),
             "bench-stub" => Ok(Part::Stub),
             "bench-echo" => Ok(Part::Echo),
+            "bench-grpc-echo" => Ok(Part::GrpcEcho),
             "bench-watchdog" => {
                 let scratch = words.next().context("`bench-watchdog` needs the folder to remove")?;
                 Ok(Part::Watchdog { scratch: scratch.into() })

@@ -9,7 +9,12 @@ const TICKS: u64 = 100;
 
 /// Memory in use, in bytes.
 pub(super) fn resident(pid: u32) -> anyhow::Result<u64> {
-    parse_resident(&read(pid, "status")?).context("`/proc` tells no resident size")
+    parse_size(&read(pid, "status")?, "VmRSS:").context("`/proc` tells no resident size")
+}
+
+/// The most memory that was ever in use, in bytes.
+pub(super) fn peak(pid: u32) -> anyhow::Result<u64> {
+    parse_size(&read(pid, "status")?, "VmHWM:").context("`/proc` tells no largest size")
 }
 
 /// Time spent on processors so far, by all threads, in the process and in the kernel for it.
@@ -47,8 +52,8 @@ fn read(pid: u32, name: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))
 }
 
-fn parse_resident(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn parse_size(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }

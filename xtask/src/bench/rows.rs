@@ -1,6 +1,7 @@
 //! What is measured. A hot path that is added to the product gets a row here.
 
 mod bash;
+mod bridge;
 mod growth;
 mod hub;
 mod memory;
@@ -42,4 +43,8 @@ pub(crate) const ALL: &[&dyn Row] = &[
     &runs::RunsResume,
     &bash::Bash,
     &hub::Hub,
+    &bridge::BridgePing,
+    &bridge::BridgeTool,
+    &bridge::BridgeWorker,
+    &bridge::BridgeBinary,
 ];

@@ -25,6 +25,8 @@ pub(super) struct Launch<'a> {
     pub(super) stub: SocketAddr,
     /// Each has an agent of its own, which answers the channel of the same name.
     pub(super) models: &'a [&'a str],
+    /// Whole tables of the configuration besides.
+    pub(super) more: &'a str,
 }
 
 #[derive(Debug)]
@@ -32,6 +34,7 @@ pub(super) struct Server {
     pub(super) gateway: SocketAddr,
     pub(super) runs: SocketAddr,
     pub(super) hub: SocketAddr,
+    pub(super) bridge: SocketAddr,
     /// When the process was started.
     pub(super) started: Instant,
     /// From the start of the process to its ready file.
@@ -44,6 +47,7 @@ struct Ready {
     gateway: SocketAddr,
     runs: SocketAddr,
     hub: SocketAddr,
+    bridge: SocketAddr,
 }
 
 impl Launch<'_> {
@@ -85,8 +89,9 @@ impl Launch<'_> {
             std::thread::sleep(POLL);
         };
         let took = started.elapsed();
-        let Ready { gateway, runs, hub } = serde_json::from_str(&ready).context("cannot read the ready file")?;
-        Ok(Server { gateway, runs, hub, started, took, process })
+        let Ready { gateway, runs, hub, bridge } =
+            serde_json::from_str(&ready).context("cannot read the ready file")?;
+        Ok(Server { gateway, runs, hub, bridge, started, took, process })
     }
 
     /// One connection of a measurement sends what a thousand users would, and nobody is there to approve of anything.
@@ -103,6 +108,8 @@ impl Launch<'_> {
             write!(config, "\n[agents.{model}]\nprovider = \"stub\"\nmodel = \"{model}\"\n").ok();
             write!(config, "\n[[bindings]]\nagent = \"{model}\"\nchannel = \"{model}\"\n").ok();
         }
+        config.push('\n');
+        config.push_str(self.more);
         config
     }
 }

@@ -37,6 +37,7 @@ fn a_first_word_chooses_all_rows_that_begin_with_it() {
     assert_eq!(chosen("--only ping"), ["ping"]);
     assert_eq!(chosen("--only runs-ping --only size"), ["size", "runs-ping"]);
     assert_eq!(chosen("--only runs"), ["runs-ping", "runs-list", "runs-first", "runs-streams", "runs-resume"]);
+    assert_eq!(chosen("--only bridge"), ["bridge-ping", "bridge-tool", "bridge-worker", "bridge-binary"]);
 }
 
 #[test]
@@ -64,6 +65,7 @@ fn the_processes_of_a_measurement_have_their_verbs() {
     };
     assert_eq!(part("bench-stub"), Ok(Part::Stub));
     assert_eq!(part("bench-echo"), Ok(Part::Echo));
+    assert_eq!(part("bench-grpc-echo"), Ok(Part::GrpcEcho));
     assert_eq!(part("bench-watchdog some/folder"), Ok(Part::Watchdog { scratch: "some/folder".into() }));
     assert_eq!(part("bench-measure --seconds 1"), Ok(Part::Measure(Options { seconds: 1, ..Options::default() })));
     assert_eq!(part("bench-mark"), Err("unknown command `bench-mark`".to_owned()));

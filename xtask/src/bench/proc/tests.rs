@@ -1,9 +1,11 @@
 use super::*;
 
 #[test]
-fn resident_size_is_read_in_bytes() {
-    assert_eq!(parse_resident("Name:\tx\nVmHWM:\t  9999 kB\nVmRSS:\t   12345 kB\nThreads:\t3\n"), Some(12_641_280));
-    assert_eq!(parse_resident("Name:\tx\n"), None);
+fn sizes_are_read_in_bytes() {
+    let status = "Name:\tx\nVmHWM:\t  23456 kB\nVmRSS:\t   12345 kB\nThreads:\t3\n";
+    assert_eq!(parse_size(status, "VmRSS:"), Some(12_641_280));
+    assert_eq!(parse_size(status, "VmHWM:"), Some(24_018_944));
+    assert_eq!(parse_size("Name:\tx\n", "VmRSS:"), None);
 }
 
 #[test]
