@@ -5,6 +5,7 @@ mod address;
 mod answer;
 mod caller;
 mod failure;
+mod post;
 
 use std::fmt;
 use std::io;
@@ -20,6 +21,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) use self::address::ApiRoot;
 pub(crate) use self::caller::{Caller, CallerOptions, Outgoing, answering};
 pub(crate) use self::failure::reported;
+pub use self::post::{PostAddress, Posted};
 
 /// Connections kept open to one host while nobody uses them; further ones are closed after their answer.
 const MAX_IDLE_PER_HOST: usize = 256;

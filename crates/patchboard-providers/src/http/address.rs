@@ -59,21 +59,27 @@ impl ApiRoot {
     }
 
     pub(crate) fn route(&self) -> Route {
-        match (self.url.scheme() == "https", self.is_loopback()) {
-            (false, true) => Route::Loopback,
-            (false, false) => Route::Plain,
-            (true, false) => Route::Tls,
-            (true, true) => Route::LoopbackTls,
+        Route::of(&self.url)
+    }
+}
+
+impl Route {
+    pub(super) fn of(url: &Url) -> Self {
+        match (url.scheme() == "https", is_loopback(url)) {
+            (false, true) => Self::Loopback,
+            (false, false) => Self::Plain,
+            (true, false) => Self::Tls,
+            (true, true) => Self::LoopbackTls,
         }
     }
+}
 
-    fn is_loopback(&self) -> bool {
-        let host = self.url.host_str().unwrap_or_default();
-        let address = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost"
-            || host.ends_with(".localhost")
-            || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-    }
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// `v1`, `v2`, `v1beta`, …

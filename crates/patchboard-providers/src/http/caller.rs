@@ -205,7 +205,7 @@ fn loggable(body: &[u8], key: Option<&SecretString>) -> String {
 }
 
 /// What comes of a body in the time and room an error is worth.
-async fn read_at_most(mut response: Response, limit: usize) -> Vec<u8> {
+pub(super) async fn read_at_most(mut response: Response, limit: usize) -> Vec<u8> {
     let mut body = Vec::new();
     let reading = async {
         while let Ok(Some(chunk)) = response.chunk().await {

@@ -138,7 +138,7 @@ fn reason(status: StatusCode) -> &'static str {
 }
 
 /// Milliseconds, seconds, or a date, which is held against the server's own clock.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |value: &reqwest::header::HeaderValue| value.to_str().ok().map(|text| text.trim().to_owned());
     if let Some(millis) = headers.get("retry-after-ms").and_then(text).and_then(|text| text.parse().ok()) {
         return Some(Duration::from_millis(millis));

@@ -29,6 +29,7 @@ pub(crate) fn tool(name: &str, description: &str, input_schema: Value) -> ToolSp
         effect: Effect::ReadOnly,
         unknown_outcome: UnknownOutcome::Fail,
         kind: "builtin",
+        traits: None,
         timeout: None,
     }
 }

@@ -1,0 +1,78 @@
+//! Documents for an address of the operator's that is no model: posted once, answered shortly.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::CONTENT_TYPE;
+
+use super::caller::read_at_most;
+use super::{CONNECT_WITHIN, Pool, Route, failure};
+
+/// As much of an answer as is read.
+const ANSWER: usize = 16 * 1024;
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Where to post to. Shows its host only: the rest may hold credentials.
+#[derive(Clone)]
+pub struct PostAddress {
+    url: Url,
+    label: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Posted {
+    pub status: u16,
+    /// What the other side asks for before it is tried again.
+    pub retry_after: Option<Duration>,
+    /// The beginning of its answer.
+    pub body: Vec<u8>,
+}
+
+impl PostAddress {
+    /// `path` below `root`, unless `root` ends with it already. An error says what is wrong, without repeating it.
+    pub fn below(root: &str, path: &str) -> Result<Self, &'static str> {
+        let mut url = Url::parse(root.trim()).map_err(|_| "it is not a URL")?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err("it must start with `http://` or `https://`");
+        }
+        let host = url.host_str().ok_or("it names no host")?;
+        let label = match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        let root = url.path().trim_end_matches('/');
+        let path = if root.ends_with(path) { root.to_owned() } else { format!("{root}{path}") };
+        url.set_path(&path);
+        Ok(Self { url, label })
+    }
+
+    pub fn host(&self) -> &str {
+        &self.label
+    }
+}
+
+impl fmt::Debug for PostAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostAddress").field("host", &self.label).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// One attempt. An error is a fragment that may be shown to anybody.
+    pub async fn post_json(&self, to: &PostAddress, body: Vec<u8>, within: Duration) -> Result<Posted, String> {
+        let failed = |error: reqwest::Error| failure::of_transport(&error, &to.label).error.to_string();
+        let posting = async {
+            let client = self.client(Route::of(&to.url)).await.map_err(failed)?;
+            let request = client.post(to.url.clone()).header(CONTENT_TYPE, "application/json").body(body);
+            let response = CONNECT_WITHIN.scope(CONNECT.min(within), request.send()).await.map_err(failed)?;
+            let (status, retry_after) = (response.status().as_u16(), failure::retry_after(response.headers()));
+            Ok(Posted { status, retry_after, body: read_at_most(response, ANSWER).await })
+        };
+        let posted = tokio::time::timeout(within, posting).await;
+        posted.unwrap_or_else(|_| Err(format!("no answer in time ({})", to.label)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
