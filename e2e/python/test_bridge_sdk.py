@@ -18,6 +18,7 @@ from bridge_client import Code, Refused, at_most, event_filter, packed_text, raw
 from gateway_client import Gateway, eventually
 from packages import load
 
+grpc = load("grpc")
 numpy = load("numpy")
 SDK = Path(__file__).resolve().parents[2] / "sdk" / "python" / "src"
 if str(SDK) not in sys.path:
@@ -408,8 +409,19 @@ class WarmTest(BridgeTestCase):
         return told
 
     def both(self) -> list[dict]:
-        eventually(lambda: len({one["pid"] for one in self.workers()}) == 2, "both workers")
-        return self.workers()
+        told: list[dict] = []
+
+        def are_two() -> bool:
+            try:
+                told[:] = self.workers()
+            except grpc.RpcError as error:
+                # What was sent to one in the moment of its death is lost, and said to be.
+                self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
+                return False
+            return len({one["pid"] for one in told}) == 2
+
+        eventually(are_two, "both workers")
+        return told
 
     def test_the_tools_are_imported_once(self) -> None:
         self.start(env={"FIXTURE_IMPORT_SECONDS": "1"})
