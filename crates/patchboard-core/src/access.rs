@@ -102,6 +102,7 @@ pub fn needed(command: &Command) -> Grant {
         | Command::ProveApp
         | Command::LeaveApp
         | Command::OpenSession(_)
+        | Command::ReceiveWebhook { .. }
         | Command::CloseSession { .. }
         | Command::TouchSession { .. }
         | Command::RegisterTools(_)
@@ -128,6 +129,7 @@ pub fn needed(command: &Command) -> Grant {
         Command::ClearSession { .. } | Command::ResendMessage { .. } | Command::CancelMessage(_) => Grant::Manage,
         Command::ApproveTools { .. }
         | Command::LoadPlugin { .. }
+        | Command::ApprovePlugin { .. }
         | Command::UnloadPlugin { .. }
         | Command::ApproveApp { .. }
         | Command::PairApp { .. }

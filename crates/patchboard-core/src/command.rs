@@ -10,6 +10,7 @@ use crate::agent::Origin;
 use crate::app::message::{MessageState, Response};
 use crate::app::{AppProfile, InputMethod};
 use crate::bridge::{SessionConfig, WorkerId, WorkerTool};
+use crate::channel::Webhook;
 use crate::id::{ApprovalId, CallId, MessageId, RunId, Seq, SessionKey};
 use crate::port::{Cursor, SessionFilter, UsageGrouping};
 use crate::tool::Parcel;
@@ -73,11 +74,22 @@ pub enum Command {
     },
     ListAgents,
     ListPlugins,
+    /// Reads a plugin's file anew: a plugin's name, or the path of its file.
     LoadPlugin {
-        path: String,
+        named: String,
+    },
+    /// Takes over a version that wants more than was approved before.
+    ApprovePlugin {
+        name: String,
     },
     UnloadPlugin {
         name: String,
+    },
+    /// Takes what another service posted to a channel, its signature checked. Answered when what it says is on record
+    /// or, where somebody waits for it, when the agent has answered.
+    ReceiveWebhook {
+        channel: Arc<str>,
+        webhook: Webhook,
     },
     DescribeNode,
     /// Opens a program's session, or goes on with it: what is not given stays as it was.

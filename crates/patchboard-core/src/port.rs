@@ -14,14 +14,16 @@ use uuid::Uuid;
 
 use crate::app::Notice;
 use crate::bridge::{PoolReport, WorkerId, WorkerTool};
+use crate::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
 use crate::model::{ModelError, ModelEvent, ModelRequest, ToolCall};
+use crate::plugin::{HostGrant, PluginCall, PluginError, PluginReport};
 use crate::tool::{CallContext, ToolOutput, ToolScope, ToolSpec};
 
 mod store;
 pub use store::{
-    AuditRow, Batch, BudgetScope, Cursor, Durability, Fact, FactQuery, MessageQuery, MessageRow, ModelCallRow, NewFact,
-    NewTurn, Page, Retention, RunRow, RunState, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery,
-    TurnRow, UnfinishedRun, UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
+    AuditRow, Batch, BudgetScope, Cursor, DeliveryRow, Durability, Fact, FactQuery, KeptSize, MessageQuery, MessageRow,
+    ModelCallRow, NewFact, NewTurn, Page, Retention, RunRow, RunState, SessionFilter, SessionRow, Space, Store,
+    StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
 };
 
 pub type BoxStream<T> = std::pin::Pin<Box<dyn Stream<Item = T> + Send>>;
@@ -77,10 +79,15 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
         false
     }
 
-    /// What comes before the name of a tool that is taken by another host, with a point between; `None` where such a
-    /// tool is not offered at all. `call` then gets the longer name.
+    /// What comes before the name of a tool that is taken by another, with a point between; `None` where such a tool is
+    /// not offered at all. `call` then gets the longer name.
     fn qualifier(&self) -> Option<&str> {
         None
+    }
+
+    /// The same, where it is not the same for all its tools.
+    fn qualifier_of(&self, _tool: &ToolSpec) -> Option<Arc<str>> {
+        self.qualifier().map(Into::into)
     }
 
     /// Where tools are not offered before the operator has seen them: if this host is the one named `server`, all that
@@ -105,6 +112,51 @@ pub trait Workers: Send + Sync + fmt::Debug {
 
     /// A session is over; the workers that saw it are told, in their own time.
     fn session_over(&self, session: &str);
+}
+
+/// Sandboxed plugins. A version that is at work when another takes over finishes the calls it has.
+pub trait Plugins: Send + Sync + fmt::Debug {
+    /// Of all plugins that are ready. Cheap: called for every run.
+    fn tools(&self) -> Arc<[ToolSpec]>;
+
+    /// Runs one call whose tool came from `tools`. Failures are outputs with `is_error`.
+    fn call(&self, call: PluginCall, stop: CancellationToken) -> BoxFuture<'_, ToolOutput>;
+
+    /// In the order of the configuration, then those of the folder.
+    fn list(&self) -> Vec<PluginReport>;
+
+    /// Reads a plugin's file anew, and takes it over if that needs no approval. `named`: a plugin's name, or the path
+    /// of its file.
+    fn load<'a>(&'a self, named: &'a str, stop: CancellationToken) -> BoxFuture<'a, Result<PluginReport, PluginError>>;
+
+    /// Takes no more calls; those under way end in their own time. It stays away until it is loaded again.
+    fn unload<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), PluginError>>;
+
+    /// Takes over the version that waits for it.
+    fn approve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<PluginReport, PluginError>>;
+
+    /// The adapter's reading of a webhook.
+    fn parse_incoming<'a>(
+        &'a self,
+        plugin: &'a str,
+        webhook: Webhook,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<Incoming, ChannelError>>;
+
+    fn format_outgoing<'a>(
+        &'a self,
+        plugin: &'a str,
+        reply: ChannelReply,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<Outgoing, ChannelError>>;
+
+    /// Sends what an adapter wrote, under its grants and with its secrets.
+    fn send<'a>(
+        &'a self,
+        plugin: &'a str,
+        request: ChannelRequest,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<Fetched, FetchError>>;
 }
 
 /// Checks tool arguments against a JSON Schema.
@@ -154,6 +206,8 @@ pub struct FetchRequest {
     pub timeout: Duration,
     /// A longer body is cut.
     pub max_bytes: usize,
+    /// Only these hosts, on every hop; `None` for all that may be reached from here.
+    pub only_hosts: Option<Arc<[HostGrant]>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,9 +9,11 @@ use crate::app::message::{Decision, MessageReport};
 use crate::app::{AppProfile, Delivery};
 use crate::bridge::{PoolReport, SessionReport};
 use crate::budget::BudgetReport;
+use crate::channel::WebhookOutcome;
 use crate::event::ApprovalRequest;
 use crate::id::{RunId, Seq, SessionKey};
 use crate::model::Role;
+use crate::plugin::PluginReport;
 use crate::port::{Fact, Page, SessionRow, TurnRow, UsageGroup};
 use crate::tool::{ToolOutput, ToolSpec};
 
@@ -40,7 +42,9 @@ pub enum Reply {
     /// Those that waited for it.
     ToolsApproved(Vec<Arc<str>>),
     Agents(Vec<AgentSummary>),
-    Plugins(Vec<PluginSummary>),
+    Plugins(Vec<PluginReport>),
+    Plugin(Box<PluginReport>),
+    Webhook(WebhookOutcome),
     Node(NodeReport),
     Message(Arc<MessageReport>),
     MessageList(Page<Arc<MessageReport>>),
@@ -131,11 +135,6 @@ pub struct PendingApproval {
     pub request: ApprovalRequest,
     pub run: RunId,
     pub session: SessionKey,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PluginSummary {
-    pub name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::agent::Origin;
+use crate::channel::Webhook;
 use crate::command::{
     ApprovalRef, CallInSession, CallTool, OpenSession, PageRequest, Reach, RegisterTools, RunRef, SessionRef, StartRun,
 };
@@ -17,6 +18,13 @@ fn every_command() -> Vec<Command> {
     let register = RegisterTools { session: "s".into(), tools: Vec::new(), named: "p".into(), worker: None };
     let (arguments, parcel) = (Default::default(), Default::default());
     let call = CallInSession { name: "t".into(), arguments, reach: Reach::All, parcel };
+    let webhook = Webhook {
+        method: "POST".to_owned(),
+        query: String::new(),
+        headers: Vec::new(),
+        body: bytes::Bytes::new(),
+        digest: "d".into(),
+    };
     let page = PageRequest::new(None, None);
     let run = RunId(uuid::Uuid::nil());
     let session = SessionRef::Origin(origin());
@@ -39,8 +47,10 @@ fn every_command() -> Vec<Command> {
         Command::ApproveTools { server: "s".into() },
         Command::ListAgents,
         Command::ListPlugins,
-        Command::LoadPlugin { path: "p".into() },
+        Command::LoadPlugin { named: "p".into() },
         Command::UnloadPlugin { name: "p".into() },
+        Command::ApprovePlugin { name: "p".into() },
+        Command::ReceiveWebhook { channel: "c".into(), webhook },
         Command::DescribeNode,
         Command::OpenSession(open),
         Command::CloseSession { id: "s".into() },

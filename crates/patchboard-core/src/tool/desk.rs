@@ -90,6 +90,8 @@ pub struct CallContext {
     /// The node that calls, in a run that tells of its nodes.
     pub node: Option<NodeId>,
     pub record: Record,
+    /// How many plugins have called each other up to here.
+    pub depth: u8,
 }
 
 /// Where calls are recorded. The audit trail has every one of them.
@@ -230,7 +232,7 @@ impl ToolDesk {
             Ok(calls) => calls,
             Err(problem) => return Ok(ToolOutput::error(problem)),
         };
-        let context = &inside_batch(context);
+        let context = &inside(context);
         let one = |(number, (name, arguments)): (usize, (Arc<str>, Arc<Value>))| async move {
             let is_nested = context.offer.find(&name).is_some_and(|(spec, _)| own::batch::is_batch(spec));
             if is_nested {
@@ -249,6 +251,24 @@ impl ToolDesk {
         };
         let results = futures_util::future::join_all(calls.into_iter().enumerate().map(one)).await;
         Ok(own::batch::render(&results.into_iter().collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// Calls a tool on behalf of one that is at work. It is part of that call's result, so only the audit trail has it:
+    /// what has effects, before it happens too.
+    pub async fn call_beneath(
+        &self,
+        context: &CallContext,
+        call: ToolCall,
+        stop: &CancellationToken,
+    ) -> Result<ToolOutput, BoardError> {
+        let context = &inside(context);
+        if context.offer.find(&call.name).is_some_and(|(spec, _)| spec.effect == Effect::Writes) {
+            context.audit_only(self.audit(context, "tool.intent", &call.name, "")).await?;
+        }
+        let output = self.attempt(context, &call, false, stop).await?;
+        let outcome = if output.is_error { "error" } else { "ok" };
+        context.audit_only(self.audit(context, "tool.call", &call.name, outcome)).await?;
+        Ok(output)
     }
 
     /// Arguments, then policy, then, if it says so, a person.
@@ -434,8 +454,8 @@ impl ToolDesk {
     }
 }
 
-/// What a batch shows of its calls is text, and what travels with it is not theirs.
-fn inside_batch(context: &CallContext) -> Cow<'_, CallContext> {
+/// What a batch or a plugin gets of its calls is text, and what travels with its own call is not theirs.
+fn inside(context: &CallContext) -> Cow<'_, CallContext> {
     let Some(parcel) = &context.scope.parcel else { return Cow::Borrowed(context) };
     let parcel = Parcel { binary: BTreeMap::new(), chunks: None, for_model: true, ..Parcel::clone(parcel) };
     let scope = ToolScope { parcel: Some(Arc::new(parcel)), ..context.scope.clone() };

@@ -118,7 +118,7 @@ fn unshadowed(spec: &ToolSpec, host: &dyn ToolHost, taken: &HashSet<Arc<str>>) -
     if is_free(&spec.name) {
         return Some(spec.clone());
     }
-    let name: Arc<str> = format!("{}.{}", host.qualifier()?, spec.name).into();
+    let name: Arc<str> = format!("{}.{}", host.qualifier_of(spec)?, spec.name).into();
     is_free(&name).then(|| ToolSpec { name, ..spec.clone() })
 }
 
