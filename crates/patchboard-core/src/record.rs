@@ -7,6 +7,7 @@ use crate::id::NodeId;
 use crate::model::Message;
 
 mod apps;
+mod deliveries;
 mod kept;
 mod learned;
 mod v1;
@@ -15,6 +16,7 @@ mod v3;
 mod variables;
 
 pub(crate) use apps::{decode_known_apps, encode_known_apps};
+pub(crate) use deliveries::{decode_letter, encode_letter};
 pub(crate) use kept::{decode_todos, encode_todos};
 pub(crate) use learned::{decode_lessons, encode_lessons};
 pub(crate) use variables::{decode_shelf, decode_value, encode_shelf, encode_value};

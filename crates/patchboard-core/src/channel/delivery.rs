@@ -1,0 +1,110 @@
+//! One delivery, as it is in memory while it is open.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{ChannelMessage, ChannelOptions, ChannelRequest, DeliveryId, DeliveryState};
+use crate::agent::Origin;
+use crate::id::SessionKey;
+use crate::port::DeliveryRow;
+use crate::record;
+
+/// Who is meant when a webhook says neither who wrote it nor in which conversation.
+const NOBODY: &str = "webhook";
+
+/// What is on record of a delivery besides where it stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Letter {
+    /// Without its id, which is in the delivery's key.
+    pub(crate) message: ChannelMessage,
+    /// How often the agent was asked before; each asking is a run with a name of its own.
+    pub(crate) asked_before: u32,
+    /// How many of those were cut off because their process ended.
+    pub(crate) cut_off: u32,
+    /// What is to be sent, once there is an answer.
+    pub(crate) requests: Vec<ChannelRequest>,
+    /// How many of them are out.
+    pub(crate) sent: usize,
+    /// Why the answer could not be brought.
+    pub(crate) problem: Option<String>,
+    /// The webhook's own caller was told of the failure. If it tries again, that is no repetition.
+    pub(crate) is_returned: bool,
+}
+
+impl Letter {
+    /// What it holds, in bytes; the rest is small.
+    pub(super) fn weight(&self) -> usize {
+        let requests = self.requests.iter().map(|request| {
+            let headers = request.headers.iter().map(|(name, value)| name.len() + value.len());
+            request.url.len() + headers.sum::<usize>() + request.body.as_ref().map_or(0, Vec::len)
+        });
+        self.message.content.len() + self.message.context.len() + requests.sum::<usize>()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    pub(crate) id: DeliveryId,
+    pub(crate) channel: Arc<ChannelOptions>,
+    pub(crate) key: Arc<str>,
+    pub(crate) state: DeliveryState,
+    pub(crate) received_at: Timestamp,
+    pub(crate) letter: Letter,
+}
+
+impl Delivery {
+    pub(super) fn row(&self, now: Timestamp) -> DeliveryRow {
+        DeliveryRow {
+            id: self.id,
+            channel: self.channel.name.clone(),
+            key: self.key.clone(),
+            state: self.state,
+            received_at: self.received_at,
+            changed_at: now,
+            body: record::encode_letter(&self.letter),
+        }
+    }
+
+    /// The agent has answered. What it was asked is in the conversation and not needed here any longer; who asked is.
+    pub(super) fn answered(&mut self, requests: Vec<ChannelRequest>) {
+        self.state = DeliveryState::Answered;
+        self.letter.message.content = String::new();
+        self.letter.message.context = String::new();
+        self.letter.requests = requests;
+    }
+
+    /// Nothing more happens to it. What was said is in the conversation; here it is not needed any longer.
+    pub(super) fn seal(&mut self, state: DeliveryState, problem: Option<String>) {
+        self.state = state;
+        self.letter.message = ChannelMessage::default();
+        self.letter.requests = Vec::new();
+        self.letter.problem = problem;
+    }
+
+    /// What the run is called that answers it.
+    pub(super) fn run_name(&self) -> Arc<str> {
+        format!("delivery-{}-{}", self.id.0, self.letter.asked_before).into()
+    }
+}
+
+/// Where a message comes from. Facts belong to the account or, where the adapter cannot tell, to the conversation.
+pub(super) fn origin(channel: &str, message: &ChannelMessage) -> Origin {
+    let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+    let peer = given(&message.peer);
+    Origin {
+        channel: channel.to_owned(),
+        account: given(&message.account).or_else(|| peer.clone()).unwrap_or_else(|| NOBODY.to_owned()),
+        peer,
+        guild: given(&message.guild),
+        team: given(&message.team),
+    }
+}
+
+/// The line a delivery stands in: one conversation, whoever answers it.
+pub(super) fn conversation(origin: &Origin) -> SessionKey {
+    origin.session_key("")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! When something that failed is tried again, and when it is given up.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::port::{FetchError, Fetched};
+
+/// Pauses grow up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(64);
+/// From the first attempt on; no attempt begins later.
+const WINDOW: Duration = Duration::from_secs(600);
+const ATTEMPTS: u32 = 8;
+
+/// Pauses of 1, 2, 4 … seconds, until the attempts or the time are used up.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    attempts: u32,
+    /// `None`: as many as fit into the time.
+    max_attempts: Option<u32>,
+    first: tokio::time::Instant,
+}
+
+impl Backoff {
+    pub(super) fn for_requests() -> Self {
+        Self { attempts: 0, max_attempts: Some(ATTEMPTS), first: tokio::time::Instant::now() }
+    }
+
+    /// An adapter that is not there is asked for again without being a burden to anyone.
+    pub(super) fn for_adapters() -> Self {
+        Self { max_attempts: None, ..Self::for_requests() }
+    }
+
+    /// How long to wait before the next attempt, and no less than `asked_for`; `None` to give up.
+    pub(super) fn pause(&mut self, asked_for: Option<Duration>) -> Option<Duration> {
+        self.attempts = self.attempts.saturating_add(1);
+        if self.max_attempts.is_some_and(|most| self.attempts >= most) {
+            return None;
+        }
+        let grown = Duration::from_secs(1 << (self.attempts - 1).min(6)).min(LONGEST_PAUSE);
+        let pause = grown.max(asked_for.unwrap_or_default());
+        (self.first.elapsed().saturating_add(pause) <= WINDOW).then_some(pause)
+    }
+}
+
+/// What became of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    Out,
+    /// It may work later; no earlier than that, if the other side said so.
+    Later {
+        why: String,
+        after: Option<Duration>,
+    },
+    Never {
+        why: String,
+    },
+    /// This server is going away.
+    Stopped,
+}
+
+impl Sent {
+    pub(super) fn of(result: Result<Fetched, FetchError>, now: Timestamp) -> Self {
+        match result {
+            Ok(fetched) => match fetched.status {
+                200..=299 => Self::Out,
+                status @ (408 | 425 | 429 | 500..=599) => {
+                    Self::Later { why: format!("answered {status}"), after: retry_after(&fetched.headers, now) }
+                }
+                status => Self::Never { why: format!("answered {status}") },
+            },
+            Err(FetchError::Timeout(why) | FetchError::Failed(why)) => Self::Later { why, after: None },
+            Err(FetchError::Refused(why) | FetchError::BadRequest(why)) => Self::Never { why },
+            Err(FetchError::Cancelled) => Self::Stopped,
+        }
+    }
+}
+
+/// Seconds, or a date. What cannot be read is as good as not said.
+fn retry_after(headers: &[(String, String)], now: Timestamp) -> Option<Duration> {
+    let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"))?;
+    let value = value.trim();
+    if let Ok(seconds) = value.parse::<u32>() {
+        return Some(Duration::from_secs(u64::from(seconds)));
+    }
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
+    Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
+}
+
+/// The host a request goes to. Nothing else of its address is for the log: secrets have their places in it.
+pub(super) fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    authority.rsplit('@').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! What people are told when there is no answer. They did nothing wrong and cannot look inside: short, without
+//! internals.
+
+use crate::error::{BoardError, ErrorKind, Retry};
+
+const PROVIDER: &str = "provider error: ";
+const BUDGET: &str = "token budget exceeded";
+const RUN_BUDGET: &str = "the run's token limit";
+
+pub(super) const NO_ANSWER: &str = "There was no answer; please try again.";
+
+/// Why a run ended badly, from the one sentence that is on record of it.
+pub(super) fn failure(message: &str) -> BoardError {
+    let kind = if message.starts_with(PROVIDER) {
+        ErrorKind::Upstream
+    } else if message.starts_with(BUDGET) || message.starts_with(RUN_BUDGET) {
+        ErrorKind::Exhausted
+    } else if message.starts_with("stopped after") {
+        ErrorKind::Timeout
+    } else {
+        ErrorKind::Internal
+    };
+    BoardError::new(kind, message)
+}
+
+/// Whatever is wrong with a provider, a missing key included, it is not this server that the caller should blame.
+pub(super) fn refusal(mut error: BoardError) -> BoardError {
+    if error.message.starts_with(PROVIDER) {
+        error.kind = ErrorKind::Upstream;
+    }
+    error
+}
+
+/// The server ended twice while it worked on the answer.
+pub(super) fn cut_off() -> BoardError {
+    BoardError::new(ErrorKind::Unavailable, "interrupted: the server stopped while it worked on the answer")
+}
+
+pub(super) fn for_person(error: &BoardError) -> &'static str {
+    match error.kind {
+        ErrorKind::Exhausted if error.retry == Retry::Never => "The token budget is used up; please try again later.",
+        ErrorKind::Exhausted => "Too much is going on at the moment; please try again later.",
+        ErrorKind::Upstream => "The language model cannot be reached at the moment; please try again later.",
+        ErrorKind::Timeout => "It took too long to answer; please try again.",
+        ErrorKind::Cancelled => "The answer was cancelled.",
+        ErrorKind::NotFound => "Nobody is here to answer.",
+        ErrorKind::Invalid => "This message cannot be answered.",
+        ErrorKind::Unavailable => "The answer was interrupted; please ask again.",
+        ErrorKind::Unauthenticated | ErrorKind::Forbidden | ErrorKind::Conflict | ErrorKind::Internal => {
+            "Something went wrong; please try again later."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+use super::*;
+
+#[test]
+fn people_are_told_by_what_went_wrong() {
+    let model = "The language model cannot be reached at the moment; please try again later.";
+    let budget = "The token budget is used up; please try again later.";
+    for (failure, expected) in [
+        (failure("provider error: connection refused"), model),
+        (failure("token budget exceeded (daily: 9/10)"), budget),
+        (failure("the run's token limit is reached (90/100)"), budget),
+        (failure("stopped after 90 s, the longest a run may take"), "It took too long to answer; please try again."),
+        (failure("the strategy failed inside"), "Something went wrong; please try again later."),
+        (BoardError::cancelled(), "The answer was cancelled."),
+        (BoardError::not_found("no agent configured for a:b:c"), "Nobody is here to answer."),
+        (cut_off(), "The answer was interrupted; please ask again."),
+        (
+            BoardError::new(ErrorKind::Exhausted, "session busy: 8 requests are waiting for it").retry(Retry::Now),
+            "Too much is going on at the moment; please try again later.",
+        ),
+    ] {
+        assert_eq!(for_person(&failure), expected, "{failure}");
+    }
+}
+
+#[test]
+fn a_provider_without_a_key_is_trouble_upstream() {
+    let refused = BoardError::new(ErrorKind::Unavailable, "provider error: no API key");
+    assert_eq!(refusal(refused).kind, ErrorKind::Upstream);
+    assert_eq!(refusal(BoardError::shutting_down()).kind, ErrorKind::Unavailable);
+}

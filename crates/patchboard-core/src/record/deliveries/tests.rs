@@ -1,0 +1,62 @@
+use std::time::Duration;
+
+use super::*;
+
+const OPEN: &str = include_str!("../fixtures/v1.letters.jsonl");
+
+fn request(body: Option<&[u8]>, timeout: Option<Duration>) -> ChannelRequest {
+    ChannelRequest {
+        method: "POST".to_owned(),
+        url: "https://api.example/bot{{secret:token}}/send".to_owned(),
+        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+        body: body.map(<[u8]>::to_vec),
+        timeout,
+    }
+}
+
+/// In the order of the fixture file.
+fn every_letter() -> Vec<channel::Letter> {
+    let text = |text: &str| Some(text.to_owned());
+    let message = ChannelMessage {
+        id: None,
+        account: text("7"),
+        peer: text("-100"),
+        guild: text("g"),
+        team: text("t"),
+        content: "hé\n".to_owned(),
+        context: "{\"chat\":-100}".to_owned(),
+    };
+    let bare = ChannelMessage { content: "hi".to_owned(), ..ChannelMessage::default() };
+    vec![
+        channel::Letter { message: message.clone(), ..channel::Letter::default() },
+        channel::Letter { message: bare, asked_before: 1, cut_off: 1, ..channel::Letter::default() },
+        channel::Letter {
+            message,
+            requests: vec![
+                request(Some(b"{\"text\":\"ok\"}"), None),
+                request(Some(&[0, 255]), Some(Duration::from_millis(1500))),
+                ChannelRequest { headers: Vec::new(), ..request(None, None) },
+            ],
+            sent: 1,
+            ..channel::Letter::default()
+        },
+        channel::Letter { sent: 3, ..channel::Letter::default() },
+        channel::Letter { problem: text("api.example: answered 400"), is_returned: true, ..channel::Letter::default() },
+    ]
+}
+
+#[test]
+fn version_1_letters_stay_readable_and_are_written_as_they_always_were() {
+    let written: Vec<_> =
+        every_letter().iter().map(|letter| String::from_utf8(encode_letter(letter)).unwrap()).collect();
+    assert_eq!(OPEN.lines().collect::<Vec<_>>(), written);
+    let read: Vec<_> = OPEN.lines().map(|line| decode_letter(line.as_bytes()).unwrap()).collect();
+    assert_eq!(read, every_letter());
+}
+
+#[test]
+fn what_is_no_letter_is_refused() {
+    for bad in ["", "{}", "{\"v2\":{}}", "{\"v1\":7}", "{\"v1\":{\"sent\":-1}}"] {
+        assert!(decode_letter(bad.as_bytes()).is_err(), "{bad}");
+    }
+}
