@@ -23,15 +23,17 @@ use crate::bridge::agents::AgentTools;
 use crate::bridge::{Bridge, BridgeOptions, Signals, VariableTools, Who, WorkerTools};
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
+use crate::channel::{ChannelDesk, ChannelOptions};
 use crate::command::{Command, RunRef, SessionRef, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
 use crate::id::{ConnId, RunId, Seq, SessionKey};
 use crate::log::{Log, Pace};
 use crate::memory::{Memory, MemoryOptions};
+use crate::plugin::PluginTools;
 use crate::port::{
-    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Retention, RunRow, SchemaCheck, SoulSource, Store, ToolHost,
-    UnfinishedRun, Workers,
+    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, Retention, RunRow, SchemaCheck, SoulSource, Store,
+    ToolHost, UnfinishedRun, Workers,
 };
 use crate::reply::{Reply, RunSummary};
 use crate::run::begin::Begun;
@@ -43,7 +45,9 @@ use crate::tool::{ApprovalPolicy, ToolDesk, ToolRegistry};
 
 mod answers;
 mod beneath;
+mod channels;
 mod messages;
+mod plugins;
 mod programs;
 
 pub(crate) use beneath::AgentCall;
@@ -63,6 +67,9 @@ pub struct Parts {
     /// One for each pool of workers.
     pub pools: Vec<Arc<dyn ToolHost>>,
     pub workers: Option<Arc<dyn Workers>>,
+    /// `None` where none can be loaded.
+    pub plugins: Option<Arc<dyn Plugins>>,
+    pub channels: Vec<ChannelOptions>,
     /// What the server and its workers tell about themselves.
     pub signals: Signals,
     pub bridge: BridgeOptions,
@@ -139,6 +146,8 @@ struct Inner {
     deps: Arc<RunDeps>,
     hub: Hub,
     bridge: Bridge,
+    plugins: Option<Arc<dyn Plugins>>,
+    channels: Arc<ChannelDesk>,
     trail: AuditTrail,
     queues: SessionQueues,
     /// Places for runs at work.
@@ -191,6 +200,8 @@ pub struct Recovered {
     pub closed: usize,
     /// Utterances that have not found their app yet.
     pub messages: usize,
+    /// Messages of channels that are not answered yet, or whose answers are not out.
+    pub deliveries: usize,
 }
 
 /// A run of the last process that is about to go on.
@@ -256,6 +267,8 @@ impl Board {
         });
         let exposed = parts.bridge.expose.clone();
         let bridge = Bridge::new(parts.bridge, parts.workers, parts.signals, parts.store.clone(), parts.clock.clone());
+        let (plugins, store) = (parts.plugins.clone(), parts.store.clone());
+        let channels = ChannelDesk::new(parts.channels, plugins, store, parts.clock.clone(), parts.ids.clone());
         let tracker = TaskTracker::new();
         let trail = AuditTrail::new(parts.store.clone(), tracker.clone());
         let agent_tools = Arc::new(AgentTools::new(&parts.agents, &exposed));
@@ -267,6 +280,8 @@ impl Board {
             agent_tools.clone(),
         ];
         hosts.extend(parts.tools);
+        let plugin_tools = parts.plugins.clone().map(|plugins| Arc::new(PluginTools::new(plugins)));
+        hosts.extend(plugin_tools.clone().map(|tools| -> Arc<dyn ToolHost> { tools }));
         let pools = parts.pools.into_iter();
         hosts.extend(pools.map(|pool| -> Arc<dyn ToolHost> {
             Arc::new(WorkerTools { pool, bridge: bridge.clone(), ids: parts.ids.clone() })
@@ -300,6 +315,8 @@ impl Board {
             deps,
             hub,
             bridge,
+            plugins: parts.plugins,
+            channels: Arc::new(channels),
             trail,
             queues: SessionQueues::new(parts.limits.session_queue),
             working: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
@@ -312,6 +329,9 @@ impl Board {
             version: parts.version,
         }));
         agent_tools.bind(&board);
+        if let Some(tools) = plugin_tools {
+            tools.bind(&board);
+        }
         board
     }
 
@@ -359,6 +379,7 @@ impl Board {
             });
         }
         report.messages = self.0.hub.recover().await?;
+        report.deliveries = self.recover_deliveries().await?;
         Ok(report)
     }
 
@@ -474,6 +495,8 @@ impl Board {
         self.0.draining.store(true, Ordering::SeqCst);
         // Apps hear of it at once; what is on its way to them goes on at the next start.
         self.0.hub.close().await;
+        // So does what waits to be answered or sent.
+        self.0.channels.leave();
         self.0.tracker.close();
         let (mut cancelled, mut suspended) = (0, 0);
         if tokio::time::timeout(patience, self.0.tracker.wait()).await.is_err() {
@@ -548,10 +571,6 @@ impl Board {
     }
 
     fn admit(&self, caller: &Caller, command: &Command) -> Result<(), BoardError> {
-        // Said to everyone: where there is no plugin host, nobody could be allowed to use it.
-        if let Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } = command {
-            return Err(answers::no_plugin_host());
-        }
         access::authorise(caller, command)?;
         // What helps runs under way to their end is still taken.
         let lets_runs_end = matches!(

@@ -10,9 +10,9 @@ use crate::event::{Envelope, Event, Topic};
 use crate::id::{RunId, Seq, SessionKey};
 use crate::local::LocalStore;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, MessageQuery, MessageRow, Page, Retention, RunRow,
-    SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
-    Write,
+    AuditRow, Batch, BudgetScope, Cursor, DeliveryRow, Fact, FactQuery, KeptSize, MessageQuery, MessageRow, Page,
+    Retention, RunRow, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun,
+    UsageGroup, UsageQuery, Write,
 };
 
 /// Which batches are refused.
@@ -195,6 +195,28 @@ impl Store for FaultyStore {
 
     fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         self.inner.kept(space, key)
+    }
+
+    fn kept_keys(
+        &self,
+        space: &Space,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        self.inner.kept_keys(space, prefix, after, limit)
+    }
+
+    fn kept_size(&self, space: &Space) -> BoxFuture<'_, Result<KeptSize, StoreError>> {
+        self.inner.kept_size(space)
+    }
+
+    fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {
+        self.inner.delivery(channel, key)
+    }
+
+    fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
+        self.inner.open_deliveries()
     }
 
     fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>> {

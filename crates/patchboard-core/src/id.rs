@@ -155,8 +155,10 @@ impl SessionKey {
 fn escape_into(part: &str, out: &mut String) {
     for character in part.chars() {
         match character {
-            '%' => out.push_str("%25"),
-            ':' => out.push_str("%3A"),
+            // Keys are in logs, where a line break or an escape sequence would pass for the server's own.
+            special if special == '%' || special == ':' || special.is_control() => {
+                out.push_str(&format!("%{:02X}", u32::from(special)));
+            }
             other => out.push(other),
         }
     }
@@ -168,11 +170,13 @@ fn unescape(part: &str) -> Option<String> {
     let mut rest = part;
     while let Some(at) = rest.find('%') {
         out.push_str(rest.get(..at)?);
-        match rest.get(at..at + 3)? {
-            "%25" => out.push('%'),
-            "%3A" => out.push(':'),
-            _ => return None,
+        let digits = rest.get(at + 1..at + 3)?;
+        let is_ours = digits.bytes().all(|byte| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte));
+        let special = char::from(u8::from_str_radix(digits, 16).ok().filter(|_| is_ours)?);
+        if special != '%' && special != ':' && !special.is_control() {
+            return None;
         }
+        out.push(special);
         rest = rest.get(at + 3..)?;
     }
     out.push_str(rest);

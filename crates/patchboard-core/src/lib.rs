@@ -7,6 +7,7 @@
 //! - [`run`]: strategies (pure) and their driver; [`tool`] and [`approval`]: the one path of every tool call.
 //! - [`app`]: hub apps, the routing of utterances and their delivery.
 //! - [`bridge`]: sessions of programs, their variables, workers and what they tell about themselves.
+//! - [`plugin`]: sandboxed plugins and their tools; [`channel`]: people who come by webhook, through plugins.
 //! - [`memory`], [`budget`], [`agent`]: what is recalled, what may be spent, who answers.
 //! - [`trace`]: every span, and how traces come in and go on.
 //! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
@@ -20,6 +21,7 @@ pub mod audit;
 pub mod board;
 pub mod bridge;
 pub mod budget;
+pub mod channel;
 pub mod command;
 pub mod error;
 pub mod event;
@@ -30,6 +32,7 @@ pub mod local;
 pub mod log;
 pub mod memory;
 pub mod model;
+pub mod plugin;
 pub mod port;
 pub mod record;
 pub mod reply;

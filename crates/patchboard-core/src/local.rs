@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_core::future::BoxFuture;
 use jiff::Timestamp;
 
+use crate::channel::DeliveryId;
 use crate::event::{Envelope, Topic};
 use crate::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use crate::model::TokenCount;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, MessageQuery, MessageRow, ModelCallRow, NewFact, NewTurn,
-    Page, Retention, RunRow, RunState, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow,
-    UnfinishedRun, UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
+    AuditRow, Batch, BudgetScope, Cursor, DeliveryRow, Fact, FactQuery, KeptSize, MessageQuery, MessageRow,
+    ModelCallRow, NewFact, NewTurn, Page, Retention, RunRow, RunState, SessionFilter, SessionRow, Space, Store,
+    StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
 };
 
 /// No list is longer, whatever was asked for.
@@ -37,7 +38,8 @@ struct State {
     open_calls: BTreeMap<(RunId, u32), ModelCallRow>,
     sessions: HashMap<SessionKey, StoredSession>,
     facts: Vec<StoredFact>,
-    kept: HashMap<Space, HashMap<Arc<str>, Vec<u8>>>,
+    kept: HashMap<Space, BTreeMap<Arc<str>, Vec<u8>>>,
+    deliveries: HashMap<DeliveryId, DeliveryRow>,
     messages: HashMap<MessageId, MessageRow>,
     usage: Vec<UsageRow>,
     spent: HashMap<String, u64>,
@@ -192,6 +194,44 @@ impl Store for LocalStore {
         self.answer(|state| Ok(state.kept.get(space).and_then(|kept| kept.get(key)).cloned()))
     }
 
+    fn kept_keys(
+        &self,
+        space: &Space,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        self.answer(|state| {
+            let keys = state.kept.get(space).into_iter().flat_map(BTreeMap::keys);
+            let wanted = keys.filter(|key| key.starts_with(prefix) && after.is_none_or(|after| &***key > after));
+            Ok(wanted.take(limit.min(MAX_ITEMS)).cloned().collect())
+        })
+    }
+
+    fn kept_size(&self, space: &Space) -> BoxFuture<'_, Result<KeptSize, StoreError>> {
+        self.answer(|state| {
+            let kept = state.kept.get(space).into_iter().flatten();
+            Ok(kept.fold(KeptSize::default(), |size, (key, value)| KeptSize {
+                keys: size.keys + 1,
+                bytes: size.bytes + (key.len() + value.len()) as u64,
+            }))
+        })
+    }
+
+    fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {
+        self.answer(|state| {
+            Ok(state.deliveries.values().find(|row| &*row.channel == channel && &*row.key == key).cloned())
+        })
+    }
+
+    fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
+        self.answer(|state| {
+            let mut open: Vec<_> = state.deliveries.values().filter(|row| !row.state.is_final()).cloned().collect();
+            open.sort_by_key(|row| (row.received_at, row.id));
+            Ok(open)
+        })
+    }
+
     fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>> {
         self.answer(|state| {
             let before = query.cursor.as_ref().map(pair::<i128, MessageId>).transpose()?;
@@ -251,6 +291,7 @@ impl Store for LocalStore {
                 state.events.remove(&Topic::Run(run));
             }
             let has_more_messages = state.prune_messages(retention.runs_before);
+            state.deliveries.retain(|_, row| !row.state.is_final() || row.changed_at >= retention.runs_before);
             Ok(runs.len() > PRUNE_RUNS || has_more_messages)
         })
     }
@@ -299,6 +340,17 @@ impl State {
                     let key = (usage.run, usage.number);
                     if !open.insert(key, false).unwrap_or_else(|| self.open_calls.contains_key(&key)) {
                         return Err(format!("model call {} of run {} is not open", usage.number, usage.run));
+                    }
+                }
+                Write::Delivery(row) => {
+                    let is_taken = |other: &DeliveryRow| {
+                        other.id != row.id && other.channel == row.channel && other.key == row.key
+                    };
+                    let before = writes
+                        .iter()
+                        .filter_map(|write| if let Write::Delivery(other) = write { Some(other) } else { None });
+                    if self.deliveries.values().chain(before).any(is_taken) {
+                        return Err(format!("a delivery of {} is stored already: {}", row.channel, row.key));
                     }
                 }
                 Write::Turn(_)
@@ -352,6 +404,16 @@ impl State {
                     *stored = MessageRow { submitted_at: stored.submitted_at, ..row };
                 }
                 Write::Keep { space, key, value, .. } => self.keep(space, key, value),
+                Write::Delivery(row) => {
+                    let stored = self.deliveries.entry(row.id).or_insert_with(|| row.clone());
+                    // Neither what it is nor when it came changes.
+                    *stored = DeliveryRow {
+                        channel: stored.channel.clone(),
+                        key: stored.key.clone(),
+                        received_at: stored.received_at,
+                        ..row
+                    };
+                }
             }
         }
         for run in doomed {

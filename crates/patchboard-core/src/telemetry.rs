@@ -1,9 +1,11 @@
 //! Every metric of the core, named once. Labels come from closed sets; sessions and users never appear.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
 
+use crate::channel::DeliveryState;
 use crate::event::RunOutcome;
 use crate::model::TokenCount;
 
@@ -42,4 +44,32 @@ pub(crate) fn budget_refused() {
 
 pub(crate) fn message_routed(stage: &'static str) {
     counter!("patchboard_hub_messages_routed_total", "stage" => stage).increment(1);
+}
+
+/// Channels are those of the configuration.
+pub(crate) fn webhook(channel: &Arc<str>, outcome: &'static str) {
+    counter!("patchboard_webhooks_total", "channel" => channel.clone(), "outcome" => outcome).increment(1);
+}
+
+/// A delivery that is open changed its state, came, or went.
+pub(crate) fn delivery_moved(from: Option<DeliveryState>, to: Option<DeliveryState>) {
+    if let Some(from) = from {
+        gauge!("patchboard_deliveries_open", "state" => state_word(from)).decrement(1.0);
+    }
+    if let Some(to) = to {
+        gauge!("patchboard_deliveries_open", "state" => state_word(to)).increment(1.0);
+    }
+}
+
+pub(crate) fn delivery_ended(state: DeliveryState) {
+    counter!("patchboard_deliveries_ended_total", "state" => state_word(state)).increment(1);
+}
+
+fn state_word(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Received => "received",
+        DeliveryState::Answered => "answered",
+        DeliveryState::Sent => "sent",
+        DeliveryState::Failed => "failed",
+    }
 }

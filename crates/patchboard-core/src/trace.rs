@@ -229,6 +229,8 @@ fn does_work(command: &Command) -> Option<&'static str> {
         Some("submit_message")
     } else if let Command::ResendMessage { .. } = command {
         Some("resend_message")
+    } else if let Command::ReceiveWebhook { .. } = command {
+        Some("receive_webhook")
     } else {
         None
     }

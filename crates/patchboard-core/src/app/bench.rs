@@ -134,6 +134,8 @@ pub(crate) fn bench_with(change: impl FnOnce(&mut Setup)) -> Bench {
         agents: AgentTable::new(vec![agent], Vec::new()).unwrap(),
         pools: Vec::new(),
         workers: None,
+        plugins: None,
+        channels: Vec::new(),
         signals: crate::bridge::Signals::default(),
         bridge: crate::bridge::BridgeOptions::default(),
         tools: Vec::new(),

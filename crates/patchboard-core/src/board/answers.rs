@@ -10,7 +10,7 @@ use super::{Board, messages};
 use crate::access::{self, Caller};
 use crate::agent::{AgentTable, StrategyKind};
 use crate::command::{CallTool, Command, PageRequest, SessionRef};
-use crate::error::{BoardError, ErrorKind};
+use crate::error::BoardError;
 use crate::id::{CallId, MemoryOwner, RunId};
 use crate::model::{ToolCall, ToolInput};
 use crate::port::{AuditRow, Batch, Cursor, Durability, FactQuery, Page, StoreError, TurnQuery, UsageQuery, Write};
@@ -83,8 +83,11 @@ impl Board {
             Command::CallTool(call) => self.call_tool(caller, call, stop).await?,
             Command::ApproveTools { server } => self.approve_tools(caller, &server).await?,
             Command::ListAgents => Reply::Agents(self.agents()),
-            Command::ListPlugins => Reply::Plugins(Vec::new()),
-            Command::LoadPlugin { .. } | Command::UnloadPlugin { .. } => return Err(no_plugin_host()),
+            Command::ListPlugins => Reply::Plugins(self.plugins()),
+            Command::LoadPlugin { named } => self.load_plugin(caller, &named, stop).await?,
+            Command::UnloadPlugin { name } => self.unload_plugin(caller, &name).await?,
+            Command::ApprovePlugin { name } => self.approve_plugin(caller, &name).await?,
+            Command::ReceiveWebhook { channel, webhook } => self.receive_webhook(&channel, webhook, stop).await?,
             Command::SubmitMessage(wanted) => Reply::Message(inner.hub.submit(caller, wanted).await?),
             Command::ReadMessage { message, newer_than } => {
                 Reply::Message(inner.hub.read(message, newer_than, &stop).await?)
@@ -116,7 +119,7 @@ impl Board {
             Command::ListWorkers => Reply::Workers(inner.bridge.workers()),
             Command::DescribeNode => Reply::Node(NodeReport {
                 version: inner.version,
-                plugins: 0,
+                plugins: self.loaded_plugins(),
                 sessions: inner.store.count_sessions().await?,
                 live_runs: self.live().len() as u64,
             }),
@@ -181,6 +184,7 @@ impl Board {
             offer,
             node: None,
             record: Record::Audit(inner.store.clone()),
+            depth: 0,
         };
         self.call_tracked(&context, call, stop).await
     }
@@ -238,10 +242,6 @@ impl Board {
         }
         Ok(Reply::Done)
     }
-}
-
-pub(super) fn no_plugin_host() -> BoardError {
-    BoardError::new(ErrorKind::Unavailable, "no plugin host is built into this server")
 }
 
 /// Pages over a list that is in memory anyway. The cursor is a position.

@@ -127,6 +127,7 @@ impl Board {
             offer,
             node: None,
             record,
+            depth: 0,
         };
         if is_workers {
             return self.call_tracked(&context, call, stop).await;

@@ -27,12 +27,15 @@ mod agents;
 mod approvals;
 mod budgets;
 mod cancelling;
+mod channels;
 mod chat;
 mod cut_anywhere;
 mod cut_twice;
 mod endings;
 mod engine;
 mod limits;
+mod plugin_host;
+mod plugins;
 mod programs;
 mod recall;
 mod resuming;
@@ -63,6 +66,8 @@ struct Setup {
     tools: Vec<Arc<dyn ToolHost>>,
     pools: Vec<Arc<dyn ToolHost>>,
     workers: Option<Arc<dyn crate::port::Workers>>,
+    plugins: Option<Arc<dyn Plugins>>,
+    channels: Vec<ChannelOptions>,
     bridge: crate::bridge::BridgeOptions,
     folders: Arc<dyn Folders>,
 }
@@ -115,6 +120,8 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         tools: Vec::new(),
         pools: Vec::new(),
         workers: None,
+        plugins: None,
+        channels: Vec::new(),
         bridge: crate::bridge::BridgeOptions::default(),
         folders: Arc::new(AnyFolder),
     };
@@ -132,6 +139,8 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         agents: AgentTable::new(agents, setup.bindings).unwrap(),
         pools: setup.pools,
         workers: setup.workers,
+        plugins: setup.plugins,
+        channels: setup.channels,
         signals: crate::bridge::Signals::default(),
         bridge: setup.bridge,
         tools,

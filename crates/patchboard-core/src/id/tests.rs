@@ -36,3 +36,14 @@ fn an_owner_is_read_back() {
         assert_eq!(owner.parts(), Some((channel.to_owned(), account.to_owned())));
     }
 }
+
+#[test]
+fn control_characters_do_not_get_into_keys() {
+    let key = SessionKey::conversation("default", "hook", "eve\n2026 ERROR \u{1b}[31m\u{85}", "main");
+    assert_eq!(key.as_str(), "default:hook:eve%0A2026 ERROR %1B[31m%85:main");
+    let parts = key.parts().expect("its parts");
+    assert_eq!(parts.account, "eve\n2026 ERROR \u{1b}[31m\u{85}");
+    for foreign in ["a:b:%41:d", "a:b:%0a:d", "a:b:%+1:d", "a:b:%:d"] {
+        assert!(SessionKey::parse(foreign).is_none_or(|key| key.parts().is_none()), "{foreign}");
+    }
+}

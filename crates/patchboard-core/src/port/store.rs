@@ -7,6 +7,7 @@ use futures_core::future::BoxFuture;
 use jiff::Timestamp;
 
 use crate::app::message::MessageState;
+use crate::channel::{DeliveryId, DeliveryState};
 use crate::error::BoxError;
 use crate::event::{Envelope, RunOutcome, Topic};
 use crate::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
@@ -48,6 +49,21 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// What is kept under that key.
     fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
+
+    /// Keys of that space that begin with `prefix` and come after `after`, in the order of their bytes.
+    fn kept_keys(
+        &self,
+        space: &Space,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+    fn kept_size(&self, space: &Space) -> BoxFuture<'_, Result<KeptSize, StoreError>>;
+
+    /// The delivery of that channel and key.
+    fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>>;
+    /// Deliveries in no final state, oldest first.
+    fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>>;
 
     /// Newest first.
     fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>>;
@@ -148,6 +164,31 @@ pub enum Write {
         value: Option<Vec<u8>>,
         at: Timestamp,
     },
+    /// Puts a delivery on record, or changes it. A second one of the same channel and key is refused.
+    Delivery(DeliveryRow),
+}
+
+/// A message of a channel on its way to an agent, and its answer on the way back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeliveryRow {
+    pub id: DeliveryId,
+    pub channel: Arc<str>,
+    /// What tells it from others of its channel.
+    pub key: Arc<str>,
+    pub state: DeliveryState,
+    pub received_at: Timestamp,
+    /// When the state last changed; final ones are pruned by it.
+    pub changed_at: Timestamp,
+    /// What it says and what is to be sent, as `record` wrote it.
+    pub body: Vec<u8>,
+}
+
+/// How much is kept in a space.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeptSize {
+    pub keys: u64,
+    /// Of all keys and values.
+    pub bytes: u64,
 }
 
 /// What messages are found by; all else is in their events.
@@ -173,6 +214,8 @@ pub enum Space {
     Session(SessionKey),
     /// Of the server itself, such as what was pinned.
     Server,
+    /// A store that plugins share, by its name.
+    Plugins(Arc<str>),
 }
 
 /// Opaque position in a list, as the store wrote it.

@@ -231,6 +231,7 @@ impl Driver {
                 offer,
                 node: None,
                 record: Record::Run { writer: writer.clone(), told: setting.told },
+                depth: 0,
             },
             writer,
             system: setting.system,

@@ -30,7 +30,7 @@ fn opened(batches: &[Batch]) -> u64 {
 /// Goes on after these batches to the end; answers all that was committed.
 async fn go_on(batches: &[Batch], run: RunId, expected: &(String, Vec<String>, usize), delay: usize) -> Vec<Batch> {
     let bench = reading(Some(after(batches, delay).await));
-    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 1, closed: 0, messages: 0 });
+    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 1, closed: 0, messages: 0, deliveries: 0 });
     let found = outcome(&bench, run).await;
     assert_eq!((&found.0, &found.1), (&expected.0, &expected.1));
     let executed = bench.workshop.executed().len();
@@ -185,7 +185,11 @@ async fn an_answer_and_a_result_at_the_same_time_are_heard_in_the_same_order_aga
         for kept in 1..journal.len() {
             let bench = stubborn(after(&journal[..kept], 1).await, takes);
             let recovered = bench.board.recover().await.unwrap();
-            assert_eq!(recovered, Recovered { resumed: 1, closed: 0, messages: 0 }, "{takes}: cut after {kept}");
+            assert_eq!(
+                recovered,
+                Recovered { resumed: 1, closed: 0, messages: 0, deliveries: 0 },
+                "{takes}: cut after {kept}"
+            );
             let found = outcome(&bench, run).await;
             assert_eq!((&found.0, &found.1), (&expected.0, &expected.1), "{takes}: cut after {kept}");
             let events = rest(bench.follow(run).await).await;

@@ -170,7 +170,7 @@ async fn one_unreadable_run_does_not_keep_the_server_from_starting() {
         let bench = restart(bench, [say(&["whole"], 1, 1)], |_| {}).await;
         assert_eq!(
             bench.board.recover().await.unwrap(),
-            Recovered { resumed: 1, closed: 1, messages: 0 },
+            Recovered { resumed: 1, closed: 1, messages: 0, deliveries: 0 },
             "{spoiled_from}"
         );
         assert_eq!(rest(bench.follow(good).await).await.last().unwrap(), "end Completed");
@@ -192,7 +192,7 @@ async fn two_unfinished_runs_of_one_name_do_not_keep_the_server_from_starting() 
     die(&bench, run).await;
 
     let bench = restart(bench, [], |_| {}).await;
-    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 1, closed: 1, messages: 0 });
+    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 1, closed: 1, messages: 0, deliveries: 0 });
     assert_eq!(rest(bench.follow(lost).await).await.last().unwrap(), "end Completed");
     let events = rest(bench.follow(run).await).await;
     assert_eq!(
@@ -425,7 +425,7 @@ async fn a_run_does_not_go_on_in_a_folder_that_is_closed_by_now() {
     let_others_run().await;
     die(&bench, run).await;
     let bench = restart(bench, [], |setup| setup.folders = Arc::new(Closed)).await;
-    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 0, closed: 1, messages: 0 });
+    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 0, closed: 1, messages: 0, deliveries: 0 });
     let events = rest(bench.follow(run).await).await;
     assert_eq!(
         events[events.len() - 3..],
@@ -461,7 +461,7 @@ async fn a_run_that_would_go_another_way_now_is_closed_not_confused() {
     die(&bench, run).await;
     // With one call there is no understanding first: the recorded answer would be taken for the reply.
     let bench = restart(bench, [], |setup| setup.agent.reasoning.max_model_calls = Some(1)).await;
-    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 0, closed: 1, messages: 0 });
+    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 0, closed: 1, messages: 0, deliveries: 0 });
     let events = rest(bench.follow(run).await).await;
     let [.., failed, ended] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(

@@ -95,9 +95,9 @@ async fn the_length_of_the_line_is_a_setting() {
 #[tokio::test(start_paused = true)]
 async fn without_a_plugin_host_nobody_can_load_plugins() {
     let bench = bench([]);
-    for caller in [caller(1), operator()] {
-        let load = Command::LoadPlugin { path: "p".into() };
-        assert_eq!(bench.ask(&caller, load).await.unwrap_err().kind, ErrorKind::Unavailable);
+    for (caller, kind) in [(caller(1), ErrorKind::Forbidden), (operator(), ErrorKind::Unavailable)] {
+        let load = Command::LoadPlugin { named: "p".into() };
+        assert_eq!(bench.ask(&caller, load).await.unwrap_err().kind, kind);
     }
     assert_eq!(bench.ask(&caller(1), Command::ListPlugins).await.unwrap(), Reply::Plugins(vec![]));
 }
