@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use patchboard_core::port::Store;
 
+mod deliveries;
 mod events;
 mod facts;
 mod kept;
@@ -23,6 +24,7 @@ mod sessions;
 mod shared;
 mod usage;
 
+pub use deliveries::{deliveries_are_taken_once, final_deliveries_are_pruned, open_deliveries_are_listed};
 pub use events::{
     batches_are_all_or_nothing, events_are_replayed, events_follow_each_other, events_of_nodes_are_replayed,
 };
@@ -30,7 +32,10 @@ pub use facts::{
     facts_are_found_by_meaning, facts_are_found_by_words, facts_are_paged, facts_of_others_stay_hidden,
     facts_supersede_each_other, facts_take_any_text,
 };
-pub use kept::{kept_things_are_replaced_and_deleted, kept_things_go_with_their_session};
+pub use kept::{
+    kept_keys_are_listed, kept_things_are_measured, kept_things_are_replaced_and_deleted,
+    kept_things_go_with_their_session,
+};
 pub use messages::{
     events_of_messages_are_stored_with_them, final_messages_are_pruned, messages_and_runs_do_not_meet,
     messages_are_listed, open_messages_are_listed,
@@ -68,6 +73,11 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     facts_are_paged(make().await).await;
     kept_things_are_replaced_and_deleted(make().await).await;
     kept_things_go_with_their_session(make().await).await;
+    kept_keys_are_listed(make().await).await;
+    kept_things_are_measured(make().await).await;
+    deliveries_are_taken_once(make().await).await;
+    open_deliveries_are_listed(make().await).await;
+    final_deliveries_are_pruned(make().await).await;
     messages_are_listed(make().await).await;
     open_messages_are_listed(make().await).await;
     events_of_messages_are_stored_with_them(make().await).await;

@@ -9,14 +9,16 @@ use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::port::{
-    AuditRow, Batch, BudgetScope, Cursor, Fact, FactQuery, MessageQuery, MessageRow, Page, Retention, RunRow,
-    SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
+    AuditRow, Batch, BudgetScope, Cursor, DeliveryRow, Fact, FactQuery, KeptSize, MessageQuery, MessageRow, Page,
+    Retention, RunRow, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun,
+    UsageGroup, UsageQuery,
 };
 
 use crate::Error;
 
 mod apply;
 mod audit;
+mod deliveries;
 mod events;
 mod facts;
 mod fault;
@@ -139,6 +141,31 @@ impl Store for SqliteStore {
     fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let (space, key) = (space.clone(), key.to_owned());
         self.readers.read("read what is kept", move |db| kept::read(db, &space, &key))
+    }
+
+    fn kept_keys(
+        &self,
+        space: &Space,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        let (space, prefix, after) = (space.clone(), prefix.to_owned(), after.map(str::to_owned));
+        self.readers.read("list what is kept", move |db| kept::keys(db, &space, &prefix, after.as_deref(), limit))
+    }
+
+    fn kept_size(&self, space: &Space) -> BoxFuture<'_, Result<KeptSize, StoreError>> {
+        let space = space.clone();
+        self.readers.read("measure what is kept", move |db| kept::size(db, &space))
+    }
+
+    fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {
+        let (channel, key) = (channel.to_owned(), key.to_owned());
+        self.readers.read("read a delivery", move |db| deliveries::find(db, &channel, &key))
+    }
+
+    fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
+        self.readers.read("read open deliveries", deliveries::open)
     }
 
     fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>> {

@@ -1,9 +1,9 @@
-//! Small things kept under a key: replaced, deleted, and gone with their session.
+//! Small things kept under a key: replaced, deleted, listed, measured, and gone with their session.
 
 use std::sync::Arc;
 
 use patchboard_core::id::SessionKey;
-use patchboard_core::port::{Space, Store, Write};
+use patchboard_core::port::{KeptSize, Space, Store, Write};
 
 use super::sample::{at, close_run, commit, commit_refused, event, ok, run, session, text};
 
@@ -79,6 +79,89 @@ pub async fn kept_things_go_with_their_session(store: Arc<dyn Store>) {
     // The neighbour never had a run.
     commit(&*store, vec![clear(&neighbour, true)]).await;
     assert_eq!(kept(&of(&neighbour)).await, None);
+}
+
+pub async fn kept_keys_are_listed(store: Arc<dyn Store>) {
+    let space = Space::Plugins("notes".into());
+    let list = async |prefix: &str, after: Option<&str>, limit: usize| {
+        let keys = ok(store.kept_keys(&space, prefix, after, limit).await);
+        keys.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(list("", None, 100).await, [""; 0]);
+    // In the order of their bytes; the last two begin with the characters of the highest numbers.
+    let keys = [
+        "",
+        "\0",
+        "\0a",
+        "A",
+        "a",
+        "a ",
+        "a%",
+        "a\0",
+        "a_",
+        "aa",
+        "ab",
+        "ab\0",
+        "abc",
+        "b",
+        "z",
+        "\u{d7ff}",
+        "\u{d7ff}x",
+        "\u{e000}",
+        "雨",
+        "雨\0",
+        "雨だ",
+        "\u{10ffff}",
+        "\u{10ffff}\u{10ffff}",
+    ];
+    let mut keys = keys.to_vec();
+    keys.sort_unstable();
+    for key in keys.iter().rev() {
+        commit(&*store, vec![keep(&space, key, Some(vec![1]))]).await;
+    }
+    // Of others, and of others whose names begin alike.
+    for other in [Space::Server, Space::Plugins("note".into()), Space::Plugins("notes2".into()), of(&session("a"))] {
+        commit(&*store, vec![keep(&other, "aaa", Some(vec![1]))]).await;
+    }
+    let mut afters: Vec<Option<&str>> = keys.iter().copied().map(Some).collect();
+    afters.extend([None, Some("a!"), Some("not there"), Some("~")]);
+    for prefix in keys.iter().copied().chain(["c", "a%b", "雨だれ", "\u{d7ff}\u{10ffff}"]) {
+        for &after in &afters {
+            let wanted = keys.iter().filter(|key| key.starts_with(prefix) && after.is_none_or(|after| **key > after));
+            let wanted: Vec<&str> = wanted.copied().collect();
+            assert_eq!(list(prefix, after, 100).await, wanted, "{prefix:?} after {after:?}");
+            let few: Vec<&str> = wanted.into_iter().take(2).collect();
+            assert_eq!(list(prefix, after, 2).await, few, "{prefix:?} after {after:?}, two of them");
+        }
+    }
+    assert_eq!(list("", None, 0).await, [""; 0]);
+    commit(&*store, vec![keep(&space, "ab", None), keep(&space, "aa", Some(vec![2]))]).await;
+    assert_eq!(list("a", Some("a_"), 2).await, ["aa", "ab\0"], "what is deleted is not listed, what is replaced once");
+
+    // No list is endless.
+    let many = (0..1100).map(|number| keep(&space, &format!("many/{number:04}"), Some(vec![1])));
+    commit(&*store, many.collect()).await;
+    let first = list("many/", None, usize::MAX).await;
+    assert_eq!(first.len(), 1000);
+    let rest = list("many/", first.last().map(String::as_str), usize::MAX).await;
+    assert_eq!((rest.len(), rest.last().map(String::as_str)), (100, Some("many/1099")));
+}
+
+pub async fn kept_things_are_measured(store: Arc<dyn Store>) {
+    let space = Space::Plugins("notes".into());
+    let size = async |space: &Space| {
+        let KeptSize { keys, bytes } = ok(store.kept_size(space).await);
+        (keys, bytes)
+    };
+    assert_eq!(size(&space).await, (0, 0));
+    commit(&*store, vec![keep(&space, "雨\0", Some(vec![0; 1000])), keep(&space, "", Some(Vec::new()))]).await;
+    commit(&*store, vec![keep(&Space::Server, "other", Some(vec![0; 5000]))]).await;
+    assert_eq!(size(&space).await, (2, 1004), "bytes, not characters");
+    commit(&*store, vec![keep(&space, "雨\0", Some(vec![0; 10]))]).await;
+    assert_eq!(size(&space).await, (2, 14), "replaced");
+    commit(&*store, vec![keep(&space, "雨\0", None)]).await;
+    assert_eq!(size(&space).await, (1, 0), "deleted");
+    assert_eq!(size(&Space::Server).await, (1, 5005));
 }
 
 fn of(session: &SessionKey) -> Space {

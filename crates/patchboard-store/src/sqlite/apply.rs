@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::events::Topics;
 use super::fault::Fault;
 use super::names::Names;
-use super::{audit, events, facts, kept, messages, runs, sessions, usage};
+use super::{audit, deliveries, events, facts, kept, messages, runs, sessions, usage};
 
 /// A batch with its payloads encoded.
 #[derive(Debug)]
@@ -53,6 +53,7 @@ impl Prepared {
                 | Write::ClearSession { .. }
                 | Write::Audit(_)
                 | Write::Message(_) => {}
+                Write::Delivery(row) => bytes += row.body.len(),
             }
         }
         bytes += payloads.iter().map(|payload| payload.bytes.len()).sum::<usize>();
@@ -113,6 +114,7 @@ impl Applier {
                 }
                 Write::Audit(row) => audit::add(db, names, row)?,
                 Write::Message(row) => messages::put(db, topics, row)?,
+                Write::Delivery(row) => deliveries::put(db, row)?,
                 Write::Keep { space, key, value, at } => kept::keep(db, space, key, value.as_deref(), *at)?,
             }
         }

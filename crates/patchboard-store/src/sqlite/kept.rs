@@ -1,12 +1,18 @@
 //! Small things kept under a key, in the space of a session or of the server.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use patchboard_core::id::SessionKey;
-use patchboard_core::port::Space;
-use rusqlite::{Connection, OptionalExtension, params};
+use patchboard_core::port::{KeptSize, Space};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::fault::Fault;
+use super::fault::{Fault, row_limit};
 use super::sessions;
+
+const KEYS: &str = "SELECT key FROM kept WHERE space = ?1 AND key >= ?2 AND key IS NOT ?3 ORDER BY key LIMIT ?4";
+const KEYS_UNTIL: &str =
+    "SELECT key FROM kept WHERE space = ?1 AND key >= ?2 AND key < ?5 AND key IS NOT ?3 ORDER BY key LIMIT ?4";
 
 pub(super) fn keep(
     db: &Connection,
@@ -36,6 +42,49 @@ pub(super) fn read(db: &Connection, space: &Space, key: &str) -> Result<Option<V
     Ok(statement.query_row([&*name(space), key], |row| row.get(0)).optional()?)
 }
 
+/// In the order of their bytes. Read off the index from the first that is wanted to the last, however many there are.
+pub(super) fn keys(
+    db: &Connection,
+    space: &Space,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<Arc<str>>, Fault> {
+    let (name, limit) = (name(space), row_limit(limit));
+    let from = after.map_or(prefix, |after| after.max(prefix));
+    let key = |row: &Row<'_>| row.get::<_, String>(0).map(Arc::from);
+    let keys: rusqlite::Result<Vec<Arc<str>>> = match end_of(prefix) {
+        Some(end) => {
+            let mut statement = db.prepare_cached(KEYS_UNTIL)?;
+            statement.query_map(params![name, from, after, limit, end], key)?.collect()
+        }
+        None => db.prepare_cached(KEYS)?.query_map(params![name, from, after, limit], key)?.collect(),
+    };
+    Ok(keys?)
+}
+
+/// The first text after all that begin with `prefix`; `None` when nothing can come after them. The order of texts is
+/// the order of their characters, in the database as here.
+fn end_of(prefix: &str) -> Option<String> {
+    let mut end: Vec<char> = prefix.chars().collect();
+    while let Some(last) = end.pop() {
+        // Between two characters there is at most the gap that no character is in.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            end.push(next);
+            return Some(end.into_iter().collect());
+        }
+    }
+    None
+}
+
+pub(super) fn size(db: &Connection, space: &Space) -> Result<KeptSize, Fault> {
+    let mut statement = db.prepare_cached(
+        "SELECT count(*), coalesce(sum(length(CAST(key AS BLOB)) + length(value)), 0) FROM kept WHERE space = ?1",
+    )?;
+    let size = statement.query_row([name(space)], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+    Ok(KeptSize { keys: size.0.unsigned_abs(), bytes: size.1.unsigned_abs() })
+}
+
 pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), Fault> {
     let name = name(&Space::Session(session.clone()));
     db.prepare_cached("DELETE FROM kept WHERE space = ?1")?.execute([name])?;
@@ -47,5 +96,9 @@ fn name(space: &Space) -> String {
     match space {
         Space::Session(key) => format!("session/{key}"),
         Space::Server => "server".to_owned(),
+        Space::Plugins(store) => format!("plugins/{store}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

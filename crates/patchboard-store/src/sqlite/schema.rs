@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_nodes_and_kept.sql"),
     include_str!("migrations/0003_messages.sql"),
+    include_str!("migrations/0004_deliveries.sql"),
 ];
 /// Marks the file as ours ("PBrd").
 const APPLICATION_ID: i32 = 0x5042_7264;

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::apply::{Applier, Prepared};
 use super::fault::Fault;
 use super::reader::{STACK_BYTES, enter};
-use super::{SqliteOptions, messages, runs};
+use super::{SqliteOptions, deliveries, messages, runs};
 use crate::{Error, telemetry};
 
 /// A transaction takes no more than this; the rest waits for the next one. Bounds how long a caller waits for
@@ -297,7 +297,8 @@ impl Scribe {
             // A topic's number may be given to another one.
             applier.forget();
             let has_more_runs = runs::prune(db, retention)?;
-            Ok(messages::prune(db, retention.runs_before)? || has_more_runs)
+            let has_more_messages = messages::prune(db, retention.runs_before)?;
+            Ok(deliveries::prune(db, retention.runs_before)? || has_more_messages || has_more_runs)
         })
     }
 

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::app::message::{MessageEvent, MessageState};
+use patchboard_core::channel::{DeliveryId, DeliveryState};
 use patchboard_core::event::{Envelope, Event, NodeOutcome, Pieces, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
 use patchboard_core::model::Message;
 use patchboard_core::port::{
-    FactQuery, MessageQuery, MessageRow, ModelCallRow, RunRow, RunState, Space, Store, TurnQuery, UnfinishedRun, Write,
+    DeliveryRow, FactQuery, KeptSize, MessageQuery, MessageRow, ModelCallRow, RunRow, RunState, Space, Store,
+    TurnQuery, UnfinishedRun, Write,
 };
 use uuid::Uuid;
 
@@ -48,7 +50,7 @@ async fn a_database_of_schema_1_is_brought_up_to_date_with_its_data() {
     assert_eq!(inspect(&path).unwrap().schema_version, 1);
 
     let store = open(&path).unwrap();
-    assert_eq!(inspect(&path).unwrap().schema_version, 3);
+    assert_eq!(inspect(&path).unwrap().schema_version, 4);
     let session = SessionKey::conversation("main", "web", "alice", "1");
     let run = RunId(Uuid::from_u128(1));
     let at = |second| Timestamp::from_second(second).unwrap();
@@ -139,7 +141,7 @@ async fn a_database_of_schema_2_is_brought_up_to_date_with_its_data() {
     assert_eq!(inspect(&path).unwrap().schema_version, 2);
 
     let store = open(&path).unwrap();
-    assert_eq!(inspect(&path).unwrap().schema_version, 3);
+    assert_eq!(inspect(&path).unwrap().schema_version, 4);
     let run = RunId(Uuid::from_u128(1));
     let unfinished = store.unfinished_runs().await.unwrap();
     let calls = unfinished.iter().flat_map(|run| &run.open_calls).map(|call| (call.run, call.number, call.node));
@@ -165,4 +167,61 @@ async fn a_database_of_schema_2_is_brought_up_to_date_with_its_data() {
     assert_eq!(store.messages(all).await.unwrap().items, [row]);
     assert_eq!(store.events(&topic, Seq::FIRST, 10).await.unwrap(), [record]);
     assert_eq!(store.last_seq(&Topic::Run(run)).await.unwrap(), Seq(4));
+}
+
+/// What a program of schema 3 wrote beside that.
+const DATA_OF_3: &str = r#"
+    INSERT INTO topics (number, id) VALUES (2, x'000000000000000000000000000000026d');
+    INSERT INTO messages (number, id, state, submitted_at, changed_at)
+        VALUES (2, x'00000000000000000000000000000002', 2, 4000000, 5000000);
+    INSERT INTO kept (space, key, at, value) VALUES ('server', 'mcp/pins/files', 1000000, x'7b7d');
+    PRAGMA user_version = 3;
+"#;
+
+#[tokio::test]
+async fn a_database_of_schema_3_is_brought_up_to_date_with_its_data() {
+    let (_folder, path) = in_folder("old.db");
+    let db = raw(&path);
+    db.execute_batch(include_str!("../migrations/0001_initial.sql")).unwrap();
+    db.execute_batch(DATA_OF_1).unwrap();
+    db.execute_batch(include_str!("../migrations/0002_nodes_and_kept.sql")).unwrap();
+    db.execute_batch(DATA_OF_2).unwrap();
+    db.execute_batch(include_str!("../migrations/0003_messages.sql")).unwrap();
+    db.execute_batch(DATA_OF_3).unwrap();
+    db.close().unwrap();
+    assert_eq!(inspect(&path).unwrap().schema_version, 3);
+
+    let store = open(&path).unwrap();
+    assert_eq!(inspect(&path).unwrap().schema_version, 4);
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let message = MessageId(Uuid::from_u128(2));
+    let held = MessageRow { message, state: MessageState::Held, submitted_at: at(4), changed_at: at(5) };
+    assert_eq!(store.open_messages().await.unwrap(), [held]);
+    assert_eq!(store.last_seq(&Topic::Run(RunId(Uuid::from_u128(1)))).await.unwrap(), Seq(4));
+    assert_eq!(store.kept(&Space::Server, "mcp/pins/files").await.unwrap(), Some(b"{}".to_vec()));
+    let keys = store.kept_keys(&Space::Server, "mcp/", None, 10).await.unwrap();
+    assert_eq!(keys, ["mcp/pins/files".into()]);
+
+    // And what is new can be written beside it.
+    assert_eq!(store.open_deliveries().await.unwrap(), []);
+    let delivery = DeliveryRow {
+        id: DeliveryId(Uuid::from_u128(1)),
+        channel: "telegram".into(),
+        key: "7".into(),
+        state: DeliveryState::Received,
+        received_at: at(6),
+        changed_at: at(6),
+        body: b"hello".to_vec(),
+    };
+    let space = Space::Plugins("notes".into());
+    let writes = vec![
+        Write::Delivery(delivery.clone()),
+        Write::Keep { space: space.clone(), key: "milk".into(), value: Some(b"buy".to_vec()), at: at(6) },
+    ];
+    store.commit(batch(writes)).await.unwrap();
+    store.close().await.unwrap();
+    let store = open(&path).unwrap();
+    assert_eq!(store.open_deliveries().await.unwrap(), std::slice::from_ref(&delivery));
+    assert_eq!(store.delivery("telegram", "7").await.unwrap(), Some(delivery));
+    assert_eq!(store.kept_size(&space).await.unwrap(), KeptSize { keys: 1, bytes: 7 });
 }

@@ -1,0 +1,103 @@
+//! Messages of channels, so that none is answered twice and none is lost.
+
+use jiff::Timestamp;
+use patchboard_core::channel::{DeliveryId, DeliveryState};
+use patchboard_core::port::DeliveryRow;
+use rusqlite::{Connection, Row, params};
+use uuid::Uuid;
+
+use super::fault::{Fault, timestamp};
+use super::sessions;
+
+/// One call of `prune` deletes no more than this; the writer is needed for other things too.
+const PRUNE_DELIVERIES: usize = 500;
+
+const FIND: &str = "SELECT id, channel, key, state, received_at, changed_at, body FROM deliveries
+    WHERE channel = ?1 AND key = ?2";
+const OPEN: &str = "SELECT id, channel, key, state, received_at, changed_at, body FROM deliveries
+    WHERE state < 2 ORDER BY received_at, id";
+const OVER: &str = "SELECT number FROM deliveries WHERE state >= 2 AND changed_at < ?1 ORDER BY changed_at LIMIT ?2";
+
+/// Puts it on record, or changes its state and body. What it is and when it came does not change.
+pub(super) fn put(db: &Connection, row: &DeliveryRow) -> Result<(), Fault> {
+    // What was said is in its session. Purging that does not reach what any change here would leave behind.
+    sessions::overwriting(db, || write(db, row))
+}
+
+fn write(db: &Connection, row: &DeliveryRow) -> Result<(), Fault> {
+    db.prepare_cached(
+        "INSERT INTO deliveries (id, channel, key, state, received_at, changed_at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (id) DO UPDATE SET state = excluded.state, changed_at = excluded.changed_at, body = excluded.body",
+    )?
+    .execute(params![
+        row.id.0.as_bytes().as_slice(),
+        &*row.channel,
+        &*row.key,
+        state_code(row.state),
+        row.received_at.as_microsecond(),
+        row.changed_at.as_microsecond(),
+        row.body,
+    ])?;
+    Ok(())
+}
+
+pub(super) fn find(db: &Connection, channel: &str, key: &str) -> Result<Option<DeliveryRow>, Fault> {
+    let mut statement = db.prepare_cached(FIND)?;
+    let mut rows = statement.query([channel, key])?;
+    rows.next()?.map(delivery_row).transpose()
+}
+
+/// Oldest first.
+pub(super) fn open(db: &Connection) -> Result<Vec<DeliveryRow>, Fault> {
+    let mut statement = db.prepare_cached(OPEN)?;
+    let mut rows = statement.query([])?;
+    let mut open = Vec::new();
+    while let Some(row) = rows.next()? {
+        open.push(delivery_row(row)?);
+    }
+    Ok(open)
+}
+
+/// Deletes final ones that changed last before then; `true` when more are left.
+pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, Fault> {
+    // One more than is deleted tells whether any are left.
+    let limit = i64::try_from(PRUNE_DELIVERIES).unwrap_or(0) + 1;
+    let mut find = db.prepare_cached(OVER)?;
+    let found = find.query_map(params![before.as_microsecond(), limit], |row| row.get(0))?;
+    let found = found.collect::<Result<Vec<i64>, _>>()?;
+    for number in found.iter().take(PRUNE_DELIVERIES) {
+        db.prepare_cached("DELETE FROM deliveries WHERE number = ?1")?.execute([number])?;
+    }
+    Ok(found.len() > PRUNE_DELIVERIES)
+}
+
+fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, Fault> {
+    let id = row.get_ref(0)?.as_blob().map_err(|error| Fault::corrupt("delivery id", error))?;
+    Ok(DeliveryRow {
+        id: Uuid::from_slice(id).map(DeliveryId).map_err(|error| Fault::corrupt("delivery id", error))?,
+        channel: row.get::<_, String>(1)?.into(),
+        key: row.get::<_, String>(2)?.into(),
+        state: state(row.get(3)?)?,
+        received_at: timestamp(row.get(4)?)?,
+        changed_at: timestamp(row.get(5)?)?,
+        body: row.get(6)?,
+    })
+}
+
+/// Final ones from 2 on: the schema and the queries above rely on it.
+fn state_code(state: DeliveryState) -> u8 {
+    match state {
+        DeliveryState::Received => 0,
+        DeliveryState::Answered => 1,
+        DeliveryState::Sent => 2,
+        DeliveryState::Failed => 3,
+    }
+}
+
+fn state(code: u8) -> Result<DeliveryState, Fault> {
+    let found = DeliveryState::ALL.into_iter().find(|state| state_code(*state) == code);
+    found.ok_or_else(|| Fault::corrupt("delivery state", format!("unknown code: {code}")))
+}
+
+#[cfg(test)]
+mod tests;
