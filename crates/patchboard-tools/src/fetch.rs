@@ -2,10 +2,12 @@
 //!
 //! A URL is read once, by the parser the client uses. Its host is resolved once per hop; every address that comes back
 //! must be one that may be reached, and the connection is made to those addresses and no others, so a name that answers
-//! differently a moment later changes nothing. A redirect is a new hop with all of it done again. No proxy is taken
-//! from the environment, no cookie is kept, no connection is shared between hops.
+//! differently a moment later changes nothing. Whoever may ask only some hosts is held to them before anything is looked
+//! up. A redirect is a new hop with all of it done again. No proxy is taken from the environment, no cookie is kept, no
+//! connection is shared between hops.
 
 mod address;
+mod granted;
 mod hosts;
 mod outgoing;
 mod redirect;
@@ -28,6 +30,7 @@ pub use resolve::{Resolver, SystemResolver};
 
 use crate::words::clipped;
 use address::{Closed, closed};
+use granted::{Granted, Hop};
 use outgoing::{Outgoing, Target};
 use resolve::{PINNED, Pinned};
 
@@ -62,35 +65,43 @@ impl GuardedFetch {
         Self { private_hosts, resolver, plain: OnceCell::new(), tls: OnceCell::new(), slots }
     }
 
-    async fn exchange(&self, mut outgoing: Outgoing, max_bytes: usize) -> Result<Fetched, FetchError> {
+    async fn exchange(
+        &self,
+        mut outgoing: Outgoing,
+        granted: Granted,
+        max_bytes: usize,
+    ) -> Result<Fetched, FetchError> {
+        let mut hop = Hop::First;
         let Ok(_slot) = self.slots.acquire().await else { return Err(FetchError::Cancelled) };
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.send(&outgoing).await?;
+            let target = outgoing.target()?;
+            granted.admit(&target, hop)?;
+            let response = self.send(&outgoing, &target).await?;
             match redirect::next(&outgoing, response.status(), response.headers())? {
-                Some(next) => outgoing = next,
+                Some(next) => (outgoing, hop) = (next, Hop::Redirect),
                 None => return receive(response, &outgoing, max_bytes).await,
             }
         }
         Err(FetchError::Failed(format!("there were more than {MAX_REDIRECTS} redirects")))
     }
 
-    async fn send(&self, outgoing: &Outgoing) -> Result<Response, FetchError> {
-        let target = outgoing.target()?;
-        let addresses: Arc<[SocketAddr]> = self.checked_addresses(&target).await?.into();
-        let failed = |error: &reqwest::Error| {
-            let (host, cause) = (&target.label, clipped(&root_cause(error), MAX_CAUSE_BYTES));
+    async fn send(&self, outgoing: &Outgoing, target: &Target) -> Result<Response, FetchError> {
+        let addresses: Arc<[SocketAddr]> = self.checked_addresses(target).await?.into();
+        let failed = |error: reqwest::Error| {
+            let error = error.without_url();
+            let (host, cause) = (&target.label, clipped(&root_cause(&error), MAX_CAUSE_BYTES));
             FetchError::Failed(match error.is_connect() {
                 true => format!("cannot connect to `{host}`: {cause}"),
                 false => format!("`{host}` gave no proper answer: {cause}"),
             })
         };
-        let client = self.client(target.is_tls).await.map_err(|error| failed(&error))?;
+        let client = self.client(target.is_tls).await.map_err(failed)?;
         let mut request =
             client.request(outgoing.method.clone(), outgoing.url.clone()).headers(outgoing.headers.clone());
         if let Some(body) = &outgoing.body {
             request = request.body(body.clone());
         }
-        let response = PINNED.scope(addresses.clone(), request.send()).await.map_err(|error| failed(&error))?;
+        let response = PINNED.scope(addresses.clone(), request.send()).await.map_err(failed)?;
         // The client was given only these; an answer from anywhere else means it has changed its ways.
         let peer = response.remote_addr().map(|peer| peer.ip().to_canonical());
         if !addresses.iter().any(|address| Some(address.ip().to_canonical()) == peer) {
@@ -145,11 +156,12 @@ impl Fetch for GuardedFetch {
         Box::pin(async move {
             let timeout = request.timeout.min(MAX_TIMEOUT);
             let max_bytes = request.max_bytes.min(MAX_BODY_BYTES);
+            let granted = Granted::new(request.only_hosts.as_deref());
             let outgoing = Outgoing::new(request)?;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => Err(FetchError::Cancelled),
-                done = tokio::time::timeout(timeout, self.exchange(outgoing, max_bytes)) => {
+                done = tokio::time::timeout(timeout, self.exchange(outgoing, granted, max_bytes)) => {
                     done.unwrap_or_else(|_| Err(FetchError::Timeout(format!("there was no whole answer in {timeout:?}"))))
                 }
             }
@@ -208,7 +220,7 @@ async fn receive(mut response: Response, outgoing: &Outgoing, max_bytes: usize) 
     let (status, headers) = (response.status().as_u16(), told_headers(response.headers()));
     let (mut body, mut is_cut) = (Vec::new(), false);
     while let Some(chunk) = response.chunk().await.map_err(|error| {
-        let cause = clipped(&root_cause(&error), MAX_CAUSE_BYTES);
+        let cause = clipped(&root_cause(&error.without_url()), MAX_CAUSE_BYTES);
         FetchError::Failed(format!("the answer broke off after {} bytes: {cause}", body.len()))
     })? {
         let room = max_bytes.saturating_sub(body.len());
@@ -232,7 +244,8 @@ fn told_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     told
 }
 
-/// The innermost error alone: the outer ones repeat the URL, which may hold what nobody else should see.
+/// The innermost error alone: the outer ones say again what was attempted, some with the URL, which may hold what nobody
+/// else should see.
 fn root_cause<'a>(error: &'a reqwest::Error) -> &'a (dyn std::error::Error + 'static) {
     let mut cause: &'a (dyn std::error::Error + 'static) = error;
     while let Some(source) = cause.source() {

@@ -118,6 +118,7 @@ fn request(arguments: &Value) -> Result<FetchRequest, &'static str> {
         body,
         timeout: TIMEOUT,
         max_bytes: MAX_PAGE_BYTES,
+        only_hosts: None,
     })
 }
 

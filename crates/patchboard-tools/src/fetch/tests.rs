@@ -49,6 +49,7 @@ fn get(url: impl Into<String>) -> FetchRequest {
         body: None,
         timeout: Duration::from_secs(30),
         max_bytes: 1024,
+        only_hosts: None,
     }
 }
 
@@ -196,6 +197,56 @@ async fn a_redirect_is_checked_like_any_url() {
         assert!(is_refused(&result), "{location}: {result:?}");
         assert_eq!(stub.received().len(), 1, "{location}");
     }
+}
+
+fn only(request: FetchRequest, hosts: &[String]) -> FetchRequest {
+    let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
+    FetchRequest { only_hosts: Some(hosts), ..request }
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_granted_is_not_even_looked_up() {
+    let stub = Stub::start([Answer::ok("granted")]).await;
+    let resolver = Scripted::new(&[&["127.0.0.1"]]);
+    let guard = guarded(&["one.test", "two.test"], &resolver);
+    let granted = [format!("one.test:{}", stub.port())];
+    for url in [format!("http://two.test:{}/", stub.port()), "http://one.test/".to_owned()] {
+        let result = fetch(&guard, only(get(&url), &granted)).await;
+        assert!(is_refused(&result), "{url}: {result:?}");
+        assert!(is_refused(&fetch(&guard, only(get(&url), &[])).await), "{url}");
+    }
+    assert_eq!((stub.received().len(), resolver.asked().len()), (0, 0));
+    let fetched = fetch(&guard, only(get(format!("http://ONE.test:{}/", stub.port())), &granted)).await.unwrap();
+    assert_eq!((fetched.body, stub.received().len()), (b"granted".to_vec(), 1));
+}
+
+#[tokio::test]
+async fn a_redirect_leads_to_granted_hosts_only() {
+    let (one, two) = (Stub::start([]).await, Stub::start([Answer::ok("there")]).await);
+    let guard = guarded(&["one.test", "two.test"], &Scripted::new(&[&["127.0.0.1"]]));
+    let to_two = format!("http://two.test:{}/", two.port());
+    let ask = async |hosts: &[String]| {
+        one.add(Answer::redirect(302, "/again"));
+        one.add(Answer::redirect(302, &to_two));
+        fetch(&guard, only(get(format!("http://one.test:{}/", one.port())), hosts)).await
+    };
+    let refused = ask(&["one.test".to_owned(), format!("two.test:{}", one.port())]).await.unwrap_err();
+    let expected = format!("the redirect to `two.test:{}` is not followed: that host is not granted", two.port());
+    assert_eq!((refused, two.received().len()), (FetchError::Refused(expected), 0));
+    let followed = ask(&["one.test".to_owned(), "two.test".to_owned()]).await.unwrap();
+    assert_eq!((followed.url, one.received().len(), two.received().len()), (to_two, 4, 1));
+}
+
+#[tokio::test]
+async fn a_grant_opens_no_private_address() {
+    let stub = Stub::start([]).await;
+    let guard = guarded(&[], &Scripted::new(&[&["127.0.0.1"]]));
+    for host in ["127.0.0.1", "stub.test"] {
+        let request = only(get(format!("http://{host}:{}/", stub.port())), &[host.to_owned()]);
+        let error = fetch(&guard, request).await.unwrap_err();
+        assert!(matches!(&error, FetchError::Refused(why) if why.contains("a loopback address")), "{error}");
+    }
+    assert_eq!(stub.received().len(), 0);
 }
 
 #[tokio::test]

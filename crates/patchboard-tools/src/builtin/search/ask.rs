@@ -45,7 +45,7 @@ impl<'a> Question<'a> {
             }
         };
         let (method, url) = (method.to_owned(), url.into());
-        FetchRequest { method, url, headers, body, timeout: TIMEOUT, max_bytes: MAX_ANSWER_BYTES }
+        FetchRequest { method, url, headers, body, timeout: TIMEOUT, max_bytes: MAX_ANSWER_BYTES, only_hosts: None }
     }
 
     /// What of the answer was asked for. SearXNG takes neither domains nor dates, and gives as many results as it likes.

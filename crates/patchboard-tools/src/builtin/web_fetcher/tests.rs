@@ -76,6 +76,7 @@ fn requests() {
             body: body.map(|body| body.as_bytes().to_vec()),
             timeout: TIMEOUT,
             max_bytes: MAX_PAGE_BYTES,
+            only_hosts: None,
         };
         assert_eq!(run(arguments, Err(FetchError::Cancelled)).0, Some(expected));
     };

@@ -10,6 +10,7 @@ fn request(url: &str) -> FetchRequest {
         body: None,
         timeout: Duration::from_secs(1),
         max_bytes: 1,
+        only_hosts: None,
     }
 }
 

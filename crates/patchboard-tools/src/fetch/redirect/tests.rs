@@ -18,6 +18,7 @@ fn posted(url: &str) -> Outgoing {
         body: Some(b"words".to_vec()),
         timeout: std::time::Duration::from_secs(1),
         max_bytes: 1,
+        only_hosts: None,
     })
     .unwrap()
 }
