@@ -1,0 +1,344 @@
+//! All plugins of the server: where they come from, which of them are at work, and what has to be approved before it is.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use patchboard_core::plugin::{PluginCall, PluginError, PluginGrant, PluginReport};
+use patchboard_core::port::{Clock, FetchError, Fetched, Plugins, Store};
+use patchboard_core::tool::{Fault, ToolOutput, ToolSpec};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::rights::{PluginLimits, PluginOptions, Services};
+
+mod diff;
+mod entry;
+mod file;
+mod finding;
+mod folder;
+mod loading;
+mod machine;
+mod names;
+mod offer;
+mod pins;
+mod version;
+mod watch;
+
+use diff::Origin;
+use entry::Entry;
+use file::Place;
+use loading::Cause;
+use machine::MachineLoader;
+use names::Names;
+use offer::Offer;
+use version::{Loader, Version};
+
+/// Compiling takes whole processors; further files wait.
+const COMPILED_AT_ONCE: usize = 2;
+/// The server does not wait longer for its plugins; they appear when they are ready.
+const PATIENCE_AT_START: Duration = Duration::from_secs(10);
+/// Oddities remembered, so that each is told once. Beyond that many they are told no more.
+const MAX_WARNINGS: usize = 1024;
+
+/// Reads the text of `NAME.toml` beside a plugin in the folder: grants and settings. `Err` is a sentence.
+pub type Sidecar = Arc<dyn Fn(&str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> + Send + Sync>;
+
+#[derive(Clone)]
+pub struct HostOptions {
+    /// Of the configuration, in its order.
+    pub plugins: Vec<PluginOptions>,
+    /// Every `NAME.wasm` in it is a plugin too. It need not exist.
+    pub folder: Option<PathBuf>,
+    pub sidecar: Sidecar,
+    /// For compiled code.
+    pub cache: PathBuf,
+    /// Are changed, new and removed files noticed?
+    pub watch: bool,
+    pub limits: PluginLimits,
+}
+
+impl fmt::Debug for HostOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostOptions")
+            .field("plugins", &self.plugins)
+            .field("folder", &self.folder)
+            .field("cache", &self.cache)
+            .field("watch", &self.watch)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The server's plugins.
+#[derive(Debug)]
+pub struct PluginHost(Arc<Catalogue>);
+
+struct Catalogue {
+    /// Those of the configuration, then those of the folder by name.
+    entries: RwLock<Vec<Arc<Entry>>>,
+    offer: RwLock<Arc<Offer>>,
+    /// One rebuilding of the offer at a time, so that an older one never replaces a newer one.
+    offering: Mutex<()>,
+    names: Mutex<Names>,
+    is_starting: AtomicBool,
+    folder: Option<Arc<Path>>,
+    sidecar: Sidecar,
+    loader: Arc<dyn Loader>,
+    compiling: Semaphore,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    warned: Mutex<HashSet<String>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl fmt::Debug for Catalogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalogue")
+            .field("entries", &self.entries)
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PluginHost {
+    /// Returns when every plugin is loaded or refused, or when that takes too long; then it goes on by itself. A plugin
+    /// that cannot be loaded never keeps the server from starting.
+    pub async fn start(
+        options: HostOptions,
+        services: Services,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Arc<Self> {
+        let (store, clock) = (services.store.clone(), services.clock.clone());
+        let loader = Arc::new(MachineLoader::new(options.limits, options.cache.clone(), services));
+        Self::start_with(options, loader, store, clock, tasks, stop).await
+    }
+
+    async fn start_with(
+        options: HostOptions,
+        loader: Arc<dyn Loader>,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Arc<Self> {
+        let names = names::read(&*store).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "whose the names of plugins' tools were could not be read");
+            Names::default()
+        });
+        let catalogue = Arc::new(Catalogue {
+            entries: RwLock::default(),
+            offer: RwLock::default(),
+            offering: Mutex::default(),
+            names: Mutex::new(names),
+            is_starting: AtomicBool::new(true),
+            folder: options.folder.map(Into::into),
+            sidecar: options.sidecar,
+            loader,
+            compiling: Semaphore::new(COMPILED_AT_ONCE),
+            store,
+            clock,
+            warned: Mutex::default(),
+            tasks: tasks.clone(),
+            stop: stop.clone(),
+        });
+        catalogue.add_configured(options.plugins);
+        catalogue.scan_folder().await;
+        {
+            let mut names = catalogue.names.lock().unwrap_or_else(PoisonError::into_inner);
+            names.keep_those_of(|plugin| catalogue.named(plugin).is_some());
+        }
+        let begin = |entry| catalogue.begin(entry, Cause::Start, CancellationToken::new());
+        let loads: Vec<_> = catalogue.entries().into_iter().map(begin).collect();
+        // What became of each is in the log and in the list.
+        if tokio::time::timeout(PATIENCE_AT_START, join_all(loads)).await.is_err() {
+            tracing::warn!("some plugins are still being loaded; the server starts without them");
+        }
+        catalogue.is_starting.store(false, Ordering::Release);
+        catalogue.refresh();
+        if options.watch {
+            tasks.spawn(catalogue.clone().watch());
+        }
+        Arc::new(Self(catalogue))
+    }
+}
+
+impl Catalogue {
+    fn entries(&self) -> Vec<Arc<Entry>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn named(&self, name: &str) -> Option<Arc<Entry>> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().find(|entry| **entry.name() == *name).cloned()
+    }
+
+    fn add_configured(&self, plugins: Vec<PluginOptions>) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        for options in plugins {
+            if entries.iter().any(|entry| entry.name() == &options.name) {
+                self.warn_once(&format!("the configuration has two plugins `{}`; the second is ignored", options.name));
+                continue;
+            }
+            let place = Place { file: options.file.clone(), folder: None };
+            entries.push(Entry::new(Origin::Configured, place, options));
+        }
+    }
+
+    fn offer(&self) -> Arc<Offer> {
+        self.offer.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Something else is at work than before.
+    fn refresh(&self) {
+        let _one_at_a_time = self.offering.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = names.clone();
+        let offer = Arc::new(Offer::of(&self.entries(), &mut settled, &self.offer()));
+        *self.offer.write().unwrap_or_else(PoisonError::into_inner) = offer;
+        // At start, whoever is compiled first must not have the first choice of names.
+        if *names != settled && !self.is_starting.load(Ordering::Acquire) {
+            names.clone_from(&settled);
+            self.keep_names(settled);
+        }
+    }
+
+    /// In the background: if it is lost, names are given anew after the next start, in the plugins' order.
+    fn keep_names(&self, names: Names) {
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        self.tasks.spawn(async move {
+            if let Err(error) = names::write(&*store, &*clock, &names).await {
+                tracing::warn!(%error, "whose the names of plugins' tools are could not be written down");
+            }
+        });
+    }
+
+    fn warn_once(&self, oddity: &str) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.len() < MAX_WARNINGS && warned.insert(oddity.to_owned()) {
+            tracing::warn!("{oddity}");
+        }
+    }
+
+    /// The version that has the tool now, and the tool's own name. `Err` is a sentence.
+    fn resolve(&self, tool: &Arc<str>) -> Result<(Arc<dyn Version>, Arc<str>), String> {
+        let offer = self.offer();
+        let (entry, own_name) = match (offer.owner(tool), tool.rsplit_once('.')) {
+            (Some(entry), _) => (entry.clone(), tool.clone()),
+            (None, Some((plugin, own_name))) => {
+                (self.named(plugin).ok_or_else(|| format!("there is no plugin `{plugin}`"))?, own_name.into())
+            }
+            (None, None) => return Err(format!("no plugin has a tool `{tool}` now")),
+        };
+        let name = entry.name().clone();
+        let Some(version) = entry.version() else { return Err(format!("plugin `{name}` {}", entry.absence())) };
+        match version.tools().iter().any(|tool| tool.name == own_name) {
+            true => Ok((version, own_name)),
+            false => Err(format!("plugin `{name}` has no tool `{own_name}` now")),
+        }
+    }
+
+    /// The adapter of that name. `Err` is a sentence.
+    fn adapter(&self, plugin: &str) -> Result<Arc<dyn Version>, String> {
+        let entry = self.named(plugin).ok_or_else(|| format!("there is no plugin `{plugin}`"))?;
+        match entry.version() {
+            None => Err(format!("plugin `{plugin}` {}", entry.absence())),
+            Some(version) if !version.has_channel() => Err(format!("plugin `{plugin}` is no channel adapter")),
+            Some(version) => Ok(version),
+        }
+    }
+}
+
+impl Plugins for PluginHost {
+    fn tools(&self) -> Arc<[ToolSpec]> {
+        self.0.offer().specs.clone()
+    }
+
+    fn call(&self, call: PluginCall, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
+        Box::pin(async move {
+            match self.0.resolve(&call.tool) {
+                Ok((version, own_name)) => version.call(own_name, call, stop).await,
+                Err(problem) => ToolOutput::fault(Fault::NotFound, problem),
+            }
+        })
+    }
+
+    fn list(&self) -> Vec<PluginReport> {
+        self.0.entries().iter().map(|entry| entry.report()).collect()
+    }
+
+    fn load<'a>(&'a self, named: &'a str, stop: CancellationToken) -> BoxFuture<'a, Result<PluginReport, PluginError>> {
+        Box::pin(async move {
+            let entry = self.0.find(named).await?;
+            let loaded = self.0.begin(entry, Cause::Asked, stop).await;
+            loaded.unwrap_or_else(|error| Err(PluginError::Failed(format!("failed to load `{named}`: {error}"))))
+        })
+    }
+
+    fn unload<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), PluginError>> {
+        Box::pin(async move {
+            let entry = self.0.named(name).ok_or_else(|| self.0.unknown(name))?;
+            entry.unload();
+            self.0.refresh();
+            tracing::info!(plugin = name, "plugin is unloaded");
+            Ok(())
+        })
+    }
+
+    fn approve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<PluginReport, PluginError>> {
+        Box::pin(async move {
+            let entry = self.0.named(name).ok_or_else(|| self.0.unknown(name))?;
+            let catalogue = self.0.clone();
+            // Seen through although nobody waits for it: what is pinned is put to work.
+            let approved = self.0.tasks.spawn(async move { catalogue.approve(&entry).await }).await;
+            approved.unwrap_or_else(|error| Err(PluginError::Failed(format!("failed to approve `{name}`: {error}"))))
+        })
+    }
+
+    fn parse_incoming<'a>(
+        &'a self,
+        plugin: &'a str,
+        webhook: Webhook,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<Incoming, ChannelError>> {
+        Box::pin(async move {
+            let adapter = self.0.adapter(plugin).map_err(ChannelError::Unavailable)?;
+            adapter.parse_incoming(webhook, stop).await
+        })
+    }
+
+    fn format_outgoing<'a>(
+        &'a self,
+        plugin: &'a str,
+        reply: ChannelReply,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<Outgoing, ChannelError>> {
+        Box::pin(async move {
+            let adapter = self.0.adapter(plugin).map_err(ChannelError::Unavailable)?;
+            adapter.format_outgoing(reply, stop).await
+        })
+    }
+
+    fn send<'a>(
+        &'a self,
+        plugin: &'a str,
+        request: ChannelRequest,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<Fetched, FetchError>> {
+        Box::pin(async move {
+            let adapter = self.0.adapter(plugin).map_err(FetchError::Failed)?;
+            adapter.send(request, stop).await
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! What is different between a plugin that was approved and the one that is there now, and whether that is for the
+//! operator to say.
+
+use std::fmt;
+use std::sync::Arc;
+
+use patchboard_core::plugin::PluginGrant;
+
+use super::pins::{Pin, Pinned};
+
+/// Something a plugin has now that it had not when it was approved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    Interface(Arc<str>),
+    Grant(PluginGrant),
+    Channel,
+    NewTool(Arc<str>),
+    Tool(Arc<str>, Difference),
+    /// Nobody can tell what was approved.
+    Unreadable(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Difference {
+    Description,
+    InputSchema,
+    /// It says of itself that it changes nothing, and people are no longer asked before it runs.
+    NowReadOnly,
+    NowWrites,
+}
+
+/// Who wrote down what a plugin may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The operator, in the configuration.
+    Configured,
+    /// Whoever may put files into the folder.
+    Folder,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It may go to work. The changes are those the operator made, for the log.
+    Takes(Vec<Change>),
+    Held(Vec<Change>),
+}
+
+/// May the plugin that is there now take over from what was pinned? What is seen for the first time may.
+pub(super) fn judge(pinned: &Pinned, now: &Pin, origin: Origin) -> Verdict {
+    let before = match pinned {
+        Pinned::Nothing => return Verdict::Takes(Vec::new()),
+        Pinned::Unreadable(problem) => return Verdict::Held(vec![Change::Unreadable(problem.clone())]),
+        Pinned::Known(pin) => pin,
+    };
+    // Grants in the configuration are the operator's own word about a file that was approved. What the file says of
+    // itself is not: the same file may describe its tools differently tomorrow.
+    let is_operators_word = origin == Origin::Configured && before.sha256 == now.sha256;
+    let is_granted = |change: &Change| is_operators_word && matches!(change, Change::Grant(_));
+    let (granted, others): (Vec<Change>, Vec<Change>) = diff(before, now).into_iter().partition(is_granted);
+    match others.is_empty() {
+        true => Verdict::Takes(granted),
+        false => Verdict::Held(granted.into_iter().chain(others).collect()),
+    }
+}
+
+/// What is more, or other, than before. Less is no change: it needs nobody's leave.
+pub(super) fn diff(before: &Pin, now: &Pin) -> Vec<Change> {
+    let mut changes: Vec<Change> = now.imports.difference(&before.imports).cloned().map(Change::Interface).collect();
+    changes.extend(now.grants.iter().filter(|grant| !is_covered(grant, before)).cloned().map(Change::Grant));
+    if now.has_channel && !before.has_channel {
+        changes.push(Change::Channel);
+    }
+    for (name, tool) in &now.tools {
+        let Some(approved) = before.tools.get(name) else {
+            changes.push(Change::NewTool(name.clone()));
+            continue;
+        };
+        // Without grants a plugin is believed to change nothing whatever it says; then its word is not what changed.
+        let differences = [
+            (Difference::Description, tool.description != approved.description),
+            (Difference::InputSchema, tool.input_schema != approved.input_schema),
+            (Difference::NowReadOnly, tool.read_only && !approved.read_only && !now.grants.is_empty()),
+            (Difference::NowWrites, !tool.read_only && approved.read_only && !before.grants.is_empty()),
+        ];
+        let differs = differences.into_iter().filter(|(_, differs)| *differs);
+        changes.extend(differs.map(|(difference, _)| Change::Tool(name.clone(), difference)));
+    }
+    changes
+}
+
+/// Does something that was granted before allow all that this grant allows?
+fn is_covered(grant: &PluginGrant, before: &Pin) -> bool {
+    before.grants.iter().any(|old| covers(old, grant))
+}
+
+pub(super) fn covers(old: &PluginGrant, new: &PluginGrant) -> bool {
+    match (old, new) {
+        (PluginGrant::Http(old), PluginGrant::Http(new)) => {
+            old.host == new.host && (old.port.is_none() || old.port == new.port)
+        }
+        _ => old == new,
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interface(name) => write!(f, "asks for interface {name}"),
+            Self::Grant(grant) => write!(f, "new grant {grant}"),
+            Self::Channel => f.write_str("is a channel adapter now"),
+            Self::NewTool(name) => write!(f, "new tool {name}"),
+            Self::Tool(name, difference) => write!(f, "tool {name}: {difference}"),
+            Self::Unreadable(problem) => write!(f, "what was approved of it cannot be read: {problem}"),
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Description => "other description",
+            Self::InputSchema => "other input schema",
+            Self::NowReadOnly => "says now that it changes nothing",
+            Self::NowWrites => "says no longer that it changes nothing",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! The plugins folder: every `NAME.wasm` in it is a plugin.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file::{InFolder, Place, is_open_to_all};
+
+/// Further files of the folder are not looked at.
+const MAX_FILES: usize = 4096;
+/// Further plugins are not loaded.
+pub(super) const MAX_PLUGINS: usize = 256;
+
+/// What is in the folder. An absent one is empty.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Scan {
+    /// Names and files, in the order of the names.
+    pub(super) found: Vec<(Arc<str>, PathBuf)>,
+    /// What the operator should know about it. Sentences.
+    pub(super) oddities: Vec<String>,
+}
+
+/// `configured`: files that are plugins already, under the names the configuration gives them. Blocks.
+pub(super) fn scan(folder: &Path, configured: &[PathBuf]) -> Scan {
+    let mut scan = Scan::default();
+    let shown = folder.display();
+    let files = match folder.read_dir() {
+        Ok(files) => files,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return scan,
+        Err(error) => {
+            scan.oddities.push(format!("failed to read the plugins folder {shown}: {error}"));
+            return scan;
+        }
+    };
+    if folder.metadata().is_ok_and(|metadata| is_open_to_all(&metadata)) {
+        scan.oddities.push(format!("anybody on this machine may put plugins into {shown}; take that right away"));
+    }
+    let configured: HashSet<PathBuf> = configured.iter().filter_map(|file| file.canonicalize().ok()).collect();
+    for (at, file) in files.enumerate() {
+        if at == MAX_FILES {
+            scan.oddities.push(format!("{shown} has more than {MAX_FILES} files; the others are not looked at"));
+            break;
+        }
+        let Ok(file) = file else { continue };
+        let path = file.path();
+        if path.extension() != Some(OsStr::new("wasm")) || file.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if path.canonicalize().is_ok_and(|real| configured.contains(&real)) {
+            continue;
+        }
+        match path.file_stem().and_then(OsStr::to_str).filter(|name| is_name(name)) {
+            Some(name) => scan.found.push((name.into(), path)),
+            None => scan.oddities.push(format!(
+                "{} is no plugin: a plugin's name has up to 64 letters, digits, `_` and `-`",
+                path.display()
+            )),
+        }
+    }
+    scan.found.sort();
+    scan
+}
+
+pub(super) fn place(folder: &Arc<Path>, file: PathBuf) -> Place {
+    let sidecar = file.with_extension("toml");
+    Place { file, folder: Some(InFolder { folder: folder.clone(), sidecar }) }
+}
+
+fn is_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    !text.is_empty() && text.len() <= 64 && text.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests;

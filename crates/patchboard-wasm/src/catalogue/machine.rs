@@ -1,0 +1,117 @@
+//! Versions made of components, on a machine that is made when the first plugin is loaded.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use patchboard_core::plugin::PluginCall;
+use patchboard_core::port::{FetchError, Fetched};
+use patchboard_core::tool::{ToolOutput, ToolSpec};
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use super::version::{Loader, Version};
+use crate::engine::Machine;
+use crate::plugin::Plugin;
+use crate::rights::{PluginLimits, PluginOptions, Services};
+
+pub(super) type StartMachine = fn(PluginLimits, Option<PathBuf>) -> Result<Machine, String>;
+
+/// A server without plugins never has a machine.
+#[derive(Debug)]
+pub(super) struct MachineLoader {
+    pub(super) start: StartMachine,
+    limits: PluginLimits,
+    cache: PathBuf,
+    services: Services,
+    machine: OnceCell<Machine>,
+}
+
+impl MachineLoader {
+    pub(super) fn new(limits: PluginLimits, cache: PathBuf, services: Services) -> Self {
+        Self { start: Machine::start, limits, cache, services, machine: OnceCell::new() }
+    }
+
+    async fn machine(&self) -> Result<&Machine, String> {
+        let make = || async {
+            let (start, limits, cache) = (self.start, self.limits, self.cache.clone());
+            let made = tokio::task::spawn_blocking(move || start(limits, Some(cache))).await;
+            made.unwrap_or_else(|error| Err(error.to_string()))
+        };
+        let made = self.machine.get_or_try_init(make).await;
+        made.map_err(|problem| format!("this server cannot run plugins: {problem}"))
+    }
+}
+
+impl Loader for MachineLoader {
+    fn load(&self, options: PluginOptions, bytes: Bytes) -> BoxFuture<'_, Result<Arc<dyn Version>, String>> {
+        Box::pin(async move {
+            let machine = self.machine().await?;
+            let plugin = Plugin::load(machine, &options, bytes, &self.services).await;
+            let plugin: Arc<dyn Version> = Arc::new(plugin.map_err(|refusal| refusal.to_string())?);
+            Ok(plugin)
+        })
+    }
+}
+
+impl Version for Plugin {
+    fn sha256(&self) -> &Arc<str> {
+        self.sha256()
+    }
+
+    fn imports(&self) -> &BTreeSet<Arc<str>> {
+        self.imports()
+    }
+
+    fn tools(&self) -> &Arc<[ToolSpec]> {
+        self.tools()
+    }
+
+    fn has_tools(&self) -> bool {
+        self.has_tools()
+    }
+
+    fn has_channel(&self) -> bool {
+        self.has_channel()
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        self.counts()
+    }
+
+    fn call(
+        self: Arc<Self>,
+        tool: Arc<str>,
+        call: PluginCall,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, ToolOutput> {
+        Box::pin(async move { Plugin::call(&self, &tool, call.arguments, call.functions, stop).await })
+    }
+
+    fn parse_incoming(
+        self: Arc<Self>,
+        webhook: Webhook,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<Incoming, ChannelError>> {
+        Box::pin(async move { Plugin::parse_incoming(&self, webhook, stop).await })
+    }
+
+    fn format_outgoing(
+        self: Arc<Self>,
+        reply: ChannelReply,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<Outgoing, ChannelError>> {
+        Box::pin(async move { Plugin::format_outgoing(&self, reply, stop).await })
+    }
+
+    fn send(
+        self: Arc<Self>,
+        request: ChannelRequest,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<Fetched, FetchError>> {
+        Box::pin(async move { Plugin::send(&self, request, stop).await })
+    }
+}

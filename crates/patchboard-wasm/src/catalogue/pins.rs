@@ -1,0 +1,166 @@
+//! What of a plugin was approved: its file, what it asks for, what it may reach and how its tools read. Kept in the
+//! store, so that a plugin that is another one after a restart is noticed too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use patchboard_core::plugin::PluginGrant;
+use patchboard_core::port::{Batch, Clock, Durability, Space, Store, StoreError, Write};
+use patchboard_core::tool::{Effect, ToolSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::version::Version;
+
+/// Of the stored form. A pin of another one is not understood and has to be approved again.
+const FORM: u32 = 1;
+
+/// One version of a plugin, as far as it matters to whoever approves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pin {
+    pub(super) sha256: Arc<str>,
+    /// Interfaces it imports.
+    pub(super) imports: BTreeSet<Arc<str>>,
+    pub(super) grants: BTreeSet<PluginGrant>,
+    pub(super) has_channel: bool,
+    pub(super) tools: BTreeMap<Arc<str>, PinnedTool>,
+}
+
+/// A tool as it was approved. Hashes are enough to see that something reads differently.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PinnedTool {
+    pub(super) description: String,
+    pub(super) input_schema: String,
+    pub(super) read_only: bool,
+}
+
+/// What the store knows of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Pinned {
+    /// It was never here.
+    Nothing,
+    Known(Pin),
+    /// Something is there, and nobody can tell what was approved.
+    Unreadable(String),
+}
+
+impl Pin {
+    pub(super) fn of(version: &dyn Version, grants: &[PluginGrant]) -> Self {
+        Self {
+            sha256: version.sha256().clone(),
+            imports: version.imports().clone(),
+            grants: grants.iter().cloned().collect(),
+            has_channel: version.has_channel(),
+            tools: version.tools().iter().map(|tool| (tool.name.clone(), PinnedTool::of(tool))).collect(),
+        }
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(&Stored {
+            version: FORM,
+            sha256: self.sha256.clone(),
+            imports: self.imports.clone(),
+            grants: self.grants.iter().map(ToString::to_string).collect(),
+            channel: self.has_channel,
+            tools: self.tools.clone(),
+        })
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let form: Form = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if form.version != FORM {
+            return Err(format!("it is of form {}, and this server reads form {FORM}", form.version));
+        }
+        let stored: Stored = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let grants = stored.grants.iter().map(|grant| grant.parse().map_err(|bad| format!("{bad}")));
+        Ok(Self {
+            sha256: stored.sha256,
+            imports: stored.imports,
+            grants: grants.collect::<Result<_, String>>()?,
+            has_channel: stored.channel,
+            tools: stored.tools,
+        })
+    }
+}
+
+impl PinnedTool {
+    fn of(tool: &ToolSpec) -> Self {
+        let mut schema = Sha256::new();
+        digest(&tool.input_schema, &mut schema);
+        Self {
+            description: hex(&Sha256::digest(tool.description.as_bytes())),
+            input_schema: hex(&schema.finalize()),
+            read_only: tool.effect == Effect::ReadOnly,
+        }
+    }
+}
+
+/// `Err` when the store itself fails: then nothing is known, which is not the same as nothing being there.
+pub(super) async fn read(store: &dyn Store, plugin: &str) -> Result<Pinned, StoreError> {
+    Ok(match store.kept(&Space::Server, &key(plugin)).await? {
+        None => Pinned::Nothing,
+        Some(bytes) => match Pin::from_bytes(&bytes) {
+            Ok(pin) => Pinned::Known(pin),
+            Err(problem) => Pinned::Unreadable(problem),
+        },
+    })
+}
+
+pub(super) async fn write(store: &dyn Store, clock: &dyn Clock, plugin: &str, pin: &Pin) -> Result<(), StoreError> {
+    let value = pin
+        .to_bytes()
+        .map_err(|error| StoreError::Failed { attempted: "write down a plugin's pin", source: error.into() })?;
+    let keep = Write::Keep { space: Space::Server, key: key(plugin).into(), value: Some(value), at: clock.now() };
+    store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn key(plugin: &str) -> String {
+    format!("plugins/pins/{plugin}")
+}
+
+#[derive(Deserialize)]
+struct Form {
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u32,
+    sha256: Arc<str>,
+    imports: BTreeSet<Arc<str>>,
+    grants: Vec<String>,
+    channel: bool,
+    tools: BTreeMap<Arc<str>, PinnedTool>,
+}
+
+/// The same for the same content, in whatever order the plugin writes its keys today. Every part says what it is and how
+/// long, so that no two contents read alike.
+fn digest(value: &Value, into: &mut Sha256) {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            into.update(format!("object {}\n", sorted.len()));
+            for (key, value) in sorted {
+                into.update(format!("key {}\n{key}\n", key.len()));
+                digest(value, into);
+            }
+        }
+        Value::Array(items) => {
+            into.update(format!("array {}\n", items.len()));
+            for item in items {
+                digest(item, into);
+            }
+        }
+        Value::String(text) => into.update(format!("text {}\n{text}\n", text.len())),
+        Value::Null | Value::Bool(_) | Value::Number(_) => into.update(format!("{value}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

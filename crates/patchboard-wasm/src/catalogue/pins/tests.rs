@@ -1,0 +1,79 @@
+use patchboard_core::local::LocalStore;
+use patchboard_core::scripted::ManualClock;
+use serde_json::json;
+
+use super::*;
+use crate::catalogue::tests::stub::{spec, version};
+
+fn pin() -> Pin {
+    let content = r#"{"imports": ["http", "log"], "channel": true, "tools": {"post": "Posts.", "read": "Reads."}}"#;
+    let grants = ["http:a.example:443".parse().unwrap(), "store:notes".parse().unwrap()];
+    Pin::of(&*version(content, &grants), &grants)
+}
+
+async fn keep(store: &LocalStore, bytes: &[u8]) {
+    let at = ManualClock::default().now();
+    let (space, key) = (Space::Server, "plugins/pins/poster".into());
+    let keep = Write::Keep { space, key, value: Some(bytes.to_vec()), at };
+    store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_written_is_read_again() {
+    let store = LocalStore::new();
+    assert_eq!(read(&store, "poster").await.unwrap(), Pinned::Nothing);
+    write(&store, &ManualClock::default(), "poster", &pin()).await.unwrap();
+    assert_eq!(read(&store, "poster").await.unwrap(), Pinned::Known(pin()));
+    assert_eq!(read(&store, "other").await.unwrap(), Pinned::Nothing);
+}
+
+#[tokio::test]
+async fn a_pin_that_nobody_understands_is_not_an_absent_one() {
+    let good: Value = serde_json::from_slice(&pin().to_bytes().unwrap()).unwrap();
+    let with = |key: &str, value: Value| {
+        let mut spoiled = good.clone();
+        spoiled[key] = value;
+        spoiled.to_string()
+    };
+    for (spoiled, says) in [
+        ("{".to_owned(), "EOF"),
+        ("{}".to_owned(), "version"),
+        (with("version", json!(2)), "it is of form 2, and this server reads form 1"),
+        (with("grants", json!(["http:"])), "is not a grant"),
+        (with("tools", json!({"post": {}})), "missing field"),
+        (with("more", json!(1)), "unknown field `more`"),
+    ] {
+        let store = LocalStore::new();
+        keep(&store, spoiled.as_bytes()).await;
+        let Pinned::Unreadable(problem) = read(&store, "poster").await.unwrap() else { panic!("{spoiled} was read") };
+        assert!(problem.contains(says), "{spoiled}: {problem}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_knows_nothing() {
+    let store = LocalStore::new();
+    store.close().await.unwrap();
+    assert!(read(&store, "poster").await.is_err());
+    assert!(write(&store, &ManualClock::default(), "poster", &pin()).await.is_err());
+}
+
+#[test]
+fn the_order_of_a_schemas_keys_does_not_matter_and_everything_else_does() {
+    let pinned = |schema: &str| {
+        let input_schema = Arc::new(serde_json::from_str(schema).unwrap());
+        PinnedTool::of(&ToolSpec { input_schema, ..spec("post", "Posts.", Effect::Writes) })
+    };
+    let first = pinned(r#"{"type": "object", "properties": {"a": {"type": "string"}, "b": {}}}"#);
+    assert_eq!(pinned(r#"{"properties": {"b": {}, "a": {"type": "string"}}, "type": "object"}"#), first);
+    for other in [
+        r#"{"type": "object", "properties": {"a": {"type": "number"}, "b": {}}}"#,
+        r#"{"type": "object", "properties": {"a": {"type": "string", "b": {}}}}"#,
+        r#"{"type": "object", "properties": ["a", {"type": "string"}, "b", {}]}"#,
+        r#"{"type": "object"}"#,
+    ] {
+        assert_ne!(pinned(other), first, "{other}");
+    }
+    assert_ne!(pinned("null"), pinned(r#""null""#));
+    assert_ne!(pinned(r#"["a", "b"]"#), pinned(r#"["a\ntext 1\nb"]"#));
+}

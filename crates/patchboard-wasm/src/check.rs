@@ -1,0 +1,67 @@
+//! A look at a file before it becomes a plugin: everything loading does, with no rights and nothing left behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use patchboard_core::local::LocalStore;
+use patchboard_core::port::{Clock, Fetch, FetchError, FetchRequest, Fetched};
+use patchboard_core::tool::ToolSpec;
+use tokio_util::sync::CancellationToken;
+
+use crate::compile::Refusal;
+use crate::engine::Machine;
+use crate::plugin::Plugin;
+use crate::rights::{PluginLimits, PluginOptions, Services};
+
+/// What a file that can be a plugin is.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// Lower-case hex.
+    pub sha256: Arc<str>,
+    pub size: usize,
+    /// Interfaces of `patchboard:plugin` it imports, by their short names.
+    pub imports: BTreeSet<Arc<str>>,
+    /// Interfaces of WASI it imports. They are there, and empty.
+    pub wasi: Vec<String>,
+    pub tools: Arc<[ToolSpec]>,
+    pub has_channel: bool,
+    pub compile_time: Duration,
+}
+
+pub async fn check(bytes: Bytes, limits: PluginLimits, clock: Arc<dyn Clock>) -> Result<Checked, Refusal> {
+    let machine = Machine::start(limits, None).map_err(Refusal::new)?;
+    let options = PluginOptions {
+        name: "being checked".into(),
+        file: PathBuf::new(),
+        grants: Vec::new(),
+        settings: BTreeMap::new(),
+        secrets: BTreeMap::new(),
+        sha256: None,
+    };
+    let services = Services::new(Arc::new(NoFetch), Arc::new(LocalStore::new()), clock);
+    let plugin = Plugin::load(&machine, &options, bytes, &services).await?;
+    let compiled = plugin.compiled();
+    Ok(Checked {
+        sha256: compiled.sha256.clone(),
+        size: compiled.size,
+        imports: compiled.imports.clone(),
+        wasi: compiled.wasi.clone(),
+        tools: plugin.tools().clone(),
+        has_channel: plugin.has_channel(),
+        compile_time: compiled.compile_time,
+    })
+}
+
+#[derive(Debug)]
+struct NoFetch;
+
+impl Fetch for NoFetch {
+    fn fetch(&self, _request: FetchRequest, _stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+        let refused = FetchError::Refused("nothing is fetched for a plugin that is only checked".to_owned());
+        Box::pin(std::future::ready(Err(refused)))
+    }
+}

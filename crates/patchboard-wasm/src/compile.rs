@@ -1,0 +1,168 @@
+//! From a file's bytes to something that can be called, or to a sentence that says why not.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use wasmtime::component::{Component, InstancePre};
+
+use crate::engine::Machine;
+use crate::state::CallState;
+use crate::telemetry;
+use crate::world::exports::patchboard::plugin::{channel, tools};
+
+mod cache;
+mod kind;
+mod names;
+
+pub(crate) use cache::Cache;
+
+/// A longer file is not even looked at.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Why a file cannot be a plugin, for the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    reason: String,
+    hint: Option<&'static str>,
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), hint: None }
+    }
+
+    pub(crate) fn hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> Option<&'static str> {
+        self.hint
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        match self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A component whose imports are all there, ready to be made into instances.
+#[derive(Clone)]
+pub(crate) struct Compiled {
+    pub(crate) pre: InstancePre<CallState>,
+    pub(crate) tools: Option<tools::GuestIndices>,
+    pub(crate) channel: Option<channel::GuestIndices>,
+    /// Lower-case hex of the file's SHA-256.
+    pub(crate) sha256: Arc<str>,
+    pub(crate) size: usize,
+    /// Interfaces of `patchboard:plugin` it imports, by their short names.
+    pub(crate) imports: BTreeSet<Arc<str>>,
+    /// Interfaces of WASI it imports, by their full names. There is nothing behind them.
+    pub(crate) wasi: Vec<String>,
+    pub(crate) compile_time: Duration,
+    pub(crate) from_cache: bool,
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled").field("sha256", &self.sha256).field("imports", &self.imports).finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// Compiles on the machine's own threads, or takes what was compiled before. `only`: no other file will do.
+    pub(crate) async fn compile(&self, bytes: Bytes, only: Option<[u8; 32]>) -> Result<Compiled, Refusal> {
+        let machine = self.clone();
+        let compiling = self.threads().spawn_blocking(move || compile(&machine, &bytes, only));
+        compiling.await.unwrap_or_else(|error| Err(Refusal::new(format!("could not be compiled: {error}"))))
+    }
+}
+
+fn compile(machine: &Machine, bytes: &[u8], only: Option<[u8; 32]>) -> Result<Compiled, Refusal> {
+    if bytes.len() > MAX_BYTES {
+        return Err(Refusal::new(format!("is larger than {}", crate::call::size(MAX_BYTES))));
+    }
+    let hash: [u8; 32] = Sha256::digest(bytes).into();
+    if only.is_some_and(|only| only != hash) {
+        return Err(Refusal::new(format!("is another file than the one that is pinned: its sha256 is {}", hex(&hash)))
+            .hint("write its hash under `sha256` if it is the right one"));
+    }
+    kind::check(bytes)?;
+    let began = Instant::now();
+    let cached = machine.cache().and_then(|cache| cache.get(machine.engine(), &hash));
+    let from_cache = cached.is_some();
+    let component = match cached {
+        Some(component) => component,
+        None => {
+            let component = Component::from_binary(machine.engine(), bytes).map_err(|error| invalid(&error))?;
+            if let Some(cache) = machine.cache() {
+                cache.put(&hash, &component);
+            }
+            component
+        }
+    };
+    telemetry::compiled(from_cache);
+    let compile_time = began.elapsed();
+
+    let shape = component.component_type();
+    let imports: Vec<&str> = shape.imports(machine.engine()).map(|(name, _)| name).collect();
+    let exports: Vec<&str> = shape.exports(machine.engine()).map(|(name, _)| name).collect();
+    let names = names::check(&imports, &exports)?;
+    let pre = machine.linker().instantiate_pre(&component).map_err(|error| {
+        Refusal::new(format!("imports something that has another shape here: {}", line(&error)))
+            .hint("build it against the wit folder of this server's version")
+    })?;
+    let shape = |error: wasmtime::Error| Refusal::new(format!("exports something of another shape: {}", line(&error)));
+    Ok(Compiled {
+        tools: names.tools.then(|| tools::GuestIndices::new(&pre)).transpose().map_err(shape)?,
+        channel: names.channel.then(|| channel::GuestIndices::new(&pre)).transpose().map_err(shape)?,
+        pre,
+        sha256: hex(&hash).into(),
+        size: bytes.len(),
+        imports: names.imports,
+        wasi: names.wasi,
+        compile_time,
+        from_cache,
+    })
+}
+
+fn invalid(error: &wasmtime::Error) -> Refusal {
+    let reason = line(error);
+    // Memories and instances beyond what calls are given are found by the compiler too.
+    match reason.contains("exceeds the limit") || reason.contains("exceeds the maximum") {
+        true => Refusal::new(format!("needs more than plugins are given: {reason}")),
+        false => Refusal::new(format!("is not a valid component: {reason}")).hint("is the file complete?"),
+    }
+}
+
+/// An error and its causes in one line.
+pub(crate) fn line(error: &wasmtime::Error) -> String {
+    let whole = format!("{error:#}");
+    whole.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _written = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Compiled code on disk, so that a plugin is compiled once. Code is machine code: what is read back must be what this
+//! server wrote, so the folder is nobody else's, every file carries the hash of itself, and anything odd about a file
+//! means that it is written anew.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
+use sha2::{Digest, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// With another file more, the one that was not used for longest goes.
+const MAX_FILES: usize = 64;
+const SUFFIX: &str = "cwasm";
+const HASH: usize = 32;
+/// Read at a time.
+const PIECE: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+    /// Of this build of the compiler and its settings.
+    engine: u64,
+}
+
+impl Cache {
+    pub(crate) fn new(folder: PathBuf, engine: &Engine) -> Self {
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Self { folder, engine: hasher.finish() }
+    }
+
+    /// `None` where nothing usable is kept.
+    pub(super) fn get(&self, engine: &Engine, hash: &[u8; 32]) -> Option<Component> {
+        let path = self.path(hash);
+        match read(engine, &path) {
+            Ok(component) => {
+                touch(&path);
+                Some(component)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "compiled code cannot be used: compiling anew");
+                None
+            }
+        }
+    }
+
+    /// Where it cannot be kept, the plugin is compiled again the next time.
+    pub(super) fn put(&self, hash: &[u8; 32], component: &Component) {
+        let written = component
+            .serialize()
+            .map_err(|error| io::Error::other(format!("{error:#}")))
+            .and_then(|code| write(&self.folder, &self.path(hash), &code));
+        match written {
+            Ok(()) => prune(&self.folder),
+            Err(error) => {
+                tracing::warn!(folder = %self.folder.display(), %error, "compiled code cannot be kept");
+            }
+        }
+    }
+
+    fn path(&self, hash: &[u8; 32]) -> PathBuf {
+        self.folder.join(format!("{}-{:016x}.{SUFFIX}", super::hex(hash), self.engine))
+    }
+}
+
+fn read(engine: &Engine, path: &Path) -> io::Result<Component> {
+    let mut file = File::options().read(true).custom_flags(NO_LINKS).open(path)?;
+    if let Some(folder) = path.parent() {
+        is_ours(&fs::symlink_metadata(folder)?, 0o700)?;
+    }
+    is_ours(&file.metadata()?, 0o600)?;
+    is_whole(&mut file)?;
+    deserialize(engine, path)
+}
+
+const NO_LINKS: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
+/// Nobody else may have written it.
+fn is_ours(metadata: &fs::Metadata, mode: u32) -> io::Result<()> {
+    let us = rustix::process::geteuid().as_raw();
+    match metadata.uid() == us && metadata.mode() & 0o777 == mode {
+        true => Ok(()),
+        false => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it is not this user's own, of mode {mode:o}")))
+        }
+    }
+}
+
+/// What is used stays; when that cannot be noted, it only goes sooner.
+fn touch(path: &Path) {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    let _noted = rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW);
+}
+
+/// The last bytes are the hash of all before them.
+fn is_whole(file: &mut File) -> io::Result<()> {
+    let broken = || io::Error::new(io::ErrorKind::InvalidData, "it is not what was written");
+    let code = file.metadata()?.len().checked_sub(HASH as u64).ok_or_else(broken)?;
+    let mut hasher = Sha256::new();
+    let mut left = code;
+    let mut piece = vec![0; PIECE];
+    while left > 0 {
+        let wanted = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        let read = file.read(&mut piece[..wanted])?;
+        if read == 0 {
+            return Err(broken());
+        }
+        hasher.update(&piece[..read]);
+        left -= read as u64;
+    }
+    let mut kept = [0; HASH];
+    file.read_exact(&mut kept)?;
+    match kept == <[u8; HASH]>::from(hasher.finalize()) {
+        true => Ok(()),
+        false => Err(broken()),
+    }
+}
+
+/// The file stays mapped, so that code nobody calls takes no memory. It is never changed in place, only replaced.
+#[expect(unsafe_code, reason = "machine code is run as it is; it was found to be what this server wrote")]
+fn deserialize(engine: &Engine, path: &Path) -> io::Result<Component> {
+    // SAFETY: the file lies in a folder only this user can write to, is this user's own, and its content was just found
+    // to match the hash this server wrote with it; wasmtime itself checks version and settings.
+    unsafe { Component::deserialize_file(engine, path) }.map_err(|error| io::Error::other(format!("{error:#}")))
+}
+
+/// Whole or not at all.
+fn write(folder: &Path, path: &Path, code: &[u8]) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    is_ours(&fs::symlink_metadata(folder)?, 0o700)?;
+    let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = fill(&unfinished, code).and_then(|()| fs::rename(&unfinished, path));
+    if written.is_err() {
+        // Nothing is left behind if it can be helped.
+        drop(fs::remove_file(&unfinished));
+    }
+    written
+}
+
+fn fill(path: &Path, code: &[u8]) -> io::Result<()> {
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).custom_flags(NO_LINKS).open(path)?;
+    file.write_all(code)?;
+    file.write_all(&Sha256::digest(code))?;
+    file.sync_data()
+}
+
+/// Best effort: what cannot be removed now is tried again with the next plugin.
+fn prune(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut files: Vec<(SystemTime, PathBuf)> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX || suffix == "tmp"))
+        .filter_map(|path| Some((fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok()?, path)))
+        .collect();
+    files.sort_unstable();
+    let surplus = files.len().saturating_sub(MAX_FILES);
+    for (_, path) in files.into_iter().take(surplus) {
+        drop(fs::remove_file(path));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! What a plugin says about its tools, made into what agents see, or a sentence about what is wrong with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use patchboard_core::plugin::{PLUGIN_KIND, PLUGIN_OF_TOOL};
+use patchboard_core::tool::{Effect, ToolSpec, ToolTraits, UnknownOutcome};
+use serde_json::Value;
+
+use crate::world::exports::patchboard::plugin::tools::Tool;
+
+const MAX_TOOLS: usize = 64;
+const MAX_NAME: usize = 64;
+const MAX_DESCRIPTION: usize = 4 * 1024;
+const MAX_SCHEMA: usize = 64 * 1024;
+/// On top of a call's own time: the plugin's reason is worth more than that the server stopped waiting.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What all tools of a plugin have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Offered<'a> {
+    pub(crate) plugin: &'a str,
+    /// Without grants it cannot change anything, whatever it says.
+    pub(crate) has_grants: bool,
+    pub(crate) time: Duration,
+}
+
+/// `Err` is the reason to refuse the plugin.
+pub(crate) fn specs(tools: Vec<Tool>, offered: &Offered<'_>) -> Result<Arc<[ToolSpec]>, String> {
+    if tools.len() > MAX_TOOLS {
+        return Err(format!("describes {} tools, more than {MAX_TOOLS}", tools.len()));
+    }
+    let traits = Arc::new(ToolTraits {
+        metadata: BTreeMap::from([(PLUGIN_OF_TOOL.to_owned(), offered.plugin.to_owned())]),
+        ..ToolTraits::default()
+    });
+    let mut names = BTreeSet::new();
+    let mut specs = Vec::with_capacity(tools.len());
+    for tool in tools {
+        let spec = spec(tool, offered, &traits)?;
+        if !names.insert(spec.name.clone()) {
+            return Err(format!("describes two tools called `{}`", spec.name));
+        }
+        specs.push(spec);
+    }
+    Ok(specs.into())
+}
+
+fn spec(tool: Tool, offered: &Offered<'_>, traits: &Arc<ToolTraits>) -> Result<ToolSpec, String> {
+    let Tool { name, description, input_schema, read_only } = tool;
+    check_name(&name)?;
+    match description.len() {
+        0 => return Err(format!("tool `{name}` has no description")),
+        1..=MAX_DESCRIPTION => {}
+        _ => return Err(format!("the description of tool `{name}` is longer than {MAX_DESCRIPTION} bytes")),
+    }
+    if input_schema.len() > MAX_SCHEMA {
+        return Err(format!("the schema of tool `{name}` is longer than {MAX_SCHEMA} bytes"));
+    }
+    let schema: Value = serde_json::from_str(&input_schema)
+        .map_err(|error| format!("the schema of tool `{name}` is not JSON: {error}"))?;
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        return Err(format!("the schema of tool `{name}` is not of \"type\": \"object\""));
+    }
+    let effect = match read_only || !offered.has_grants {
+        true => Effect::ReadOnly,
+        false => Effect::Writes,
+    };
+    Ok(ToolSpec {
+        name: name.into(),
+        description: description.into(),
+        input_schema: Arc::new(schema),
+        effect,
+        unknown_outcome: match effect {
+            Effect::ReadOnly => UnknownOutcome::Retry,
+            Effect::Writes => UnknownOutcome::Ask,
+        },
+        timeout: Some(offered.time.saturating_add(GRACE)),
+        kind: PLUGIN_KIND,
+        traits: Some(traits.clone()),
+    })
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    match (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed) {
+        true => Ok(()),
+        false => {
+            let shown = crate::imports::shown(name);
+            Err(format!("`{shown}` is no name for a tool: letters, digits, `_` and `-`, at most {MAX_NAME}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! The machine guests run on: compiler, memory, threads of its own, and a clock that makes guests give way. Made when
+//! there is a first plugin; what it knows about plugins is how to run a call.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Runtime};
+use wasmtime::Engine;
+use wasmtime::component::Linker;
+
+use crate::compile::Cache;
+use crate::rights::PluginLimits;
+use crate::state::CallState;
+use crate::telemetry::Meters;
+
+mod config;
+mod pace;
+mod ticker;
+mod turn;
+
+pub(crate) use pace::Pace;
+#[cfg(test)]
+pub(crate) use turn::Turns;
+pub(crate) use turn::{NoTurn, Share, Turn};
+
+/// Guests give way to the server's own threads.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 5;
+/// More would only take memory: guests are not many, and short.
+const MAX_THREADS: usize = 8;
+/// Plugins compiled at the same time.
+const COMPILERS: usize = 2;
+/// Guests hold a thread for a whole tick; without these, timers and new calls would be looked at after dozens of ticks.
+const POLLS_BETWEEN_EVENTS: u32 = 4;
+
+#[derive(Clone)]
+pub(crate) struct Machine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Engine,
+    linker: Linker<CallState>,
+    limits: PluginLimits,
+    turns: turn::Turns,
+    ticker: ticker::Ticker,
+    cache: Option<Cache>,
+    meters: Meters,
+    /// Taken when it is dropped.
+    runtime: Option<Runtime>,
+    handle: Handle,
+}
+
+impl Machine {
+    /// `cache`: the folder for compiled code.
+    pub(crate) fn start(limits: PluginLimits, cache: Option<PathBuf>) -> Result<Self, String> {
+        let engine = config::engine(&limits).map_err(|error| format!("cannot set up the plugin machine: {error:#}"))?;
+        Self::with_engine(engine, limits, cache)
+    }
+
+    /// The same without memory set aside.
+    #[cfg(test)]
+    pub(crate) fn start_on_demand(limits: PluginLimits) -> Result<Self, String> {
+        let engine = Engine::new(&config::on_demand(&limits)).map_err(|error| format!("{error:#}"))?;
+        Self::with_engine(engine, limits, None)
+    }
+
+    fn with_engine(engine: Engine, limits: PluginLimits, cache: Option<PathBuf>) -> Result<Self, String> {
+        let mut linker = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker)
+            .and_then(|()| crate::imports::add_to_linker(&mut linker))
+            .map_err(|error| format!("cannot set up what plugins import: {error:#}"))?;
+        let no_thread = |error: std::io::Error| format!("cannot start the threads of plugins: {error}");
+        let runtime = runtime().map_err(no_thread)?;
+        let inner = Inner {
+            ticker: ticker::Ticker::start(engine.clone()).map_err(no_thread)?,
+            turns: turn::Turns::new(limits.calls),
+            cache: cache.map(|folder| Cache::new(folder, &engine)),
+            meters: Meters::new(),
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+            engine,
+            linker,
+            limits,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    pub(crate) fn linker(&self) -> &Linker<CallState> {
+        &self.inner.linker
+    }
+
+    pub(crate) fn limits(&self) -> &PluginLimits {
+        &self.inner.limits
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.inner.cache.as_ref()
+    }
+
+    pub(crate) fn meters(&self) -> &Meters {
+        &self.inner.meters
+    }
+
+    pub(crate) fn turns(&self) -> &turn::Turns {
+        &self.inner.turns
+    }
+
+    pub(crate) fn tick(&self) -> ticker::Ticking {
+        self.inner.ticker.tick()
+    }
+
+    /// Where guests run and plugins are compiled: never on the threads of whoever asks.
+    pub(crate) fn threads(&self) -> &Handle {
+        &self.inner.handle
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("limits", &self.inner.limits).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Dropping a runtime waits for its threads, and may not happen on one of them.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn runtime() -> std::io::Result<Runtime> {
+    let numbers = AtomicUsize::new(0);
+    let threads = available_parallelism().map_or(2, std::num::NonZeroUsize::get).clamp(2, MAX_THREADS);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .max_blocking_threads(COMPILERS)
+        .thread_keep_alive(Duration::from_secs(1))
+        .thread_name_fn(move || format!("wasm-{}", numbers.fetch_add(1, Ordering::Relaxed)))
+        .on_thread_start(be_nice)
+        .event_interval(POLLS_BETWEEN_EVENTS)
+        .global_queue_interval(POLLS_BETWEEN_EVENTS)
+        .enable_time()
+        .enable_io()
+        .build()
+}
+
+/// On Linux niceness is a thread's own; elsewhere it would be the whole server's.
+fn be_nice() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "plugin threads stay at the server's priority");
+    }
+}

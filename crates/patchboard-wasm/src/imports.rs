@@ -1,0 +1,99 @@
+//! What plugins may call. Each function asks the plugin's rights anew, says no with a reason, and never blocks a thread.
+
+mod clock;
+mod functions;
+pub(crate) mod http;
+mod log;
+mod random;
+mod settings;
+mod store;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::{HasSelf, Linker};
+
+use crate::state::CallState;
+use crate::world::ToolAndChannel;
+
+pub(crate) use log::tell_dropped;
+
+/// Between two pauses a call may ask the host so often; a guest that does nothing else shares its thread all the same.
+const ASKED_IN_A_ROW: u32 = 64;
+/// Of one call so many different refusals are logged; the plugin is told of all.
+const MAX_LOGGED_REFUSALS: usize = 16;
+
+/// All interfaces of `patchboard:plugin` that a component may import.
+pub(crate) fn add_to_linker(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
+    ToolAndChannel::add_to_linker::<_, HasSelf<_>>(linker, |state| state)
+}
+
+/// Why a host function does not return to the guest at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Ended {
+    #[error("the call's time is over")]
+    OutOfTime,
+    #[error("the call was cancelled")]
+    Stopped,
+}
+
+/// What one call has asked of the host so far.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    calls: u32,
+    requests: u32,
+    /// What was refused and is in the log already.
+    refused: BTreeSet<String>,
+}
+
+impl CallState {
+    /// The first thing every host function does: a guest that only ever asks the host ends too, and lets others run.
+    async fn enter(&mut self) -> wasmtime::Result<()> {
+        self.asked.calls = self.asked.calls.wrapping_add(1);
+        if self.asked.calls.is_multiple_of(ASKED_IN_A_ROW) {
+            tokio::task::yield_now().await;
+        }
+        Ok(still_wanted(self.deadline, &self.stop)?)
+    }
+
+    /// Says in the log what the plugin was refused: once for each `what` of a call. Returns the reason, for the plugin.
+    fn refuse(&mut self, what: &str, reason: String) -> String {
+        if self.asked.refused.len() < MAX_LOGGED_REFUSALS && self.asked.refused.insert(what.to_owned()) {
+            tracing::warn!(target: "plugin", plugin = %self.rights.plugin, "refused: {}", log::one_line(&reason));
+        }
+        reason
+    }
+}
+
+fn still_wanted(deadline: Instant, stop: &CancellationToken) -> Result<(), Ended> {
+    match (stop.is_cancelled(), Instant::now() >= deadline) {
+        (true, _) => Err(Ended::Stopped),
+        (false, true) => Err(Ended::OutOfTime),
+        (false, false) => Ok(()),
+    }
+}
+
+/// Waits as long as the call may still last.
+async fn within<T>(deadline: Instant, stop: &CancellationToken, work: impl Future<Output = T>) -> Result<T, Ended> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => Err(Ended::Stopped),
+        done = tokio::time::timeout_at(deadline.into(), work) => done.map_err(|_| Ended::OutOfTime),
+    }
+}
+
+/// Text that came from a plugin, for a sentence.
+pub(crate) fn shown(text: &str) -> String {
+    const MAX_SHOWN_CHARS: usize = 80;
+    let mut shown: String = text.escape_debug().take(MAX_SHOWN_CHARS + 1).collect();
+    if shown.chars().count() > MAX_SHOWN_CHARS {
+        shown.pop();
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! The server's tools, on behalf of whoever called the plugin.
+
+use serde_json::Value;
+
+use super::{shown, within};
+use crate::state::CallState;
+use crate::world::patchboard::plugin::host_functions::{CallError, Host};
+
+const MAX_ARGUMENTS_BYTES: usize = 1024 * 1024;
+/// A longer answer is cut.
+const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+
+impl Host for CallState {
+    async fn call(&mut self, name: String, arguments: String) -> wasmtime::Result<Result<String, CallError>> {
+        self.enter().await?;
+        if !self.rights.functions.iter().any(|granted| **granted == *name) {
+            let (name, grant) = (shown(&name), format!("host-function:{}", shown(&name)));
+            let reason = self.rights.denial(&format!("host function `{name}`"), &grant);
+            return Ok(Err(CallError::Denied(self.refuse(&grant, reason))));
+        }
+        let Some(functions) = self.functions.clone() else {
+            let reason =
+                format!("host function `{name}` is not available here: it needs the call of a tool to work for");
+            return Ok(Err(CallError::Denied(self.refuse(&name, reason))));
+        };
+        let arguments = match read_arguments(&arguments) {
+            Ok(arguments) => arguments,
+            Err(reason) => return Ok(Err(CallError::Failed(reason))),
+        };
+        // The tool is told to stop when the guest is, however that ends.
+        let stop = self.stop.child_token();
+        let _stopping = stop.clone().drop_guard();
+        let (deadline, cancelled) = (self.deadline, self.stop.clone());
+        let output = self.step_aside(within(deadline, &cancelled, functions.call(&name, arguments, stop))).await?;
+        let content = cut(&output.content).to_owned();
+        Ok(match output.is_error {
+            true => Err(CallError::Failed(content)),
+            false => Ok(content),
+        })
+    }
+}
+
+fn read_arguments(text: &str) -> Result<Value, String> {
+    if text.len() > MAX_ARGUMENTS_BYTES {
+        return Err(format!("the arguments are longer than {MAX_ARGUMENTS_BYTES} bytes"));
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(arguments)) => Ok(Value::Object(arguments)),
+        Ok(_) => Err("the arguments are not a JSON object".to_owned()),
+        Err(error) => Err(format!("the arguments are not JSON: {error}")),
+    }
+}
+
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_ANSWER_BYTES)).unwrap_or(text)
+}

@@ -1,0 +1,150 @@
+//! HTTP through the one guarded way out. Which hosts are granted is decided there, on every hop and by the parser that
+//! connects; here requests get their bounds and their secrets.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use patchboard_core::channel::ChannelRequest;
+use patchboard_core::plugin::HostGrant;
+use patchboard_core::port::{FetchError, FetchRequest, Fetched};
+use tokio_util::sync::CancellationToken;
+
+use super::{Ended, shown};
+use crate::rights::Rights;
+use crate::secrets::{self, FilledUrl, Hider};
+use crate::state::CallState;
+use crate::world::patchboard::plugin::http::{Host, HttpError, Request, Response};
+
+const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
+const MAX_URL_BYTES: usize = 8 * 1024;
+const MAX_HEADERS: usize = 64;
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+const MAX_SENT_BYTES: usize = 4 * 1024 * 1024;
+const MAX_RECEIVED_BYTES: usize = 4 * 1024 * 1024;
+/// Of one call of a plugin.
+const MAX_REQUESTS: u32 = 100;
+
+impl Host for CallState {
+    async fn send(&mut self, request: Request) -> wasmtime::Result<Result<Response, HttpError>> {
+        self.enter().await?;
+        if self.asked.requests >= MAX_REQUESTS {
+            let reason = format!("a call sends at most {MAX_REQUESTS} requests");
+            return Ok(Err(HttpError::Failed(self.refuse("more requests", reason))));
+        }
+        self.asked.requests += 1;
+        let request = ChannelRequest {
+            method: request.method,
+            url: request.url,
+            headers: request.headers,
+            body: request.body,
+            timeout: request.timeout_ms.map(|wait| Duration::from_millis(wait.into())),
+        };
+        let rights = Arc::clone(&self.rights);
+        Ok(match send(&rights, request, self.deadline, self.stop.clone()).await {
+            Ok(Fetched { status, headers, body, is_cut, url: _ }) => Ok(Response { status, headers, body, is_cut }),
+            Err(FetchError::BadRequest(reason)) => Err(HttpError::Invalid(reason)),
+            Err(FetchError::Refused(reason)) => {
+                let reason = format!("plugin `{}`: {reason}", rights.plugin);
+                Err(HttpError::Denied(self.refuse(&reason, reason.clone())))
+            }
+            Err(FetchError::Timeout(reason)) => Err(HttpError::Timeout(reason)),
+            Err(FetchError::Failed(reason)) => Err(HttpError::Failed(reason)),
+            Err(FetchError::Cancelled) => return Err(Ended::Stopped.into()),
+        })
+    }
+}
+
+/// Sends what a plugin wrote, under its grants and with its secrets; none of these are in what comes back.
+pub(crate) async fn send(
+    rights: &Rights,
+    request: ChannelRequest,
+    deadline: Instant,
+    stop: CancellationToken,
+) -> Result<Fetched, FetchError> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let timeout = request.timeout.map_or(left, |asked| asked.min(left));
+    if timeout.is_zero() {
+        return Err(FetchError::Timeout("there is no time left for the request".to_owned()));
+    }
+    let written = request.url.clone();
+    let Prepared { fetch, carries_secret } = prepare(rights, request, timeout)?;
+    let fetched = rights.services.fetch.fetch(fetch, stop).await;
+    let hider = Hider::new(&rights.secrets);
+    match fetched {
+        Ok(fetched) => Ok(Fetched {
+            status: fetched.status,
+            url: if carries_secret { written } else { hider.text(fetched.url) },
+            headers: fetched.headers.into_iter().map(|(name, value)| (name, hider.text(value))).collect(),
+            body: hider.bytes(fetched.body),
+            is_cut: fetched.is_cut,
+        }),
+        Err(FetchError::BadRequest(reason)) => Err(FetchError::BadRequest(hider.text(reason))),
+        Err(FetchError::Refused(reason)) if carries_secret && reason.contains("redirect") => {
+            let reason = hider.text(reason);
+            Err(FetchError::Refused(format!("{reason} (a request with a secret stays with the host it is for)")))
+        }
+        Err(FetchError::Refused(reason)) => Err(FetchError::Refused(hider.text(reason))),
+        Err(FetchError::Timeout(reason)) => Err(FetchError::Timeout(hider.text(reason))),
+        Err(FetchError::Failed(reason)) => Err(FetchError::Failed(hider.text(reason))),
+        Err(FetchError::Cancelled) => Err(FetchError::Cancelled),
+    }
+}
+
+struct Prepared {
+    fetch: FetchRequest,
+    carries_secret: bool,
+}
+
+fn prepare(rights: &Rights, request: ChannelRequest, timeout: Duration) -> Result<Prepared, FetchError> {
+    let ChannelRequest { method, url, headers, body, timeout: _ } = request;
+    check_form(&method, &url, &headers, body.as_deref()).map_err(FetchError::BadRequest)?;
+    let is_in_url = secrets::names_a_secret(&url);
+    let carries_secret = is_in_url || headers.iter().any(|(_, value)| secrets::names_a_secret(value));
+    let (url, only_hosts) = match carries_secret {
+        true => for_one_host(rights, &url)?,
+        false => (url, Arc::clone(&rights.hosts)),
+    };
+    let fill = |(name, value): (String, String)| match secrets::fill_header(&value, &rights.secrets) {
+        Ok(Cow::Borrowed(_)) => Ok((name, value)),
+        Ok(Cow::Owned(filled)) => Ok((name, filled)),
+        Err(reason) => Err(FetchError::BadRequest(reason)),
+    };
+    // What comes back is searched for the secret, so it has to come whole and plain.
+    let hinders = |name: &str| ["accept-encoding", "range"].iter().any(|hinders| name.eq_ignore_ascii_case(hinders));
+    let wanted = headers.into_iter().filter(|(name, _)| !(carries_secret && hinders(name)));
+    let headers = wanted.map(fill).collect::<Result<_, _>>()?;
+    let only_hosts = Some(only_hosts);
+    let fetch = FetchRequest { method, url, headers, body, timeout, max_bytes: MAX_RECEIVED_BYTES, only_hosts };
+    Ok(Prepared { fetch, carries_secret })
+}
+
+/// A request with a secret in it goes to the host it was written for and to no other, granted or not: a redirect is
+/// somebody else's idea of who should get it.
+fn for_one_host(rights: &Rights, url: &str) -> Result<(String, Arc<[HostGrant]>), FetchError> {
+    let FilledUrl { url, host } = secrets::fill_url(url, &rights.secrets).map_err(FetchError::BadRequest)?;
+    match rights.hosts.iter().any(|granted| granted.covers(&host.host, host.port.unwrap_or_default())) {
+        true => Ok((url, [host].into())),
+        false => Err(FetchError::Refused(format!("`{host}` is not granted: it needs the grant `http:{host}`"))),
+    }
+}
+
+fn check_form(method: &str, url: &str, headers: &[(String, String)], body: Option<&[u8]>) -> Result<(), String> {
+    if !METHODS.contains(&method) {
+        return Err(format!("method `{}` is none of {}", shown(method), METHODS.join(", ")));
+    }
+    if url.len() > MAX_URL_BYTES {
+        return Err(format!("the URL is longer than {MAX_URL_BYTES} bytes"));
+    }
+    let size: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if headers.len() > MAX_HEADERS || size > MAX_HEADER_BYTES {
+        return Err(format!("there are more than {MAX_HEADERS} headers or {MAX_HEADER_BYTES} bytes of them"));
+    }
+    if headers.iter().any(|(name, _)| secrets::names_a_secret(name)) {
+        return Err("a secret stands in the name of a header".to_owned());
+    }
+    match body {
+        Some(body) if body.len() > MAX_SENT_BYTES => Err(format!("the body is larger than {MAX_SENT_BYTES} bytes")),
+        Some(_) | None => Ok(()),
+    }
+}

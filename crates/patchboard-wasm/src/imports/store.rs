@@ -1,0 +1,161 @@
+//! Values kept between calls, in stores that have names.
+
+use std::sync::Arc;
+
+use patchboard_core::port::{self, Batch, Durability, KeptSize, Space, Write};
+
+use super::{shown, within};
+use crate::rights::Services;
+use crate::state::CallState;
+use crate::world::patchboard::plugin::store::{Host, StoreError};
+
+const MAX_KEY_BYTES: usize = 256;
+const MAX_VALUE_BYTES: usize = 256 * 1024;
+const MAX_KEYS: u64 = 10_000;
+const MAX_STORE_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_LISTED: usize = 1000;
+
+impl Host for CallState {
+    async fn get(&mut self, store: String, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, StoreError>> {
+        let (services, name) = match self.open(&store).await? {
+            Ok(opened) => opened,
+            Err(denied) => return Ok(Err(denied)),
+        };
+        if let Err(wrong) = check_key(&key) {
+            return Ok(Err(wrong));
+        }
+        let found = within(self.deadline, &self.stop, services.store.kept(&Space::Plugins(name), &key)).await?;
+        Ok(found.map_err(|error| self.failed(&error)))
+    }
+
+    async fn set(&mut self, store: String, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), StoreError>> {
+        let (services, name) = match self.open(&store).await? {
+            Ok(opened) => opened,
+            Err(denied) => return Ok(Err(denied)),
+        };
+        if let Err(wrong) = check_key(&key) {
+            return Ok(Err(wrong));
+        }
+        if value.len() > MAX_VALUE_BYTES {
+            return Ok(Err(StoreError::Full(format!("the value is larger than {MAX_VALUE_BYTES} bytes"))));
+        }
+        let adding = within(self.deadline, &self.stop, add(&services, &name, &key, value)).await?;
+        Ok(adding.map_err(|refusal| match refusal {
+            Refusal::Full(reason) => StoreError::Full(reason),
+            Refusal::Failed(error) => self.failed(&error),
+        }))
+    }
+
+    async fn delete(&mut self, store: String, key: String) -> wasmtime::Result<Result<(), StoreError>> {
+        let (services, name) = match self.open(&store).await? {
+            Ok(opened) => opened,
+            Err(denied) => return Ok(Err(denied)),
+        };
+        if let Err(wrong) = check_key(&key) {
+            return Ok(Err(wrong));
+        }
+        let deleting = within(self.deadline, &self.stop, write(&services, &name, &key, None)).await?;
+        Ok(deleting.map_err(|error| self.failed(&error)))
+    }
+
+    async fn keys(
+        &mut self,
+        store: String,
+        prefix: String,
+        after: Option<String>,
+    ) -> wasmtime::Result<Result<Vec<String>, StoreError>> {
+        let (services, name) = match self.open(&store).await? {
+            Ok(opened) => opened,
+            Err(denied) => return Ok(Err(denied)),
+        };
+        if prefix.len() > MAX_KEY_BYTES || after.as_ref().is_some_and(|after| after.len() > MAX_KEY_BYTES) {
+            let reason = format!("no key is longer than {MAX_KEY_BYTES} bytes");
+            return Ok(Err(StoreError::Failed(reason)));
+        }
+        let space = Space::Plugins(name);
+        let listing = services.store.kept_keys(&space, &prefix, after.as_deref(), MAX_LISTED);
+        let found = within(self.deadline, &self.stop, listing).await?;
+        Ok(match found {
+            Ok(keys) => Ok(keys.iter().map(|key| key.to_string()).collect()),
+            Err(error) => Err(self.failed(&error)),
+        })
+    }
+}
+
+impl CallState {
+    /// The store of that name, if it is granted.
+    async fn open(&mut self, store: &str) -> wasmtime::Result<Result<(Services, Arc<str>), StoreError>> {
+        self.enter().await?;
+        if let Some(name) = self.rights.stores.iter().find(|granted| ***granted == *store) {
+            return Ok(Ok((self.rights.services.clone(), name.clone())));
+        }
+        let (store, grant) = (shown(store), format!("store:{}", shown(store)));
+        let reason = self.rights.denial(&format!("store `{store}`"), &grant);
+        Ok(Err(StoreError::Denied(self.refuse(&grant, reason))))
+    }
+
+    /// The plugin hears what was attempted; the cause is for the log.
+    fn failed(&self, error: &port::StoreError) -> StoreError {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        tracing::warn!(target: "plugin", plugin = %self.rights.plugin, %error, cause, "a store of plugins fails");
+        StoreError::Failed(error.to_string())
+    }
+}
+
+enum Refusal {
+    Full(String),
+    Failed(port::StoreError),
+}
+
+impl From<port::StoreError> for Refusal {
+    fn from(error: port::StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// One at a time for each store: what is there cannot become more between the look and the write. A call that is cut
+/// off while its value is on the way to the disk gives way too early; the next look sees that value.
+async fn add(services: &Services, name: &Arc<str>, key: &str, value: Vec<u8>) -> Result<(), Refusal> {
+    let gate = services.gate(name);
+    let _turn = gate.lock().await;
+    let space = Space::Plugins(name.clone());
+    let earlier = services.store.kept(&space, key).await?;
+    if earlier.as_ref().is_none_or(|earlier| earlier.len() < value.len()) {
+        let size = services.store.kept_size(&space).await?;
+        check_room(name, size, key, earlier.as_deref(), &value).map_err(Refusal::Full)?;
+    }
+    Ok(write(services, name, key, Some(value)).await?)
+}
+
+fn check_room(name: &str, size: KeptSize, key: &str, earlier: Option<&[u8]>, value: &[u8]) -> Result<(), String> {
+    let added = match earlier {
+        Some(earlier) => value.len().saturating_sub(earlier.len()),
+        None if size.keys >= MAX_KEYS => {
+            return Err(format!("store `{name}` holds {MAX_KEYS} keys, and takes no more"));
+        }
+        None => key.len() + value.len(),
+    };
+    match size.bytes.saturating_add(added as u64) <= MAX_STORE_BYTES {
+        true => Ok(()),
+        false => Err(format!("store `{name}` would hold more than {MAX_STORE_BYTES} bytes")),
+    }
+}
+
+async fn write(
+    services: &Services,
+    name: &Arc<str>,
+    key: &str,
+    value: Option<Vec<u8>>,
+) -> Result<(), port::StoreError> {
+    let (space, at) = (Space::Plugins(name.clone()), services.clock.now());
+    let keep = Write::Keep { space, key: key.into(), value, at };
+    services.store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await
+}
+
+fn check_key(key: &str) -> Result<(), StoreError> {
+    match key.len() {
+        0 => Err(StoreError::Failed("the key is empty".to_owned())),
+        1..=MAX_KEY_BYTES => Ok(()),
+        _ => Err(StoreError::Full(format!("the key is longer than {MAX_KEY_BYTES} bytes"))),
+    }
+}

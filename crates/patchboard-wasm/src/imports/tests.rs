@@ -1,0 +1,178 @@
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use patchboard_core::local::LocalStore;
+use patchboard_core::plugin::HostFunctions;
+use patchboard_core::port::{Clock, Fetch, FetchError, FetchRequest, Fetched};
+use patchboard_core::tool::ToolOutput;
+use serde_json::Value;
+
+use super::*;
+use crate::engine::Turns;
+use crate::rights::{PluginLimits, PluginOptions, Rights, Services};
+use crate::state::Caller;
+
+mod functions;
+mod http;
+mod small;
+mod store;
+
+/// Answers each request with the next answer and remembers what was asked.
+#[derive(Debug, Default)]
+struct ScriptedFetch {
+    answers: Mutex<VecDeque<Result<Fetched, FetchError>>>,
+    asked: Mutex<Vec<FetchRequest>>,
+}
+
+impl ScriptedFetch {
+    fn answer(&self, answer: Result<Fetched, FetchError>) {
+        self.answers.lock().unwrap().push_back(answer);
+    }
+
+    fn asked(&self) -> Vec<FetchRequest> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+}
+
+impl Fetch for ScriptedFetch {
+    fn fetch(&self, request: FetchRequest, stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+        self.asked.lock().unwrap().push(request);
+        let answer = self.answers.lock().unwrap().pop_front();
+        Box::pin(async move {
+            match answer {
+                Some(answer) => answer,
+                None => {
+                    stop.cancelled().await;
+                    Err(FetchError::Cancelled)
+                }
+            }
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Noon;
+
+impl Clock for Noon {
+    fn now(&self) -> Timestamp {
+        "2026-01-01T12:00:00.250Z".parse().unwrap()
+    }
+}
+
+/// A tool that says what it was asked, fails when told to, or never answers.
+#[derive(Debug, Default)]
+struct Tools {
+    stops: Mutex<Vec<CancellationToken>>,
+}
+
+impl HostFunctions for Tools {
+    fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
+        self.stops.lock().unwrap().push(stop);
+        let name = name.to_owned();
+        Box::pin(async move {
+            match &*name {
+                "fail" => ToolOutput::error("it did not work"),
+                "long" => ToolOutput::ok("é".repeat(1024 * 1024)),
+                "wait" => std::future::pending().await,
+                _ => ToolOutput::ok(format!("{name} {arguments}")),
+            }
+        })
+    }
+}
+
+/// A host, and plugins of one file with grants, settings and secrets.
+struct Setting {
+    fetch: Arc<ScriptedFetch>,
+    store: Arc<LocalStore>,
+    tools: Arc<Tools>,
+    services: Services,
+    options: PluginOptions,
+    stop: CancellationToken,
+    limits: PluginLimits,
+}
+
+impl Setting {
+    fn new(grants: &[&str]) -> Self {
+        let (fetch, store) = (Arc::new(ScriptedFetch::default()), Arc::new(LocalStore::new()));
+        let services = Services::new(fetch.clone(), store.clone(), Arc::new(Noon));
+        let options = PluginOptions {
+            name: "probe".into(),
+            file: "probe.wasm".into(),
+            grants: grants.iter().map(|grant| grant.parse().unwrap()).collect(),
+            settings: [("city".to_owned(), "Ulm".to_owned())].into(),
+            secrets: [("token".to_owned(), "123:abc/DEF".into()), ("key".to_owned(), "opensesame".into())].into(),
+            sha256: None,
+        };
+        let (tools, stop) = (Arc::default(), CancellationToken::new());
+        Self { fetch, store, tools, services, options, stop, limits: PluginLimits::default() }
+    }
+
+    fn rights(&self) -> Rights {
+        Rights::new(&self.options, self.services.clone())
+    }
+
+    async fn call(&self) -> CallState {
+        self.call_with(self.rights()).await
+    }
+
+    async fn call_with(&self, rights: Rights) -> CallState {
+        let turns = Turns::new(1);
+        let share = turns.share();
+        let turn = turns.take(&share, Duration::from_secs(1), &self.stop).await.unwrap();
+        let functions = Some(self.tools.clone() as Arc<dyn HostFunctions>);
+        let home = tokio::runtime::Handle::current();
+        let caller =
+            Caller { rights: Arc::new(rights), functions, stop: self.stop.clone(), share, pace: Arc::default(), home };
+        CallState::new(caller, &self.limits, turn)
+    }
+}
+
+/// What is logged on this thread while it lives.
+struct Logged {
+    lines: Lines,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Logged {
+    fn start() -> Self {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .without_time()
+            .finish();
+        Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
+    }
+
+    /// Those of plugins.
+    fn lines(&self) -> Vec<String> {
+        let bytes = self.lines.0.lock().unwrap();
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        text.lines().filter(|line| line.contains(" plugin: ")).map(|line| line.trim().to_owned()).collect()
+    }
+}
+
+/// How a host function ended that did not return to the guest.
+fn ended<T: std::fmt::Debug>(result: wasmtime::Result<T>) -> Ended {
+    *result.unwrap_err().downcast_ref::<Ended>().unwrap()
+}

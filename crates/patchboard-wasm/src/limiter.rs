@@ -1,0 +1,53 @@
+//! Memory and tables of one call.
+
+use wasmtime::ResourceLimiter;
+
+/// Tables hold functions; a guest of reasonable size has a few thousand.
+pub(crate) const MAX_TABLE_ELEMENTS: usize = 100_000;
+/// Core instances of one component: a few for compiled languages, some dozens where an interpreter is linked in.
+pub(crate) const MAX_INSTANCES: u32 = 64;
+
+/// Refuses growth beyond the limit and remembers that it did, so that the call's end can be explained.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    memory: usize,
+    /// Of all memories of the call.
+    used: usize,
+    pub(crate) was_refused: bool,
+}
+
+impl Limiter {
+    pub(crate) fn new(memory: usize) -> Self {
+        Self { memory, used: 0, was_refused: false }
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let used = self.used.saturating_add(desired.saturating_sub(current));
+        let fits = used <= self.memory;
+        match fits {
+            true => self.used = used,
+            false => self.was_refused = true,
+        }
+        Ok(fits)
+    }
+
+    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let fits = desired <= MAX_TABLE_ELEMENTS;
+        self.was_refused |= !fits;
+        Ok(fits)
+    }
+
+    fn instances(&self) -> usize {
+        MAX_INSTANCES as usize
+    }
+
+    fn tables(&self) -> usize {
+        MAX_INSTANCES as usize
+    }
+
+    fn memories(&self) -> usize {
+        MAX_INSTANCES as usize
+    }
+}

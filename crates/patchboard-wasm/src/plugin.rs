@@ -1,0 +1,300 @@
+//! One version of a plugin, read from its file and ready to be called. Whoever holds it can call it to the end,
+//! whatever takes over.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use patchboard_core::plugin::HostFunctions;
+use patchboard_core::port::{FetchError, Fetched};
+use patchboard_core::tool::{Fault, ToolOutput, ToolSpec};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::call::{Doing, Entry, Failure};
+use crate::compile::{Compiled, Refusal};
+use crate::describe::{self, Offered};
+use crate::engine::{Machine, Pace, Share};
+use crate::home::FromHome;
+use crate::imports;
+use crate::rights::{PluginLimits, PluginOptions, Rights, Services};
+use crate::state::Caller;
+use crate::telemetry::Outcome;
+
+mod map;
+
+/// A plugin that cannot say what it is in this time is not loaded.
+const DESCRIBING: Duration = Duration::from_secs(5);
+
+pub(crate) struct Plugin {
+    name: Arc<str>,
+    machine: Machine,
+    compiled: Compiled,
+    rights: Arc<Rights>,
+    tools: Arc<[ToolSpec]>,
+    share: Share,
+    pace: Arc<Pace>,
+    home: Handle,
+    calls: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Plugin {
+    /// Checks the file's hash, compiles it, makes a first instance and asks it, without any rights, what it offers.
+    pub(crate) async fn load(
+        machine: &Machine,
+        options: &PluginOptions,
+        bytes: Bytes,
+        services: &Services,
+    ) -> Result<Self, Refusal> {
+        let home = Handle::current();
+        let compiled = machine.compile(bytes, options.sha256).await?;
+        tracing::debug!(
+            plugin = %options.name,
+            size_bytes = compiled.size,
+            duration_ms = u64::try_from(compiled.compile_time.as_millis()).unwrap_or(u64::MAX),
+            from_cache = compiled.from_cache,
+            "plugin compiled"
+        );
+        let mut services = services.clone();
+        services.fetch = FromHome::fetch(services.fetch, home.clone());
+        let offered =
+            Offered { plugin: &options.name, has_grants: !options.grants.is_empty(), time: machine.limits().time };
+        let share = machine.turns().share();
+        let caller = Caller {
+            rights: Arc::new(Rights::none(options.name.clone(), services.clone())),
+            functions: None,
+            stop: CancellationToken::new(),
+            share: share.clone(),
+            // Nothing is known about it yet, and it is strangers' code that begins.
+            pace: Arc::default(),
+            home: home.clone(),
+        };
+        let tools = describe(machine, &compiled, caller, &offered).await?;
+        Ok(Self {
+            name: options.name.clone(),
+            machine: machine.clone(),
+            compiled,
+            rights: Arc::new(Rights::new(options, services)),
+            tools,
+            share,
+            pace: Arc::default(),
+            home,
+            calls: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        })
+    }
+
+    /// Of its file, in lower-case hex.
+    pub(crate) fn sha256(&self) -> &Arc<str> {
+        &self.compiled.sha256
+    }
+
+    /// Short names of the interfaces it imports from `patchboard:plugin`.
+    pub(crate) fn imports(&self) -> &BTreeSet<Arc<str>> {
+        &self.compiled.imports
+    }
+
+    pub(crate) fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
+    pub(crate) fn tools(&self) -> &Arc<[ToolSpec]> {
+        &self.tools
+    }
+
+    pub(crate) fn has_tools(&self) -> bool {
+        self.compiled.tools.is_some()
+    }
+
+    pub(crate) fn has_channel(&self) -> bool {
+        self.compiled.channel.is_some()
+    }
+
+    /// Calls so far, and those that broke. What a tool itself calls an error is not a failure.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.calls.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed))
+    }
+
+    /// `tool` is the tool's own name, `arguments` a JSON object.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        tool: &str,
+        arguments: Arc<str>,
+        functions: Arc<dyn HostFunctions>,
+        stop: CancellationToken,
+    ) -> ToolOutput {
+        let Some(indices) = self.compiled.tools.clone() else {
+            return ToolOutput::fault(Fault::NotFound, format!("plugin {} has no tools", self.name));
+        };
+        let (name, limit) = (tool.to_owned(), self.machine.limits().output);
+        let entry: Entry<ToolOutput> = Box::new(move |store, instance| -> Doing<'_, ToolOutput> {
+            Box::pin(async move {
+                let guest = indices.load(&mut *store, &instance)?;
+                map::tool_output(guest.call_call(store, &name, &arguments).await?, limit)
+            })
+        });
+        let is_error = |output: &ToolOutput| output.is_error;
+        match self.run(tool, Some(functions), stop, entry, is_error).await {
+            Ok(output) => output,
+            Err(failure) => failure.output(&self.name),
+        }
+    }
+
+    pub(crate) async fn parse_incoming(
+        self: &Arc<Self>,
+        webhook: Webhook,
+        stop: CancellationToken,
+    ) -> Result<Incoming, ChannelError> {
+        let indices = self.adapter()?;
+        let limit = self.machine.limits().output;
+        let entry: Entry<Result<Incoming, String>> = Box::new(move |store, instance| {
+            Box::pin(async move {
+                let guest = indices.load(&mut *store, &instance)?;
+                map::incoming(guest.call_parse_incoming(store, &map::webhook(webhook)).await?, limit)
+            })
+        });
+        self.adapted("parse-incoming", stop, entry).await
+    }
+
+    pub(crate) async fn format_outgoing(
+        self: &Arc<Self>,
+        reply: ChannelReply,
+        stop: CancellationToken,
+    ) -> Result<Outgoing, ChannelError> {
+        let indices = self.adapter()?;
+        let limit = self.machine.limits().output;
+        let entry: Entry<Result<Outgoing, String>> = Box::new(move |store, instance| {
+            Box::pin(async move {
+                let guest = indices.load(&mut *store, &instance)?;
+                map::outgoing(guest.call_format_outgoing(store, &map::reply(reply)).await?, limit)
+            })
+        });
+        self.adapted("format-outgoing", stop, entry).await
+    }
+
+    /// Sends what it wrote, under its grants and with its secrets.
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        request: ChannelRequest,
+        stop: CancellationToken,
+    ) -> Result<Fetched, FetchError> {
+        imports::http::send(&self.rights, request, Instant::now() + self.machine.limits().time, stop).await
+    }
+
+    fn adapter(&self) -> Result<crate::world::exports::patchboard::plugin::channel::GuestIndices, ChannelError> {
+        self.compiled
+            .channel
+            .clone()
+            .ok_or_else(|| ChannelError::Unavailable(format!("plugin {} is not a channel adapter", self.name)))
+    }
+
+    async fn adapted<T: Send + 'static>(
+        &self,
+        function: &'static str,
+        stop: CancellationToken,
+        entry: Entry<Result<T, String>>,
+    ) -> Result<T, ChannelError> {
+        match self.run(function, None, stop, entry, Result::is_err).await {
+            Ok(answer) => answer.map_err(ChannelError::Rejected),
+            Err(failure) => Err(match failure {
+                Failure::TooMany | Failure::Waited(_) | Failure::Cancelled => {
+                    ChannelError::Unavailable(failure.sentence(&self.name))
+                }
+                Failure::Time(_)
+                | Failure::Memory(_)
+                | Failure::Fuel(_)
+                | Failure::Output(_)
+                | Failure::HandedOver(_)
+                | Failure::Stack
+                | Failure::Panic(_)
+                | Failure::Exit(_)
+                | Failure::Trap(_)
+                | Failure::Lost(_) => ChannelError::Failed(failure.sentence(&self.name)),
+            }),
+        }
+    }
+
+    /// `tool`: what is called, for the log.
+    async fn run<T: Send + 'static>(
+        &self,
+        tool: &str,
+        functions: Option<Arc<dyn HostFunctions>>,
+        stop: CancellationToken,
+        entry: Entry<T>,
+        is_error: impl FnOnce(&T) -> bool,
+    ) -> Result<T, Failure> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut count = Count { machine: &self.machine, began: Instant::now(), outcome: Outcome::Cancelled };
+        let (rights, share, home) = (self.rights.clone(), self.share.clone(), self.home.clone());
+        let caller = Caller { rights, functions, stop, share, pace: self.pace.clone(), home };
+        let ended = self.machine.run(self.compiled.pre.clone(), caller, *self.machine.limits(), entry).await;
+        count.outcome = match &ended {
+            Ok(answer) if is_error(answer) => Outcome::Failed,
+            Ok(_) => Outcome::Answered,
+            Err(failure) => failure.outcome(),
+        };
+        match &ended {
+            Ok(_) => {}
+            Err(Failure::Cancelled) => tracing::debug!(plugin = %self.name, tool.name = tool, "plugin call cancelled"),
+            Err(failure) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                let reason = failure.sentence(&self.name);
+                let duration_ms = u64::try_from(count.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                tracing::warn!(plugin = %self.name, tool.name = tool, duration_ms, %reason, "plugin call failed");
+            }
+        }
+        ended
+    }
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plugin").field("name", &self.name).field("compiled", &self.compiled).finish_non_exhaustive()
+    }
+}
+
+/// A call that nobody waits for any more is counted too.
+struct Count<'a> {
+    machine: &'a Machine,
+    began: Instant,
+    outcome: Outcome,
+}
+
+impl Drop for Count<'_> {
+    fn drop(&mut self) {
+        self.machine.meters().call_ended(self.outcome, self.began.elapsed());
+    }
+}
+
+/// Also finds out whether an instance can be made at all.
+async fn describe(
+    machine: &Machine,
+    compiled: &Compiled,
+    caller: Caller,
+    offered: &Offered<'_>,
+) -> Result<Arc<[ToolSpec]>, Refusal> {
+    let limits = PluginLimits { time: machine.limits().time.min(DESCRIBING), ..*machine.limits() };
+    let (tools, channel) = (compiled.tools.clone(), compiled.channel.clone());
+    let entry: Entry<Vec<_>> = Box::new(move |store, instance| {
+        Box::pin(async move {
+            if let Some(indices) = channel {
+                indices.load(&mut *store, &instance)?;
+            }
+            match tools {
+                Some(indices) => indices.load(&mut *store, &instance)?.call_describe(store).await,
+                None => Ok(Vec::new()),
+            }
+        })
+    });
+    let described = machine.run(compiled.pre.clone(), caller, limits, entry).await;
+    let described = described
+        .map_err(|failure| Refusal::new(format!("cannot say what it offers: {}", failure.sentence(offered.plugin))))?;
+    describe::specs(described, offered).map_err(Refusal::new)
+}
+
+#[cfg(test)]
+mod tests;

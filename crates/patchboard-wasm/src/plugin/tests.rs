@@ -1,0 +1,307 @@
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{BoxFuture, join_all};
+use patchboard_core::channel::{ChannelError, Webhook};
+use patchboard_core::plugin::HostFunctions;
+use patchboard_core::tool::{Effect, Fault, ToolOutput};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::Plugin;
+use crate::engine::Machine;
+use crate::rights::{PluginLimits, Services};
+use crate::testing::{Asked, NoFunctions, guest, options, services, services_with};
+
+/// Longer than any test takes, on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn load(limits: PluginLimits, grants: &[&str], services: &Services) -> Arc<Plugin> {
+    let machine = Machine::start(limits, None).expect("a machine");
+    load_on(&machine, grants, services).await
+}
+
+async fn load_on(machine: &Machine, grants: &[&str], services: &Services) -> Arc<Plugin> {
+    let plugin = Plugin::load(machine, &options("bad", grants), guest(), services).await;
+    Arc::new(plugin.expect("a plugin"))
+}
+
+async fn call(plugin: &Arc<Plugin>, tool: &str) -> ToolOutput {
+    plugin.call(tool, "hello".into(), Arc::new(NoFunctions), CancellationToken::new()).await
+}
+
+fn fault(output: &ToolOutput) -> Option<Fault> {
+    output.data.as_ref().and_then(|data| data.fault)
+}
+
+/// Every way to break has its sentence, and none of them hurts the next call.
+#[tokio::test]
+async fn breaks_with_a_sentence() {
+    let few = PluginLimits { fuel: 1_000_000, ..PluginLimits::default() };
+    let short = PluginLimits { time: Duration::from_millis(100), fuel: u64::MAX / 2, ..PluginLimits::default() };
+    let cases: [(PluginLimits, &str, &str, Fault); 11] = [
+        (short, "loop", "plugin bad ran longer than 100 ms", Fault::TimedOut),
+        (short, "ask", "plugin bad ran longer than 100 ms", Fault::TimedOut),
+        (few, "loop", "plugin bad ran out of fuel (1000000)", Fault::Internal),
+        (few, "grow", "plugin bad used more than 64 MiB of memory", Fault::Internal),
+        (few, "recurse", "plugin bad recursed too deep", Fault::Internal),
+        (few, "panic", "plugin bad panicked", Fault::Internal),
+        (few, "divide", "plugin bad broke: integer divide by zero", Fault::Internal),
+        (few, "big", "plugin bad returned more than 1 MiB", Fault::Internal),
+        (few, "Big", "plugin bad returned more than 1 MiB", Fault::Internal),
+        (few, "hand over", "plugin bad handed more than 8 MiB to the host at once", Fault::Internal),
+        (few, "text", "plugin bad broke: invalid utf-8 sequence of 1 bytes from index 0", Fault::Internal),
+    ];
+    let services = services();
+    let (few_plugin, short_plugin) = (load(few, &[], &services).await, load(short, &[], &services).await);
+    for (limits, tool, sentence, expected) in cases {
+        let plugin = if limits == few { &few_plugin } else { &short_plugin };
+        let output = call(plugin, tool).await;
+        assert_eq!((&*output.content, output.is_error, fault(&output)), (sentence, true, Some(expected)), "{tool}");
+        assert_eq!(call(plugin, "echo").await, ToolOutput::ok("hello"), "after {tool}");
+    }
+    assert_eq!(few_plugin.counts(), (18, 9));
+    assert_eq!(short_plugin.counts(), (4, 2));
+    assert_eq!(call(&few_plugin, "fail").await, ToolOutput::error("no luck"));
+    assert_eq!(few_plugin.counts(), (19, 9), "what a tool itself calls an error is none of the host's");
+}
+
+#[tokio::test]
+async fn breaks_with_the_same_sentences_without_a_pool() {
+    let limits = PluginLimits { memory: 1024 * 1024, ..PluginLimits::default() };
+    let machine = Machine::start_on_demand(limits).expect("a machine");
+    let plugin = load_on(&machine, &[], &services()).await;
+    assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"));
+    assert_eq!(&*call(&plugin, "grow").await.content, "plugin bad used more than 1 MiB of memory");
+    assert_eq!(&*call(&plugin, "recurse").await.content, "plugin bad recursed too deep");
+}
+
+#[tokio::test]
+async fn every_call_gets_a_fresh_instance() {
+    let plugin = load(PluginLimits::default(), &[], &services()).await;
+    for _ in 0..20 {
+        assert_eq!(call(&plugin, "count").await, ToolOutput::ok("11"));
+    }
+}
+
+#[tokio::test]
+async fn ends_when_it_is_stopped() {
+    let clock = Arc::new(Asked::default());
+    let plugin = load(PluginLimits::default(), &[], &services_with(clock.clone())).await;
+    let stop = CancellationToken::new();
+    let calling = plugin.call("ask", "".into(), Arc::new(NoFunctions), stop.clone());
+    let stopping = async {
+        clock.asked.notified().await;
+        stop.cancel();
+    };
+    let began = Instant::now();
+    let (output, ()) = tokio::join!(calling, stopping);
+    assert_eq!((&*output.content, fault(&output)), ("cancelled", Some(Fault::Cancelled)));
+    assert!(began.elapsed() < plugin.machine.limits().time);
+    assert_eq!(plugin.counts(), (1, 0));
+}
+
+/// With one call at a time, the next one runs only when the first one's instance is gone.
+#[tokio::test]
+async fn ends_when_nobody_waits_for_it() {
+    let clock = Arc::new(Asked::default());
+    let limits = PluginLimits { calls: 1, time: PATIENCE, fuel: u64::MAX / 2, ..PluginLimits::default() };
+    let plugin = load(limits, &[], &services_with(clock.clone())).await;
+    {
+        let mut calling = Box::pin(plugin.call("ask", "".into(), Arc::new(NoFunctions), CancellationToken::new()));
+        tokio::select! {
+            output = &mut calling => panic!("it ended: {output:?}"),
+            () = clock.asked.notified() => {}
+        }
+    }
+    let began = Instant::now();
+    assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"));
+    assert!(began.elapsed() < PATIENCE / 2);
+}
+
+/// The threads of whoever asks stay free, and so do turns: ten endless loops on a handful of threads do not keep an
+/// eleventh call waiting.
+#[tokio::test]
+async fn ten_loops_do_not_keep_others_waiting() {
+    let time = Duration::from_secs(3);
+    let limits = PluginLimits { calls: 16, time, fuel: u64::MAX / 2, ..PluginLimits::default() };
+    let clock = Arc::new(Asked::default());
+    let plugin = load(limits, &[], &services_with(clock.clone())).await;
+    let began = Instant::now();
+    let loops = join_all((0..10).map(|number| {
+        let plugin = &plugin;
+        async move { call(plugin, if number == 9 { "ask" } else { "loop" }).await }
+    }));
+    let meanwhile = async {
+        clock.asked.notified().await;
+        for _ in 0..10 {
+            assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"));
+        }
+        began.elapsed()
+    };
+    let (loops, answered) = tokio::join!(loops, meanwhile);
+    assert!(answered < time, "ten calls took {answered:?} besides ten loops");
+    for output in loops {
+        assert_eq!(&*output.content, "plugin bad ran longer than 3 s");
+    }
+}
+
+/// On one thread: a guest that stays on it is the only thing that happens.
+#[tokio::test]
+async fn a_plugin_known_as_quick_does_not_hold_up_whoever_asks_when_it_loops() {
+    let time = Duration::from_secs(1);
+    let limits = PluginLimits { time, fuel: u64::MAX / 2, ..PluginLimits::default() };
+    let plugin = load(limits, &[], &services()).await;
+    // However slow this machine is.
+    for _ in 0..10 {
+        plugin.pace.note(Duration::ZERO);
+    }
+    assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"));
+    for _ in 0..10 {
+        plugin.pace.note(Duration::ZERO);
+    }
+    let began = Instant::now();
+    let looping = call(&plugin, "loop");
+    tokio::pin!(looping);
+    assert!(futures_util::poll!(looping.as_mut()).is_pending());
+    let gave_way = began.elapsed();
+    assert!(gave_way < time / 2, "it gave way after {gave_way:?}");
+    assert!(!plugin.pace.is_quick());
+    assert_eq!(&*looping.await.content, "plugin bad ran longer than 1 s");
+}
+
+#[tokio::test]
+async fn too_many_are_refused_at_once() {
+    let limits = PluginLimits { calls: 1, time: PATIENCE, fuel: u64::MAX / 2, ..PluginLimits::default() };
+    let plugin = load(limits, &[], &services()).await;
+    while !plugin.machine.turns().are_free() {
+        tokio::task::yield_now().await;
+    }
+    let stop = CancellationToken::new();
+    let at_work = (0..9).map(|_| plugin.call("loop", "".into(), Arc::new(NoFunctions), stop.clone()));
+    let refused = async {
+        let output = call(&plugin, "echo").await;
+        stop.cancel();
+        output
+    };
+    let (at_work, refused) = tokio::join!(join_all(at_work), refused);
+    assert_eq!(&*refused.content, "too many plugin calls wait");
+    assert_eq!(fault(&refused), Some(Fault::Saturated));
+    for output in at_work {
+        assert_eq!((&*output.content, fault(&output)), ("cancelled", Some(Fault::Cancelled)));
+    }
+}
+
+/// Another tool that is a call of the same plugin.
+#[derive(Debug)]
+struct SamePlugin {
+    plugin: Weak<Plugin>,
+    thread: Mutex<Option<String>>,
+}
+
+impl HostFunctions for SamePlugin {
+    fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
+        *self.thread.lock().expect("no poison") = std::thread::current().name().map(str::to_owned);
+        assert_eq!((name, &arguments), ("other", &serde_json::json!({})));
+        let plugin = self.plugin.upgrade().expect("it is called");
+        Box::pin(async move { plugin.call("echo", "inner".into(), Arc::new(NoFunctions), stop).await })
+    }
+}
+
+/// With one call at a time: the outer one steps aside for the inner one, which begins on the caller's threads.
+#[tokio::test]
+async fn plugins_that_call_plugins_do_not_wait_for_each_other() {
+    let limits = PluginLimits { calls: 1, ..PluginLimits::default() };
+    let plugin = load(limits, &["host-function:other"], &services()).await;
+    let functions = Arc::new(SamePlugin { plugin: Arc::downgrade(&plugin), thread: Mutex::new(None) });
+    let output = plugin.call("use", "".into(), functions.clone(), CancellationToken::new()).await;
+    assert_eq!(output, ToolOutput::ok("inner"));
+    let here = std::thread::current().name().map(str::to_owned);
+    assert_eq!(*functions.thread.lock().expect("no poison"), here, "not on the threads of guests");
+
+    let plugin = load(limits, &[], &services()).await;
+    let output = plugin.call("use", "".into(), functions, CancellationToken::new()).await;
+    assert!(output.is_error && output.content.contains("not granted"), "{output:?}");
+}
+
+#[tokio::test]
+async fn says_what_it_is() {
+    let plugin = load(PluginLimits::default(), &[], &services()).await;
+    assert_eq!(plugin.sha256().len(), 64);
+    assert_eq!(plugin.imports().iter().map(|name| &**name).collect::<Vec<_>>(), ["clock", "host-functions"]);
+    assert_eq!((plugin.has_tools(), plugin.has_channel()), (true, false));
+    let [tool] = &**plugin.tools() else { panic!("one tool: {:?}", plugin.tools()) };
+    assert_eq!((&*tool.name, &*tool.description, tool.effect), ("guest", "Does things.", Effect::ReadOnly));
+    assert_eq!(tool.timeout, Some(Duration::from_secs(32)));
+
+    let granted = load(PluginLimits::default(), &["store:notes"], &services()).await;
+    assert_eq!(granted.tools()[0].effect, Effect::Writes);
+
+    let webhook = Webhook {
+        method: "POST".to_owned(),
+        query: String::new(),
+        headers: Vec::new(),
+        body: "{}".into(),
+        digest: "".into(),
+    };
+    let error = plugin.parse_incoming(webhook, CancellationToken::new()).await.expect_err("it is no adapter");
+    assert_eq!(error, ChannelError::Unavailable("plugin bad is not a channel adapter".to_owned()));
+}
+
+/// A panic as Rust guests have them: words on standard error, then a trap.
+#[tokio::test]
+async fn quotes_the_last_words_of_a_panic() {
+    let machine = Machine::start(PluginLimits::default(), None).expect("a machine");
+    let bytes = include_bytes!("../../tests/fixtures/panics.wasm").as_slice().into();
+    let refusal = Plugin::load(&machine, &options("rusty", &[]), bytes, &services()).await.expect_err("it panics");
+    assert_eq!(refusal.to_string(), "cannot say what it offers: plugin rusty panicked: made to fail at load");
+}
+
+#[tokio::test]
+async fn only_the_pinned_file_is_loaded() {
+    let machine = Machine::start(PluginLimits::default(), None).expect("a machine");
+    let pinned = crate::rights::PluginOptions { sha256: Some([7; 32]), ..options("pinned", &[]) };
+    let refusal = Plugin::load(&machine, &pinned, guest(), &services()).await.expect_err("another file");
+    assert!(refusal.reason().starts_with("is another file than the one that is pinned: its sha256 is "), "{refusal}");
+}
+
+/// What is written for the operator when a call breaks: one line.
+#[tokio::test]
+async fn each_failure_is_one_line_of_the_log() {
+    let plugin = load(PluginLimits { fuel: 100_000, ..PluginLimits::default() }, &[], &services()).await;
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer({
+            let log = log.clone();
+            move || Line(log.clone())
+        })
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    call(&plugin, "loop").await;
+    call(&plugin, "echo").await;
+    drop(guard);
+    let log = String::from_utf8(log.lock().expect("no poison").clone()).expect("text");
+    let lines: Vec<&str> = log.lines().collect();
+    let [line] = &lines[..] else { panic!("{log}") };
+    for part in
+        [" WARN plugin call failed", "plugin=bad", "tool.name=\"loop\"", "reason=plugin bad ran out of fuel (100000)"]
+    {
+        assert!(line.contains(part), "{line}");
+    }
+}
+
+struct Line(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no poison").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

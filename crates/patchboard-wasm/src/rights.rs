@@ -1,0 +1,141 @@
+//! What one plugin may reach and what it was given. Read once when it is loaded, asked at every call.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use patchboard_core::plugin::{HostGrant, PluginGrant};
+use patchboard_core::port::{Clock, Fetch, Store};
+use secrecy::SecretString;
+
+/// A plugin of the configuration or the folder.
+#[derive(Debug, Clone)]
+pub struct PluginOptions {
+    pub name: Arc<str>,
+    pub file: std::path::PathBuf,
+    pub grants: Vec<PluginGrant>,
+    /// Plain text the plugin may read.
+    pub settings: BTreeMap<String, String>,
+    /// Put in place of `{{secret:NAME}}` on the way out; the plugin sees only the names.
+    pub secrets: BTreeMap<String, SecretString>,
+    /// Only the file of this hash is ever loaded.
+    pub sha256: Option<[u8; 32]>,
+}
+
+/// Bounds of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PluginLimits {
+    pub memory: usize,
+    /// Host calls included.
+    pub time: std::time::Duration,
+    pub fuel: u64,
+    /// Of all that a call returns.
+    pub output: usize,
+    /// Calls at work at once; as many as eight times that wait, further ones are refused.
+    pub calls: usize,
+}
+
+impl Default for PluginLimits {
+    fn default() -> Self {
+        Self {
+            memory: 64 * 1024 * 1024,
+            time: std::time::Duration::from_secs(30),
+            fuel: 10_000_000_000,
+            output: 1024 * 1024,
+            calls: 32,
+        }
+    }
+}
+
+/// What the host does for plugins.
+#[derive(Debug, Clone)]
+pub struct Services {
+    pub fetch: Arc<dyn Fetch>,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub(crate) gates: Arc<StoreGates>,
+}
+
+impl Services {
+    /// Once per server: what is cloned from it shares the bounds of stores.
+    pub fn new(fetch: Arc<dyn Fetch>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self { fetch, store, clock, gates: Arc::default() }
+    }
+
+    /// Held while a value is added to that store, so that two calls do not both find the last room in it.
+    pub(crate) fn gate(&self, store: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
+        let mut gates = self.gates.by_store.lock().unwrap_or_else(PoisonError::into_inner);
+        gates.entry(store.clone()).or_default().clone()
+    }
+}
+
+/// As many as there are names of stores in grants.
+#[derive(Debug, Default)]
+pub(crate) struct StoreGates {
+    by_store: Mutex<HashMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// What one plugin may do.
+#[derive(Clone)]
+pub(crate) struct Rights {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) hosts: Arc<[HostGrant]>,
+    pub(crate) stores: Vec<Arc<str>>,
+    pub(crate) functions: Vec<Arc<str>>,
+    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) secrets: BTreeMap<String, SecretString>,
+    pub(crate) services: Services,
+    /// Is it only asked what it is?
+    is_describing: bool,
+}
+
+impl Rights {
+    pub(crate) fn new(options: &PluginOptions, services: Services) -> Self {
+        let mut rights = Self {
+            settings: options.settings.clone(),
+            secrets: options.secrets.clone(),
+            is_describing: false,
+            ..Self::none(options.name.clone(), services)
+        };
+        let mut hosts = Vec::new();
+        for grant in &options.grants {
+            match grant {
+                PluginGrant::Http(host) => hosts.push(host.clone()),
+                PluginGrant::Store(name) => rights.stores.push(name.clone()),
+                PluginGrant::HostFunction(name) => rights.functions.push(name.clone()),
+            }
+        }
+        rights.hosts = hosts.into();
+        rights
+    }
+
+    /// For a plugin that is only asked to describe itself.
+    pub(crate) fn none(plugin: Arc<str>, services: Services) -> Self {
+        Self {
+            plugin,
+            hosts: Arc::default(),
+            stores: Vec::new(),
+            functions: Vec::new(),
+            settings: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            services,
+            is_describing: true,
+        }
+    }
+
+    /// Why it may not reach `what`, and what an operator can do about it. `grant`: as it would be written.
+    pub(crate) fn denial(&self, what: &str, grant: &str) -> String {
+        let plugin = &self.plugin;
+        match self.is_describing {
+            true => format!("{what} is not granted to plugin `{plugin}` while it describes itself: nothing is"),
+            false => format!("{what} is not granted to plugin `{plugin}`: add \"{grant}\" to its grants"),
+        }
+    }
+}
+
+/// Nothing of what is in settings or secrets.
+impl fmt::Debug for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rights").field("plugin", &self.plugin).field("hosts", &self.hosts).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,216 @@
+//! Secrets on their way out. Plugins write names, `{{secret:NAME}}`; values are put in their place only where they
+//! cannot change whom a request is for, and are taken out again of what comes back. Pure.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use patchboard_core::plugin::HostGrant;
+use secrecy::{ExposeSecret, SecretString};
+
+pub(crate) type Secrets = BTreeMap<String, SecretString>;
+
+const OPEN: &str = "{{secret:";
+const CLOSE: &str = "}}";
+/// Stands where a value was.
+const HIDDEN: &str = "[secret]";
+/// Shorter values are found everywhere; hiding them would hide what an answer says.
+const MIN_HIDDEN_BYTES: usize = 4;
+/// In one text. A URL or a header that has more was not written by a person who needs them.
+const MAX_PLACES: usize = 16;
+
+/// A URL with values in place of names.
+#[derive(PartialEq, Eq)]
+pub(crate) struct FilledUrl {
+    pub(crate) url: String,
+    /// The one host it is for.
+    pub(crate) host: HostGrant,
+}
+
+/// Where a value is put decides how it is written.
+#[derive(Clone, Copy)]
+enum Place {
+    Path,
+    Query,
+    Header,
+}
+
+pub(crate) fn names_a_secret(text: &str) -> bool {
+    text.contains(OPEN)
+}
+
+/// The URL is read more strictly than elsewhere, so that every parser agrees where its host ends.
+pub(crate) fn fill_url(url: &str, secrets: &Secrets) -> Result<FilledUrl, String> {
+    let (front, rest, host) = split_authority(url)?;
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    if names_a_secret(fragment) {
+        return Err("a secret stands in the fragment of the URL, which is never sent".to_owned());
+    }
+    let (path, query) = match rest.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (rest, None),
+    };
+    let mut url = format!("{front}{}", fill(path, secrets, Place::Path)?);
+    if let Some(query) = query {
+        url.push('?');
+        url.push_str(&fill(query, secrets, Place::Query)?);
+    }
+    Ok(FilledUrl { url, host })
+}
+
+pub(crate) fn fill_header<'a>(value: &'a str, secrets: &Secrets) -> Result<Cow<'a, str>, String> {
+    fill(value, secrets, Place::Header)
+}
+
+/// What came back, without the values in any form they were sent in.
+pub(crate) struct Hider {
+    /// Longest first: one may be part of another.
+    forms: Vec<SecretString>,
+}
+
+impl Hider {
+    pub(crate) fn new(secrets: &Secrets) -> Self {
+        let values = secrets.values().map(ExposeSecret::expose_secret).filter(|value| value.len() >= MIN_HIDDEN_BYTES);
+        let forms =
+            values.flat_map(|value| [value.to_owned(), encoded(value, Place::Path), encoded(value, Place::Query)]);
+        let mut forms: Vec<_> = forms.collect();
+        forms.sort_unstable_by(|one, other| (other.len(), other).cmp(&(one.len(), one)));
+        forms.dedup();
+        Self { forms: forms.into_iter().map(SecretString::from).collect() }
+    }
+
+    pub(crate) fn text(&self, text: String) -> String {
+        let hide = |text: String, form: &SecretString| match text.contains(form.expose_secret()) {
+            true => text.replace(form.expose_secret(), HIDDEN),
+            false => text,
+        };
+        self.forms.iter().fold(text, hide)
+    }
+
+    pub(crate) fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        self.forms.iter().fold(bytes, |bytes, form| without(bytes, form.expose_secret().as_bytes()))
+    }
+}
+
+/// What stands before the path, the path and what follows it, and the host.
+fn split_authority(url: &str) -> Result<(&str, &str, HostGrant), String> {
+    let plain = || "the host of a URL with a secret is written plainly: `https://HOST/…` or `https://HOST:PORT/…`";
+    let (scheme, rest) = url.split_once("://").ok_or_else(plain)?;
+    let port = match scheme {
+        _ if scheme.eq_ignore_ascii_case("https") => 443,
+        _ if scheme.eq_ignore_ascii_case("http") => 80,
+        _ if names_a_secret(scheme) => return Err(misplaced()),
+        _ => return Err(plain().to_owned()),
+    };
+    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    let (authority, after) = rest.split_at_checked(end).ok_or_else(plain)?;
+    if names_a_secret(authority) {
+        return Err(misplaced());
+    }
+    let host = read_host(authority, port).ok_or_else(plain)?;
+    let (front, _) = url.split_at_checked(url.len() - after.len()).ok_or_else(plain)?;
+    Ok((front, after, host))
+}
+
+/// Letters, digits and what holds them together; no user, no encoding, nothing a parser would bring into another form.
+fn read_host(authority: &str, known_port: u16) -> Option<HostGrant> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (address, rest) = rest.split_once(']')?;
+            address.parse::<std::net::Ipv6Addr>().ok()?;
+            (address, if rest.is_empty() { "" } else { rest.strip_prefix(':')? })
+        }
+        None => {
+            let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+            let host = host.strip_suffix('.').unwrap_or(host);
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+            (!host.is_empty() && host.bytes().all(fits)).then_some((host, port))?
+        }
+    };
+    let port = match port {
+        "" => known_port,
+        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok()?,
+        _ => return None,
+    };
+    Some(HostGrant { host: host.to_ascii_lowercase().into(), port: Some(port) })
+}
+
+fn misplaced() -> String {
+    "a secret may stand in the path, the query or the value of a header, not in the scheme, the user, the host or the \
+     port"
+        .to_owned()
+}
+
+fn fill<'a>(text: &'a str, secrets: &Secrets, place: Place) -> Result<Cow<'a, str>, String> {
+    if !names_a_secret(text) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut pieces = text.split(OPEN);
+    let mut filled = pieces.next().unwrap_or_default().to_owned();
+    for (number, piece) in pieces.enumerate() {
+        if number >= MAX_PLACES {
+            return Err(format!("there are more than {MAX_PLACES} secrets in one text"));
+        }
+        let (name, rest) = piece.split_once(CLOSE).ok_or_else(|| format!("`{OPEN}` has no `{CLOSE}`"))?;
+        let value = secrets.get(name).ok_or_else(|| format!("there is no secret `{}`", crate::imports::shown(name)))?;
+        let value = value.expose_secret();
+        match place {
+            Place::Header if value.chars().any(char::is_control) => {
+                return Err(format!("secret `{name}` holds what cannot be sent in a header"));
+            }
+            Place::Header => filled.push_str(value),
+            Place::Path | Place::Query => filled.push_str(&encoded(value, place)),
+        }
+        filled.push_str(rest);
+    }
+    Ok(Cow::Owned(filled))
+}
+
+/// What a URL parser leaves alone stays readable, as some services compare paths by their letters.
+fn encoded(value: &str, place: Place) -> String {
+    let mut text = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        let stays = match byte {
+            b'-' | b'.' | b'_' | b'~' | b':' => true,
+            b'@' | b'!' | b'$' | b'&' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => matches!(place, Place::Path),
+            _ => byte.is_ascii_alphanumeric(),
+        };
+        match stays {
+            true => text.push(char::from(byte)),
+            // Writing to a string does not fail.
+            false => drop(write!(text, "%{byte:02X}")),
+        }
+    }
+    text
+}
+
+fn without(bytes: Vec<u8>, form: &[u8]) -> Vec<u8> {
+    let Some(first) = form.first() else { return bytes };
+    let (mut kept, mut rest) = (Vec::new(), &*bytes);
+    while let Some(at) = find(rest, *first, form) {
+        let (before, found) = rest.split_at(at);
+        kept.extend_from_slice(before);
+        kept.extend_from_slice(HIDDEN.as_bytes());
+        rest = found.get(form.len()..).unwrap_or_default();
+    }
+    if rest.len() == bytes.len() {
+        return bytes;
+    }
+    kept.extend_from_slice(rest);
+    kept
+}
+
+fn find(bytes: &[u8], first: u8, form: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let rest = bytes.get(from..)?;
+        let at = from + rest.iter().position(|byte| *byte == first)?;
+        if bytes.get(at..)?.starts_with(form) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

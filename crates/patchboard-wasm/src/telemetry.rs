@@ -1,0 +1,81 @@
+//! The metrics of this crate.
+
+use std::time::Duration;
+
+use metrics::{Counter, Histogram, counter, histogram};
+
+const CALLS: &str = "patchboard_plugin_calls_total";
+const CALL_TIME: &str = "patchboard_plugin_call_duration_seconds";
+const COMPILED: &str = "patchboard_plugin_compilations_total";
+
+/// How a call ended. A closed set: it is a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Answered,
+    /// The tool or the adapter itself said that it failed.
+    Failed,
+    Time,
+    Memory,
+    Fuel,
+    Output,
+    /// It broke in another way.
+    Broke,
+    Cancelled,
+    Refused,
+}
+
+impl Outcome {
+    const ALL: [Self; 9] = [
+        Self::Answered,
+        Self::Failed,
+        Self::Time,
+        Self::Memory,
+        Self::Fuel,
+        Self::Output,
+        Self::Broke,
+        Self::Cancelled,
+        Self::Refused,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Failed => "failed",
+            Self::Time => "time",
+            Self::Memory => "memory",
+            Self::Fuel => "fuel",
+            Self::Output => "output",
+            Self::Broke => "broke",
+            Self::Cancelled => "cancelled",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Found once, so that a call only adds to them.
+pub(crate) struct Meters {
+    calls: [Counter; Outcome::ALL.len()],
+    seconds: Histogram,
+}
+
+impl Meters {
+    pub(crate) fn new() -> Self {
+        Self {
+            calls: Outcome::ALL.map(|outcome| counter!(CALLS, "outcome" => outcome.name())),
+            seconds: histogram!(CALL_TIME),
+        }
+    }
+
+    /// The time is that of the whole call, the wait for its turn included.
+    pub(crate) fn call_ended(&self, outcome: Outcome, took: Duration) {
+        if let Some(counter) = self.calls.get(outcome as usize) {
+            counter.increment(1);
+        }
+        self.seconds.record(took.as_secs_f64());
+    }
+}
+
+/// Where a plugin's code came from.
+pub(crate) fn compiled(from_cache: bool) {
+    counter!(COMPILED, "source" => if from_cache { "cache" } else { "compiler" }).increment(1);
+}

@@ -1,0 +1,79 @@
+//! What tests of this crate share: a guest that misbehaves on demand, and a server that is not there.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use patchboard_core::local::LocalStore;
+use patchboard_core::plugin::{HostFunctions, PluginGrant};
+use patchboard_core::port::{Clock, Fetch, FetchError, FetchRequest, Fetched};
+use patchboard_core::tool::ToolOutput;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::rights::{PluginOptions, Services};
+
+/// The component of `tests/fixtures/guest.wat`.
+pub(crate) fn guest() -> Bytes {
+    component(include_str!("../tests/fixtures/guest.wat"))
+}
+
+pub(crate) fn component(text: &str) -> Bytes {
+    wat::parse_str(text).expect("WebAssembly text").into()
+}
+
+pub(crate) fn options(name: &str, grants: &[&str]) -> PluginOptions {
+    PluginOptions {
+        name: name.into(),
+        file: PathBuf::from(format!("{name}.wasm")),
+        grants: grants.iter().map(|grant| grant.parse::<PluginGrant>().expect("a grant")).collect(),
+        settings: BTreeMap::new(),
+        secrets: BTreeMap::new(),
+        sha256: None,
+    }
+}
+
+pub(crate) fn services() -> Services {
+    services_with(Arc::new(Asked::default()))
+}
+
+pub(crate) fn services_with(clock: Arc<dyn Clock>) -> Services {
+    Services::new(Arc::new(Nowhere), Arc::new(LocalStore::new()), clock)
+}
+
+/// A clock that tells that it was asked: a guest that asks for the time is running.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) asked: Notify,
+}
+
+impl Clock for Asked {
+    fn now(&self) -> Timestamp {
+        self.asked.notify_one();
+        Timestamp::UNIX_EPOCH
+    }
+}
+
+#[derive(Debug)]
+struct Nowhere;
+
+impl Fetch for Nowhere {
+    fn fetch(&self, _request: FetchRequest, _stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+        Box::pin(async { Err(FetchError::Failed("there is no network".to_owned())) })
+    }
+}
+
+/// No tools to call.
+#[derive(Debug)]
+pub(crate) struct NoFunctions;
+
+impl HostFunctions for NoFunctions {
+    fn call(&self, name: &str, _arguments: Value, _stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
+        let output = ToolOutput::error(format!("there is no {name}"));
+        Box::pin(std::future::ready(output))
+    }
+}
