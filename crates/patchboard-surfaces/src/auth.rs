@@ -39,11 +39,12 @@ pub struct AuthGate {
     token: Option<SecretString>,
     /// The operator's own, made by the server.
     operator: Option<SecretString>,
-    wrong: Mutex<Wrong>,
+    wrong: Mutex<Guesses>,
 }
 
+/// Who sent something wrong, and how often lately.
 #[derive(Debug)]
-struct Wrong {
+pub(crate) struct Guesses {
     by_address: HashMap<IpAddr, Bucket>,
     global: Bucket,
 }
@@ -59,8 +60,7 @@ pub enum Verdict {
 
 impl AuthGate {
     pub fn new(surface: &'static str, token: Option<SecretString>, operator: Option<SecretString>) -> Self {
-        let wrong = Wrong { by_address: HashMap::new(), global: Bucket::new(GLOBAL, Duration::ZERO) };
-        Self { surface, token, operator, wrong: Mutex::new(wrong) }
+        Self { surface, token, operator, wrong: Mutex::new(Guesses::new()) }
     }
 
     pub fn needs_token(&self) -> bool {
@@ -77,19 +77,17 @@ impl AuthGate {
 
     /// `now` is the time since the server started.
     pub fn check(&self, address: IpAddr, token: &str, now: Duration) -> Verdict {
-        // IPv4 in IPv6 clothes is the same guesser.
-        let address = address.to_canonical();
         let identity = self.identify(token);
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        let address_guessed = wrong.by_address.get_mut(&address).is_some_and(|bucket| bucket.is_empty(now));
-        let many_guess = wrong.global.is_empty(now);
+        let address_guessed = wrong.are_many_of(address, now);
+        let many_guess = wrong.are_many(now);
         if identity.is_none() {
             telemetry::refused(self.surface, "token");
             wrong.count(address, now);
         }
         match (identity, address_guessed) {
             // On loopback everybody shares one address: another program's wrong guesses must not lock the user out.
-            (Some(_), true) if !address.is_loopback() => Verdict::Held(None),
+            (Some(_), true) if !address.to_canonical().is_loopback() => Verdict::Held(None),
             (identity, true) => Verdict::Held(identity),
             // Under attack from many addresses everyone is slowed down, and nobody with the token is locked out.
             (identity, false) if many_guess => Verdict::Held(identity),
@@ -112,8 +110,24 @@ impl AuthGate {
     }
 }
 
-impl Wrong {
-    fn count(&mut self, address: IpAddr, now: Duration) {
+impl Guesses {
+    pub(crate) fn new() -> Self {
+        Self { by_address: HashMap::new(), global: Bucket::new(GLOBAL, Duration::ZERO) }
+    }
+
+    /// Has that address guessed too often?
+    pub(crate) fn are_many_of(&mut self, address: IpAddr, now: Duration) -> bool {
+        self.by_address.get_mut(&address.to_canonical()).is_some_and(|bucket| bucket.is_empty(now))
+    }
+
+    /// Have all together?
+    pub(crate) fn are_many(&mut self, now: Duration) -> bool {
+        self.global.is_empty(now)
+    }
+
+    pub(crate) fn count(&mut self, address: IpAddr, now: Duration) {
+        // IPv4 in IPv6 clothes is the same guesser.
+        let address = address.to_canonical();
         self.global.take(now);
         if self.by_address.len() >= MAX_ADDRESSES {
             self.by_address.retain(|_, bucket| !bucket.is_full(now));

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Path, State, WebSocketUpgrade};
+use axum::extract::{State, WebSocketUpgrade};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{self, get};
 use axum::{Extension, Router};
 use patchboard_core::Board;
 use patchboard_core::access::Surface;
+use patchboard_core::port::Clock;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,12 +27,13 @@ use crate::trace::traceparent;
 mod dialect;
 mod error;
 mod map;
+mod webhook;
 mod wire;
+
+pub use webhook::{ChannelCheck, SIGNATURE_HEADER, TOKEN_HEADER, Verify};
 
 /// Small, because most connections are idle most of the time; both grow while they are needed.
 const SOCKET_BUFFER: usize = 4 * 1024;
-/// Largest webhook body.
-const MAX_BODY: usize = 2 * 1024 * 1024;
 
 pub struct GatewayOptions {
     /// Shared with whoever else answers on the same listener: wrong tokens are counted together.
@@ -45,6 +47,10 @@ pub struct GatewayOptions {
     pub version: &'static str,
     /// Renders the Prometheus text; `None` serves no metrics.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
+    /// Which channels take webhooks, and how these prove where they come from.
+    pub channels: Vec<ChannelCheck>,
+    /// Tells whether a signature is still fresh.
+    pub clock: Arc<dyn Clock>,
     /// Cancelled when the server goes down.
     pub draining: CancellationToken,
     /// Connections are its tasks.
@@ -66,6 +72,7 @@ struct Gateway {
     metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
     tracker: TaskTracker,
     waiting: WaitingRoom,
+    doors: Arc<webhook::Doors>,
 }
 
 /// The pure half of a gateway connection, as the pump and the transcript tests drive it.
@@ -90,6 +97,7 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         metrics: options.metrics,
         tracker: options.tracker,
         waiting: WaitingRoom::default(),
+        doors: Arc::new(webhook::Doors::new(options.channels, options.clock)),
     };
     Router::new()
         .route("/", get(status_page))
@@ -98,8 +106,7 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
-        .route("/webhook/{channel}", post(webhook))
-        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .route("/webhook/{channel}", routing::any(webhook::receive))
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(guard::security_headers))
         .with_state(gateway)
@@ -189,11 +196,6 @@ async fn metrics(State(gateway): State<Gateway>, Extension(peer): Extension<Peer
         Ok(None) => unauthorised(),
         Err(refused) => refused,
     }
-}
-
-async fn webhook(Path(channel): Path<String>) -> Response {
-    let text = format!("no channel adapter for '{channel}': no plugin host is built into this server\n");
-    (StatusCode::NOT_FOUND, text).into_response()
 }
 
 async fn status_page(State(gateway): State<Gateway>) -> Response {

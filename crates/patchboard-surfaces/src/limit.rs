@@ -36,6 +36,13 @@ impl Bucket {
         self.level < 1.0
     }
 
+    /// How long until there is one to take.
+    pub fn wait(&mut self, now: Duration) -> Duration {
+        self.fill(now);
+        let missing = (1.0 - self.level).max(0.0);
+        Duration::try_from_secs_f64(missing / self.rate.per_second).unwrap_or(Duration::MAX)
+    }
+
     /// Full again: whoever keeps buckets may forget this one.
     pub fn is_full(&mut self, now: Duration) -> bool {
         self.fill(now);

@@ -392,6 +392,9 @@ fn board(
         tools: vec![Arc::new(Own)],
         pools: vec![pool.clone()],
         workers: Some(pool.clone()),
+
+        plugins: None,
+        channels: Vec::new(),
         signals: signals.clone(),
         bridge: sessions,
         hub: HubOptions::default(),

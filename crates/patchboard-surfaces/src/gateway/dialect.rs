@@ -48,12 +48,26 @@ enum SignIn {
 enum Pending {
     /// Answered with one result under this id.
     Result { id: String, method: String },
+    /// The same, about a plugin. What is wrong may be its file, and is then no fault of the params.
+    Plugin { id: String, unloads: Option<String> },
     /// `chat.send`: answered with a stream once it has begun.
     Start(Arc<str>),
     /// `chat.attach`: answered with a stream once the run is found.
     Attach { id: Arc<str>, from: Seq },
     /// `chat.cancel`, the run being told.
     Cancel(String),
+}
+
+impl Pending {
+    fn of(id: String, method: String, command: &Command) -> Self {
+        if let Command::UnloadPlugin { name } = command {
+            Self::Plugin { id, unloads: Some(name.clone()) }
+        } else if let Command::LoadPlugin { .. } | Command::ApprovePlugin { .. } = command {
+            Self::Plugin { id, unloads: None }
+        } else {
+            Self::Result { id, method }
+        }
+    }
 }
 
 struct Stream {
@@ -115,7 +129,7 @@ impl GatewayDialect {
             Asked::Refused(problem) => refuse(steps, id, &problem),
             Asked::Command(command) => {
                 let method = parsed.as_ref().map_or_else(|_| String::new(), |request| request.method.to_string());
-                self.ask(Pending::Result { id: id.to_owned(), method }, command, steps);
+                self.ask(Pending::of(id.to_owned(), method, &command), command, steps);
             }
             Asked::Stream(command) => {
                 if let Some(id) = self.open_stream(id, now, steps) {
@@ -221,14 +235,20 @@ impl Dialect for GatewayDialect {
     fn answered(&mut self, ticket: Ticket, answer: Result<Reply, BoardError>, _now: Duration, steps: &mut Vec<Step>) {
         let Some(pending) = self.asked.remove(&ticket) else { return };
         match (pending, answer) {
-            (Pending::Result { id, .. }, Ok(reply)) => {
+            (Pending::Plugin { id, unloads: Some(name) }, Ok(_)) => {
+                let result = wire::Unloaded { unloaded: &name };
+                steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result })));
+            }
+            (Pending::Result { id, .. } | Pending::Plugin { id, .. }, Ok(reply)) => {
                 steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result: map::reply(reply) })));
             }
             // Params that only the core could judge, such as a cursor, are wrong params all the same.
             (Pending::Result { id, method }, Err(problem)) if problem.kind == ErrorKind::Invalid => {
                 refuse(steps, &id, &format!("invalid {method} params: {}", error::text(&problem)));
             }
-            (Pending::Result { id, .. }, Err(problem)) => refuse(steps, &id, &error::text(&problem)),
+            (Pending::Result { id, .. } | Pending::Plugin { id, .. }, Err(problem)) => {
+                refuse(steps, &id, &error::text(&problem));
+            }
             (Pending::Cancel(id), Ok(_)) => {
                 steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result: "cancelled" })));
             }

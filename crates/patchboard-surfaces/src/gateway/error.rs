@@ -1,5 +1,7 @@
-//! Error kinds → the gateway's error texts. The protocol has no codes: the text is the interface.
+//! Error kinds → the gateway's error texts, and the status of webhooks. The protocol of the WebSocket has no codes: the
+//! text is the interface.
 
+use axum::http::StatusCode;
 use patchboard_core::{BoardError, ErrorKind, Retry};
 
 pub(super) fn text(error: &BoardError) -> String {
@@ -24,5 +26,23 @@ pub(super) fn text(error: &BoardError) -> String {
     match error.retry {
         Retry::Never | Retry::Now => text,
         Retry::After(pause) => format!("{text}; try again in {} s", pause.as_secs().max(1)),
+    }
+}
+
+/// The status a webhook is answered with. Whoever posted it may come again after a 503, and should not after a 429: what
+/// is used up then is not a matter of seconds.
+pub(super) fn status(error: &BoardError) -> StatusCode {
+    match (error.kind, error.retry) {
+        (ErrorKind::Invalid, _) => StatusCode::BAD_REQUEST,
+        (ErrorKind::Unauthenticated, _) => StatusCode::UNAUTHORIZED,
+        (ErrorKind::Forbidden, _) => StatusCode::FORBIDDEN,
+        (ErrorKind::NotFound, _) => StatusCode::NOT_FOUND,
+        (ErrorKind::Conflict, _) => StatusCode::CONFLICT,
+        (ErrorKind::Exhausted, Retry::Never) => StatusCode::TOO_MANY_REQUESTS,
+        (ErrorKind::Exhausted, Retry::Now | Retry::After(_)) | (ErrorKind::Unavailable | ErrorKind::Cancelled, _) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        (ErrorKind::Upstream | ErrorKind::Timeout, _) => StatusCode::BAD_GATEWAY,
+        (ErrorKind::Internal, _) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

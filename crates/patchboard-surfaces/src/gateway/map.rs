@@ -9,6 +9,7 @@ use patchboard_core::command::{ApprovalRef, CallTool, Command, PageRequest, RunR
 use patchboard_core::event::{Answered, ApprovalRequest, Event};
 use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, ToolCall, ToolInput};
+use patchboard_core::plugin::PluginReport;
 use patchboard_core::port::{Cursor, Page, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
 use patchboard_core::reply::Reply;
 use serde::de::DeserializeOwned;
@@ -110,11 +111,15 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
                 answer.approval_id.parse().map_err(|_| "`approval_id` is not an approval's id".to_owned())?;
             Ok(Asked::Command(Command::AnswerApproval { approval: ApprovalRef::Id(approval), approve: answer.approve }))
         }),
-        "plugin.load" => {
-            with(method, params, |load: wire::PluginLoad| Ok(Asked::Command(Command::LoadPlugin { path: load.path })))
-        }
-        "plugin.unload" => with(method, params, |unload: wire::PluginUnload| {
-            Ok(Asked::Command(Command::UnloadPlugin { name: unload.name }))
+        "plugin.load" => with(method, params, |load: wire::PluginLoad| match (load.name, load.path) {
+            (Some(named), None) | (None, Some(named)) => Ok(Asked::Command(Command::LoadPlugin { named })),
+            (Some(_), Some(_)) | (None, None) => Err("one of `name` and `path` is needed, and not both".to_owned()),
+        }),
+        "plugin.unload" => with(method, params, |plugin: wire::PluginName| {
+            Ok(Asked::Command(Command::UnloadPlugin { name: plugin.name }))
+        }),
+        "plugin.approve" => with(method, params, |plugin: wire::PluginName| {
+            Ok(Asked::Command(Command::ApprovePlugin { name: plugin.name }))
         }),
         unknown => Asked::Refused(format!("unknown method: {unknown}")),
     }
@@ -245,7 +250,8 @@ pub(super) fn reply(reply: Reply) -> Value {
         Reply::ToolCalled(output) => json!({ "content": &*output.content, "is_error": output.is_error }),
         Reply::ToolsApproved(tools) => json!({ "approved": tools.iter().map(|name| &**name).collect::<Vec<_>>() }),
         Reply::Agents(agents) => agents.into_iter().map(|agent| json!({ "name": &*agent.name })).collect(),
-        Reply::Plugins(plugins) => plugins.into_iter().map(|plugin| json!({ "name": plugin.name })).collect(),
+        Reply::Plugins(plugins) => plugins.iter().map(plugin_item).collect(),
+        Reply::Plugin(plugin) => plugin_item(&plugin),
         Reply::Node(node) => {
             json!({ "version": node.version, "plugins": node.plugins, "sessions": node.sessions })
         }
@@ -263,7 +269,8 @@ pub(super) fn reply(reply: Reply) -> Value {
         | Reply::SessionTouched { .. }
         | Reply::ToolsRegistered(_)
         | Reply::Tool(_)
-        | Reply::HostTools(_) => Value::Null,
+        | Reply::HostTools(_)
+        | Reply::Webhook(_) => Value::Null,
     }
 }
 
@@ -294,6 +301,18 @@ fn worker_item(worker: &WorkerReport) -> Value {
         "id": &*worker.id.0, "state": state, "pid": worker.pid, "in_flight": worker.in_flight,
         "capacity": worker.capacity, "calls": worker.calls, "memory_bytes": worker.memory_bytes,
         "since": worker.since.to_string(), "address": worker.address.as_deref(),
+    })
+}
+
+fn plugin_item(plugin: &PluginReport) -> Value {
+    let kinds = [("tools", plugin.has_tools), ("channel", plugin.has_channel)];
+    let kinds: Vec<&str> = kinds.into_iter().filter(|(_, has)| *has).map(|(kind, _)| kind).collect();
+    let grants: Vec<String> = plugin.grants.iter().map(ToString::to_string).collect();
+    let waiting = (!plugin.changes.is_empty()).then(|| json!({ "changes": plugin.changes }));
+    json!({
+        "name": plugin.name, "state": plugin.state.name(), "sha256": plugin.sha256, "kinds": kinds, "grants": grants,
+        "tools": plugin.tools, "source": plugin.source, "calls": plugin.calls, "error": plugin.problem,
+        "waiting_for_approval": waiting,
     })
 }
 

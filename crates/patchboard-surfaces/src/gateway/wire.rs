@@ -215,12 +215,27 @@ pub(super) struct ApprovalAnswer {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct PluginLoad {
-    pub(super) path: String,
+    pub(super) name: Option<String>,
+    pub(super) path: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct PluginUnload {
+pub(super) struct PluginName {
     pub(super) name: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct Unloaded<'a> {
+    pub(super) unloaded: &'a str,
+}
+
+/// What became of a webhook, where its adapter does not answer itself.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Hooked {
+    Delivery(String),
+    Duplicate(bool),
+    Ignored(bool),
 }
 
 fn string_or_number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

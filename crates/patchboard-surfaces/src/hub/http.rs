@@ -133,6 +133,8 @@ fn told(reply: &Reply) -> Result<String, Fault> {
         | Reply::ToolsApproved(_)
         | Reply::Agents(_)
         | Reply::Plugins(_)
+        | Reply::Plugin(_)
+        | Reply::Webhook(_)
         | Reply::Node(_)
         | Reply::Registered { .. }
         | Reply::NotRegistered(_)

@@ -170,6 +170,9 @@ fn board(pairing: Pairing) -> Board {
         agents: AgentTable::new(vec![agent], vec![]).unwrap(),
         pools: Vec::new(),
         workers: None,
+
+        plugins: None,
+        channels: Vec::new(),
         signals: patchboard_core::bridge::Signals::default(),
         bridge: patchboard_core::bridge::BridgeOptions::default(),
         tools: vec![],

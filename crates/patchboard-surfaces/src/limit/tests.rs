@@ -18,3 +18,13 @@ fn time_that_runs_backwards_changes_nothing() {
     assert!(bucket.is_empty(at(0)));
     assert!(bucket.is_full(at(200)));
 }
+
+#[test]
+fn whoever_is_too_early_is_told_how_much() {
+    let mut bucket = Bucket::new(Rate { per_second: 4.0, burst: 1.0 }, at(0));
+    assert_eq!(bucket.wait(at(0)), at(0));
+    assert!(bucket.take(at(0)));
+    assert_eq!([0, 100, 250, 9000].map(|now| bucket.wait(at(now))), [250, 150, 0, 0].map(at));
+    let mut never = Bucket::new(Rate { per_second: 0.0, burst: 0.0 }, at(0));
+    assert_eq!(never.wait(at(0)), Duration::MAX);
+}

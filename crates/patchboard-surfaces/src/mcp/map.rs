@@ -84,6 +84,8 @@ pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
         | Reply::ToolsApproved(_)
         | Reply::Agents(_)
         | Reply::Plugins(_)
+        | Reply::Plugin(_)
+        | Reply::Webhook(_)
         | Reply::Node(_)
         | Reply::Message(_)
         | Reply::MessageList(_)

@@ -233,6 +233,9 @@ fn board(store: Arc<LocalStore>, tools: Arc<Tools>) -> Board {
         agents: AgentTable::new(vec![agent], vec![]).unwrap(),
         pools: Vec::new(),
         workers: None,
+
+        plugins: None,
+        channels: Vec::new(),
         signals: patchboard_core::bridge::Signals::default(),
         bridge: patchboard_core::bridge::BridgeOptions::default(),
         tools: vec![tools],

@@ -81,6 +81,9 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
         agents: AgentTable::new(vec![agent], vec![]).unwrap(),
         pools: Vec::new(),
         workers: None,
+
+        plugins: None,
+        channels: Vec::new(),
         signals: patchboard_core::bridge::Signals::default(),
         bridge: patchboard_core::bridge::BridgeOptions::default(),
         tools: vec![],

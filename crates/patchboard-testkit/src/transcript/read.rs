@@ -6,9 +6,7 @@ use patchboard_core::event::ApprovalRequest;
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
 use patchboard_core::port::{Cursor, Fact, Page, SessionRow, TurnRow, UsageGroup};
-use patchboard_core::reply::{
-    AgentSummary, NodeReport, PendingApproval, PluginSummary, Reply, RunSummary, StoredMessage,
-};
+use patchboard_core::reply::{AgentSummary, NodeReport, PendingApproval, Reply, RunSummary, StoredMessage};
 use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
 use patchboard_core::{BoardError, ErrorKind};
 use serde_json::Value;
@@ -16,6 +14,7 @@ use uuid::Uuid;
 
 mod event;
 mod hub;
+mod plugin;
 mod worker;
 
 pub(super) use event::event;
@@ -46,7 +45,9 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
             sessions: number(&json["sessions"]),
             live_runs: 0,
         }),
-        "plugins" => Reply::Plugins(each(&json, |name| Ok(PluginSummary { name: text_of(name).to_owned() }))?),
+        "plugins" => Reply::Plugins(each(&json, plugin::report)?),
+        "plugin" => Reply::Plugin(plugin::report(&json)?.into()),
+        "webhook" => Reply::Webhook(plugin::outcome(&json)?),
         "sessions" => Reply::Sessions(page(&json, session_row)?),
         "history" => {
             Reply::History { session: SessionKey::conversation("a", "b", "c", "d"), turns: page(&json, turn_row)? }

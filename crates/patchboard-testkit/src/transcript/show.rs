@@ -59,8 +59,12 @@ pub(super) fn command(command: &Command) -> String {
         Command::ListAgents => "list agents".to_owned(),
         Command::ApproveTools { server } => format!("approve tools of {server}"),
         Command::ListPlugins => "list plugins".to_owned(),
-        Command::LoadPlugin { path } => format!("load plugin {path}"),
+        Command::LoadPlugin { named } => format!("load plugin {named}"),
+        Command::ApprovePlugin { name } => format!("approve plugin {name}"),
         Command::UnloadPlugin { name } => format!("unload plugin {name}"),
+        Command::ReceiveWebhook { channel, webhook } => {
+            format!("receive {} bytes on channel {channel}", webhook.body.len())
+        }
         Command::DescribeNode => "describe node".to_owned(),
         Command::OpenSession(wanted) => {
             let config = wanted.config.map(|config| format!(" {config:?}")).unwrap_or_default();

@@ -1,0 +1,47 @@
+//! Which headers of a webhook its adapter gets to see.
+
+use axum::http::{HeaderMap, HeaderName, header};
+
+use super::Verify;
+
+/// Further ones are left out.
+const MAX_HEADERS: usize = 64;
+/// Names and values together; what does not fit is left out.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// About this connection, or about who may use it.
+const OWN: [HeaderName; 9] = [
+    header::AUTHORIZATION,
+    header::PROXY_AUTHORIZATION,
+    header::PROXY_AUTHENTICATE,
+    header::COOKIE,
+    header::CONNECTION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+const OWN_TOO: [&str; 2] = ["keep-alive", "proxy-connection"];
+
+/// Names in lower case. Without what proves where it comes from: an adapter has no use for it.
+pub(super) fn passed_on(headers: &HeaderMap, verify: &Verify) -> Vec<(String, String)> {
+    let listed = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let listed: Vec<&str> = listed.flat_map(|value| value.split(',')).map(str::trim).collect();
+    let is_left_out = |name: &HeaderName| {
+        let is = |other: &&str| other.eq_ignore_ascii_case(name.as_str());
+        OWN.contains(name)
+            || OWN_TOO.iter().any(is)
+            || verify.headers().into_iter().flatten().any(|own| is(&own))
+            || listed.iter().any(is)
+    };
+    let mut left = MAX_BYTES;
+    let wanted = headers.iter().filter(|(name, _)| !is_left_out(name)).filter_map(|(name, value)| {
+        let value = std::str::from_utf8(value.as_bytes()).ok()?;
+        left = left.checked_sub(name.as_str().len() + value.len())?;
+        Some((name.as_str().to_owned(), value.to_owned()))
+    });
+    wanted.take(MAX_HEADERS).collect()
+}
+
+#[cfg(test)]
+mod tests;

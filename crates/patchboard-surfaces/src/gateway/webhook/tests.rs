@@ -1,0 +1,340 @@
+//! The router over a board in memory, with an adapter that does what the webhook's body says.
+
+use std::sync::Mutex;
+
+use axum::Router;
+use axum::http::Uri;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use patchboard_core::Board;
+use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
+use patchboard_core::app::hub::HubOptions;
+use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::board::{Limits, Parts};
+use patchboard_core::bridge::{BridgeOptions, Signals};
+use patchboard_core::budget::BudgetLimits;
+use patchboard_core::budget::price::PriceTable;
+use patchboard_core::channel::{
+    ChannelAnswer, ChannelError, ChannelMessage, ChannelOptions, ChannelReply, ChannelRequest, Incoming, Outgoing,
+};
+use patchboard_core::local::LocalStore;
+use patchboard_core::memory::MemoryOptions;
+use patchboard_core::plugin::{PluginCall, PluginError, PluginReport};
+use patchboard_core::port::{FetchError, Fetched, Plugins};
+use patchboard_core::run::strategy::Reasoning;
+use patchboard_core::scripted::{
+    AnyArguments, AnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, say,
+};
+use patchboard_core::tool::{ApprovalPolicy, ToolOutput, ToolSpec};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use super::*;
+use crate::auth::AuthGate;
+use crate::gateway::{GatewayOptions, router};
+use crate::guard::Guard;
+use crate::pump::PumpLimits;
+
+mod answers;
+mod doors;
+mod sockets;
+
+const SECRET: &str = "sesame";
+
+/// Keeps what it was shown.
+#[derive(Debug, Default)]
+struct Adapter {
+    webhooks: Mutex<Vec<Webhook>>,
+    /// Of whoever posted the last one; cancelled when they are gone.
+    last_stop: Mutex<Option<CancellationToken>>,
+    replies: Mutex<Vec<ChannelReply>>,
+    replied: Notify,
+    came: Notify,
+}
+
+impl Adapter {
+    fn read(webhook: &Webhook) -> Result<Incoming, ChannelError> {
+        let text = String::from_utf8_lossy(&webhook.body).into_owned();
+        let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
+        Ok(match word {
+            "ignore" => Incoming::Ignore(rest.to_owned()),
+            "respond" => {
+                let mut words = rest.splitn(3, ' ').map(str::to_owned);
+                let status = words.next().and_then(|status| status.parse().ok()).unwrap();
+                let (content_type, body) = (words.next().unwrap(), words.next().unwrap_or_default().into_bytes());
+                Incoming::Respond(ChannelAnswer { status, content_type, body })
+            }
+            "reject" => return Err(ChannelError::Rejected(rest.to_owned())),
+            "trap" => return Err(ChannelError::Failed(rest.to_owned())),
+            "gone" => return Err(ChannelError::Unavailable(rest.to_owned())),
+            "id" => {
+                let (id, content) = rest.split_once(' ').unwrap();
+                Incoming::Message(ChannelMessage {
+                    id: Some(id.to_owned()),
+                    content: content.to_owned(),
+                    ..ChannelMessage::default()
+                })
+            }
+            _ => Incoming::Message(ChannelMessage { content: text, ..ChannelMessage::default() }),
+        })
+    }
+
+    /// Waits for a webhook; gives what is cancelled when its sender is gone.
+    async fn next_stop(&self) -> CancellationToken {
+        loop {
+            if let Some(stop) = self.last_stop.lock().unwrap().take() {
+                return stop;
+            }
+            self.came.notified().await;
+        }
+    }
+
+    fn seen(&self) -> Vec<Webhook> {
+        self.webhooks.lock().unwrap().clone()
+    }
+}
+
+impl Plugins for Adapter {
+    fn tools(&self) -> Arc<[ToolSpec]> {
+        [].into()
+    }
+
+    fn call(&self, _call: PluginCall, _stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
+        Box::pin(std::future::ready(ToolOutput::error("no tools")))
+    }
+
+    fn list(&self) -> Vec<PluginReport> {
+        Vec::new()
+    }
+
+    fn load<'a>(&'a self, name: &'a str, _: CancellationToken) -> BoxFuture<'a, Result<PluginReport, PluginError>> {
+        Box::pin(std::future::ready(Err(PluginError::Unknown(name.to_owned()))))
+    }
+
+    fn unload<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), PluginError>> {
+        Box::pin(std::future::ready(Err(PluginError::Unknown(name.to_owned()))))
+    }
+
+    fn approve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<PluginReport, PluginError>> {
+        Box::pin(std::future::ready(Err(PluginError::Unknown(name.to_owned()))))
+    }
+
+    fn parse_incoming<'a>(
+        &'a self,
+        _plugin: &'a str,
+        webhook: Webhook,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<Incoming, ChannelError>> {
+        let read = Self::read(&webhook);
+        *self.last_stop.lock().unwrap() = Some(stop);
+        self.webhooks.lock().unwrap().push(webhook);
+        self.came.notify_one();
+        Box::pin(std::future::ready(read))
+    }
+
+    fn format_outgoing<'a>(
+        &'a self,
+        _plugin: &'a str,
+        reply: ChannelReply,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<Outgoing, ChannelError>> {
+        self.replies.lock().unwrap().push(reply);
+        self.replied.notify_one();
+        Box::pin(std::future::ready(Ok(Outgoing::default())))
+    }
+
+    fn send<'a>(
+        &'a self,
+        _plugin: &'a str,
+        _request: ChannelRequest,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<Fetched, FetchError>> {
+        Box::pin(std::future::ready(Err(FetchError::Refused("nothing is sent".to_owned()))))
+    }
+}
+
+struct Bench {
+    router: Router,
+    adapter: Arc<Adapter>,
+    clock: Arc<ManualClock>,
+    draining: CancellationToken,
+}
+
+struct Setup {
+    checks: Vec<ChannelCheck>,
+    scripts: Vec<Script>,
+    budgets: BudgetLimits,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let token = || Verify::Token { header: "X-Token".into() };
+        let checks = vec![
+            check("hook", token()),
+            check("wait", token()),
+            check("slack", Verify::Slack),
+            check("open", Verify::None),
+            // Known to the door and not to the board.
+            check("forgotten", token()),
+        ];
+        Self { checks, scripts: Vec::new(), budgets: BudgetLimits::default() }
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), "application/json", "{self:?}");
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    fn said(&self) -> (u16, &str) {
+        (self.status, &self.text)
+    }
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Setup::default())
+    }
+
+    fn with(setup: Setup) -> Self {
+        let (adapter, clock) = (Arc::new(Adapter::default()), Arc::new(ManualClock::default()));
+        let draining = CancellationToken::new();
+        let board = board(adapter.clone(), clock.clone(), ScriptedModel::new(setup.scripts), setup.budgets);
+        let options = GatewayOptions {
+            // A token of the gateway's own, which webhooks need not know.
+            gate: Arc::new(AuthGate::new("gateway", Some("the gateway's".into()), None)),
+            guard: Guard { surface: "gateway", allowed_hosts: Vec::new(), allowed_origins: Vec::new() },
+            rate: Rate { per_second: 1.0, burst: 1.0 },
+            limits: PumpLimits::default(),
+            max_message: 1024,
+            version: "1.2.3",
+            metrics: None,
+            channels: setup.checks,
+            clock: clock.clone(),
+            draining: draining.clone(),
+            tracker: TaskTracker::new(),
+        };
+        Self { router: router(board, options), adapter, clock, draining }
+    }
+
+    async fn send(&self, request: Request) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        Answer { status, headers, text: String::from_utf8(body.to_vec()).unwrap() }
+    }
+
+    /// With the right token.
+    async fn post(&self, channel: &str, body: &str) -> Answer {
+        self.send(request("POST", channel, &[("x-token", SECRET)], body.to_owned())).await
+    }
+
+    /// What the agent's answer became for the adapter, the next time there is one.
+    async fn next_reply(&self) -> ChannelReply {
+        loop {
+            if let Some(reply) = self.adapter.replies.lock().unwrap().pop() {
+                return reply;
+            }
+            self.adapter.replied.notified().await;
+        }
+    }
+}
+
+fn check(name: &str, verify: Verify) -> ChannelCheck {
+    let rate = Rate { per_second: 1000.0, burst: 1000.0 };
+    ChannelCheck {
+        name: name.into(),
+        verify,
+        secret: Some(SECRET.into()),
+        replay_window: Duration::from_secs(300),
+        rate,
+    }
+}
+
+/// From this machine, unless a test says otherwise.
+fn request(method: &str, channel: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Request {
+    let uri: Uri = format!("/webhook/{channel}").parse().unwrap();
+    let mut builder = Request::builder().method(method).uri(uri);
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        builder = builder.header("host", "localhost:7200");
+    }
+    for (name, value) in headers {
+        builder = builder.header(*name, *value);
+    }
+    let mut request = builder.body(body.into()).unwrap();
+    request.extensions_mut().insert(Peer::at("127.0.0.1".parse::<IpAddr>().unwrap()));
+    request
+}
+
+fn board(adapter: Arc<Adapter>, clock: Arc<ManualClock>, model: Arc<ScriptedModel>, budgets: BudgetLimits) -> Board {
+    let agent = AgentSpec {
+        name: "default".into(),
+        provider: model,
+        model: "script-1".into(),
+        strategy: StrategyKind::React,
+        reasoning: Reasoning::default(),
+        description: None,
+        max_tokens: 1000,
+        temperature: None,
+        system_prompt: None,
+        tools: None,
+        budget: BudgetLimits::default(),
+        max_run_tokens: None,
+        run_timeout: Duration::from_secs(3600),
+        context_window: 100_000,
+    };
+    let channel = |name: &str, wait| ChannelOptions {
+        name: name.into(),
+        plugin: "adapter".into(),
+        wait,
+        max_waiting: 2,
+        replay_window: Duration::from_secs(300),
+    };
+    Board::assemble(Parts {
+        store: Arc::new(LocalStore::new()),
+        clock,
+        ids: Arc::new(CountingIds::default()),
+        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
+        pools: Vec::new(),
+        workers: None,
+        plugins: Some(adapter),
+        channels: vec![
+            channel("hook", None),
+            channel("wait", Some(Duration::from_secs(25))),
+            channel("slack", None),
+            channel("open", None),
+        ],
+        signals: Signals::default(),
+        bridge: BridgeOptions::default(),
+        tools: vec![],
+        hub: HubOptions::default(),
+        notices: NoticeOptions::default(),
+        sinks: vec![],
+        schemas: Arc::new(AnyArguments),
+        souls: Arc::new(FixedSoul(None)),
+        folders: Arc::new(AnyFolder),
+        embedder: None,
+        budgets,
+        prices: PriceTable(vec![]),
+        memory: MemoryOptions::default(),
+        approval_policy: ApprovalPolicy::default(),
+        limits: Limits::default(),
+        version: "1.2.3",
+    })
+}

@@ -1,0 +1,194 @@
+//! Does a webhook come from whom it should? Headers, body and time are passed in; comparisons take the same time
+//! wherever a difference is.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, header};
+use hmac::{Hmac, Mac};
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// Where the signature is, unless the channel says otherwise.
+pub const SIGNATURE_HEADER: &str = "x-hub-signature-256";
+/// Where the token is, unless the channel says otherwise.
+pub const TOKEN_HEADER: &str = "x-webhook-token";
+
+const TELEGRAM_HEADER: &str = "x-telegram-bot-api-secret-token";
+const SLACK_SIGNATURE: &str = "x-slack-signature";
+const SLACK_TIME: &str = "x-slack-request-timestamp";
+/// A longer time is none.
+const MAX_TIME_DIGITS: usize = 15;
+
+/// How a webhook proves where it comes from. Names of headers in any case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verify {
+    /// The secret in Telegram's own header.
+    Telegram,
+    /// Slack's signature of time and body.
+    Slack,
+    /// `sha256=HEX` of the body or, where there is a header with the time, of `TIME.BODY`.
+    HmacSha256 { header: Arc<str>, timestamp_header: Option<Arc<str>> },
+    /// The secret in a header.
+    Token { header: Arc<str> },
+    /// It need not: only programs on this machine are let in.
+    None,
+}
+
+impl Verify {
+    /// Headers that only matter here.
+    pub(super) fn headers(&self) -> [Option<&str>; 2] {
+        match self {
+            Self::Telegram => [Some(TELEGRAM_HEADER), None],
+            Self::Slack => [Some(SLACK_SIGNATURE), Some(SLACK_TIME)],
+            Self::HmacSha256 { header, timestamp_header } => [Some(header), timestamp_header.as_deref()],
+            Self::Token { header } => [Some(header), None],
+            Self::None => [None, None],
+        }
+    }
+}
+
+/// Why a webhook is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// What should prove it is missing or wrong. Nobody is told which.
+    Signature,
+    /// It was signed by the right one, but too long ago, or in the future.
+    Stale,
+    /// It is not from this machine.
+    Elsewhere,
+}
+
+/// What the head of a webhook has to show.
+pub(super) enum Proof<'a> {
+    /// Enough, whatever the body is.
+    Shown,
+    Signed {
+        key: &'a [u8],
+        /// What is signed before the body.
+        prefix: Vec<u8>,
+        signature: [u8; 32],
+        /// Seconds since 1970.
+        at: Option<u64>,
+    },
+}
+
+pub(super) fn read<'a>(
+    verify: &Verify,
+    secret: Option<&'a SecretString>,
+    headers: &HeaderMap,
+    from: IpAddr,
+) -> Result<Proof<'a>, Doubt> {
+    if *verify == Verify::None {
+        return if is_here(headers, from) { Ok(Proof::Shown) } else { Err(Doubt::Elsewhere) };
+    }
+    // With nothing to know, everybody would know it.
+    let key = secret.map(|secret| secret.expose_secret().as_bytes()).filter(|key| !key.is_empty());
+    let key = key.ok_or(Doubt::Signature)?;
+    let shown = match verify {
+        Verify::Telegram => shows(key, headers, TELEGRAM_HEADER),
+        Verify::Token { header } => shows(key, headers, header),
+        Verify::Slack => signed(key, headers, SLACK_SIGNATURE, b"v0=", Some((SLACK_TIME, ["v0:", ":"]))),
+        Verify::HmacSha256 { header, timestamp_header } => {
+            let time = timestamp_header.as_deref().map(|header| (header, ["", "."]));
+            signed(key, headers, header, b"sha256=", time)
+        }
+        Verify::None => None,
+    };
+    shown.ok_or(Doubt::Signature)
+}
+
+impl Proof<'_> {
+    pub(super) fn covers(&self, body: &[u8], now: Timestamp, window: Duration) -> Result<(), Doubt> {
+        let Self::Signed { key, prefix, signature, at } = self else { return Ok(()) };
+        let mac = Hmac::<Sha256>::new_from_slice(key).map_err(|_| Doubt::Signature)?;
+        mac.chain_update(prefix).chain_update(body).verify_slice(signature).map_err(|_| Doubt::Signature)?;
+        let now = u64::try_from(now.as_second()).unwrap_or(0);
+        match at {
+            Some(at) if at.abs_diff(now) > window.as_secs() => Err(Doubt::Stale),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What tells this webhook from others: its body and, where that was signed too, the time. Made of the signature's
+    /// bytes and not of how they were written, so that one cannot be written in two ways. The query counts only where
+    /// nothing is signed: whoever has caught a signed webhook could write another one before it.
+    pub(super) fn digest(&self, body: &[u8], query: &str) -> String {
+        let mut digest = Sha256::new_with_prefix(body);
+        match self {
+            Self::Signed { signature, at: Some(_), .. } => digest.update(signature),
+            Self::Signed { at: None, .. } => {}
+            Self::Shown if query.is_empty() => {}
+            Self::Shown => {
+                digest.update([0]);
+                digest.update(query);
+            }
+        }
+        let mut hex = String::with_capacity(64);
+        for byte in digest.finalize() {
+            // Writing to a string cannot fail.
+            let _written = write!(hex, "{byte:02x}");
+        }
+        hex
+    }
+}
+
+/// From this machine, and not through a proxy on it that speaks for somebody else.
+fn is_here(headers: &HeaderMap, from: IpAddr) -> bool {
+    let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip", header::VIA.as_str()];
+    from.to_canonical().is_loopback() && !forwarded.iter().any(|name| headers.contains_key(*name))
+}
+
+/// The secret itself. Hashes are compared, so that not even its length shows.
+fn shows<'a>(key: &[u8], headers: &HeaderMap, name: &str) -> Option<Proof<'a>> {
+    let given = only(headers, name)?;
+    bool::from(Sha256::digest(given).ct_eq(&Sha256::digest(key))).then_some(Proof::Shown)
+}
+
+/// `time`: the header that has it, and what is signed before and after it.
+fn signed<'a>(
+    key: &'a [u8],
+    headers: &HeaderMap,
+    name: &str,
+    scheme: &[u8],
+    time: Option<(&str, [&str; 2])>,
+) -> Option<Proof<'a>> {
+    let signature = hex(only(headers, name)?.strip_prefix(scheme)?)?;
+    let Some((header, [before, after])) = time else {
+        return Some(Proof::Signed { key, prefix: Vec::new(), signature, at: None });
+    };
+    let time = std::str::from_utf8(only(headers, header)?).ok()?;
+    let is_time = time.len() <= MAX_TIME_DIGITS && time.bytes().all(|byte| byte.is_ascii_digit());
+    let at = is_time.then(|| time.parse().ok()).flatten()?;
+    Some(Proof::Signed { key, prefix: format!("{before}{time}{after}").into_bytes(), signature, at: Some(at) })
+}
+
+/// Sent twice, one of them may be what another program looks at.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => Some(value.as_bytes()),
+        (None | Some(_), _) => None,
+    }
+}
+
+/// Exactly 64 digits.
+fn hex(text: &[u8]) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 2 * bytes.len() {
+        return None;
+    }
+    for (byte, digits) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        for digit in digits {
+            *byte = *byte << 4 | u8::try_from(char::from(*digit).to_digit(16)?).ok()?;
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Plugins and what became of webhooks, as a transcript writes them.
+
+use patchboard_core::channel::{ChannelAnswer, DeliveryId, WebhookOutcome};
+use patchboard_core::plugin::{PluginReport, PluginState};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Read, each, noon, number, text_of};
+
+/// A name alone is a plugin that is ready and has tools.
+pub(super) fn report(json: &Value) -> Read<PluginReport> {
+    let name = json.as_str().unwrap_or_else(|| text_of(&json["name"]));
+    let state = match json["state"].as_str().unwrap_or("ready") {
+        "loading" => PluginState::Loading,
+        "ready" => PluginState::Ready,
+        "held" => PluginState::Held,
+        "refused" => PluginState::Refused,
+        "unloaded" => PluginState::Unloaded,
+        other => return Err(format!("no state of a plugin is called `{other}`")),
+    };
+    let kinds: Vec<String> = each(&json["kinds"], |kind| Ok(text_of(kind).to_owned()))?;
+    Ok(PluginReport {
+        name: name.into(),
+        state,
+        source: json["source"].as_str().map_or_else(|| format!("plugins/{name}.wasm").into(), Into::into),
+        sha256: json["sha256"].as_str().map(Into::into),
+        has_tools: kinds.is_empty() || kinds.iter().any(|kind| kind == "tools"),
+        has_channel: kinds.iter().any(|kind| kind == "channel"),
+        grants: each(&json["grants"], |grant| text_of(grant).parse().map_err(|bad| format!("{bad}")))?,
+        tools: each(&json["tools"], |tool| Ok(text_of(tool).into()))?,
+        loaded_at: Some(noon()?),
+        calls: number(&json["calls"]),
+        failures: number(&json["failures"]),
+        problem: json["problem"].as_str().map(Into::into),
+        changes: each(&json["changes"], |change| Ok(text_of(change).into()))?,
+    })
+}
+
+/// `"duplicate"`, `"ignored"`, the number of a delivery, or an answer.
+pub(super) fn outcome(json: &Value) -> Read<WebhookOutcome> {
+    Ok(match json {
+        Value::String(word) if word == "duplicate" => WebhookOutcome::Duplicate,
+        Value::String(word) if word == "ignored" => WebhookOutcome::Ignored,
+        Value::Number(_) => WebhookOutcome::Accepted(DeliveryId(Uuid::from_u128(number(json).into()))),
+        Value::Object(_) => WebhookOutcome::Answer(ChannelAnswer {
+            status: u16::try_from(number(&json["status"])).map_err(|error| error.to_string())?,
+            content_type: text_of(&json["content_type"]).to_owned(),
+            body: text_of(&json["body"]).as_bytes().to_vec(),
+        }),
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) => {
+            return Err(format!("no webhook ends with `{json}`"));
+        }
+    })
+}
