@@ -31,9 +31,11 @@ use crate::system::{SoulFiles, SystemClock, SystemIds};
 
 mod builtins;
 mod mcp;
+mod plugins;
 mod sinks;
 mod workers;
 
+pub(crate) use plugins::limits as plugin_limits;
 pub(crate) use workers::Pools;
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -62,7 +64,8 @@ pub(crate) async fn board(
     let store: Arc<dyn Store> = Arc::new(store);
     let workspaces = workspaces(loaded, tracker)?;
     let launch = launch(&workspaces, own_ports)?;
-    let mut tools = vec![builtins::builtins(config, secrets, &workspaces, &launch, tracker)?];
+    let fetch = builtins::fetch(config)?;
+    let mut tools = vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, tracker)?];
     let pins = |of| Arc::new(mcp::StoredPins { of, store: store.clone(), clock: Arc::new(SystemClock) });
     tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop).tool_hosts());
     let signals = Signals::default();
@@ -70,10 +73,13 @@ pub(crate) async fn board(
         true => None,
         false => Some(Pools::start(loaded, secrets, &launch, pins("workers"), &signals, tracker, stop)?),
     };
+    let plugins = plugins::host(config, secrets, fetch, store.clone(), tracker, stop).await;
     let board = Board::assemble(Parts {
         agents: agents(loaded, secrets, pool)?,
         pools: pools.as_ref().map(Pools::hosts).unwrap_or_default(),
         workers: pools.as_ref().map(Pools::workers),
+        plugins: Some(plugins),
+        channels: plugins::channels(config),
         signals,
         bridge: bridge_options(config),
         tools,
@@ -98,7 +104,7 @@ pub(crate) async fn board(
         version: VERSION,
         store,
     });
-    let Recovered { resumed, closed, messages } =
+    let Recovered { resumed, closed, messages, deliveries } =
         board.recover().await.context("cannot go on with what the last server left open")?;
     if closed > 0 {
         tracing::warn!(runs = closed, "the last server stopped in the middle of runs; they ended as interrupted");
@@ -108,6 +114,9 @@ pub(crate) async fn board(
     }
     if messages > 0 {
         tracing::info!(messages, "messages of the last server are still on their way to apps");
+    }
+    if deliveries > 0 {
+        tracing::info!(deliveries, "messages of channels that the last server left are answered now");
     }
     Ok(Assembled { board, pools })
 }
@@ -225,6 +234,8 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
     let mut protected = vec![config.data_dir.clone()];
     protected.extend(loaded.folders.credentials_dir());
     protected.extend(config.secret_files());
+    // Whatever is put there is loaded.
+    protected.extend(config.wasm.folder.clone());
     let options = WorkspaceOptions {
         working_folder: config.runs.working_folder.clone(),
         allowed_roots: config.runs.allowed_roots.clone(),

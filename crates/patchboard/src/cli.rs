@@ -20,6 +20,7 @@ mod mcp;
 mod onboard;
 pub(crate) mod output;
 mod own_server;
+mod plugins;
 mod progress;
 mod run;
 mod screen;
@@ -59,6 +60,8 @@ enum Verb {
     Usage(usage::UsageArgs),
     /// List the tools agents can use, or call one.
     Tools(tools::ToolsArgs),
+    /// List, check, begin or manage plugins.
+    Plugins(plugins::PluginsArgs),
     /// Show the pools of workers and what each worker is doing.
     Workers(workers::WorkersArgs),
     /// Offer the tools to an MCP client, on standard input and output.
@@ -153,6 +156,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Sessions(args) => sessions::run(args),
         Verb::Usage(args) => usage::run(args),
         Verb::Tools(args) => tools::run(args),
+        Verb::Plugins(args) => plugins::run(args),
         Verb::Workers(args) => workers::run(args),
         Verb::Mcp(args) => mcp::run(args),
         Verb::Onboard(args) => onboard::run(args),

@@ -20,6 +20,7 @@ pub(crate) mod schema;
 pub(crate) mod secrets;
 pub(crate) mod section;
 pub(crate) mod show;
+pub(crate) mod sidecar;
 pub(crate) mod types;
 
 mod agent_lookup;
@@ -54,9 +55,9 @@ pub(crate) use self::{
 };
 use self::{
     section::{
-        AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, HubConfig, LimitsConfig, LogConfig,
-        McpConfig, MemoryConfig, NotificationsConfig, PluginConfig, PriceConfig, ProviderConfig, RunsConfig,
-        StorageConfig, TelemetryConfig, ToolsConfig, WorkerConfig,
+        AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, GatewayConfig, HubConfig, LimitsConfig,
+        LogConfig, McpConfig, MemoryConfig, NotificationsConfig, PluginConfig, PriceConfig, ProviderConfig, RunsConfig,
+        StorageConfig, TelemetryConfig, ToolsConfig, WasmConfig, WorkerConfig,
     },
     types::TimeSpan,
 };
@@ -100,6 +101,11 @@ pub(crate) struct Config {
     pub memory: MemoryConfig,
     /// WebAssembly plugins: tools and channel adapters.
     pub plugins: Vec<PluginConfig>,
+    /// The plugin host.
+    pub wasm: WasmConfig,
+    /// Channels by name: webhooks of other services, answered by agents.
+    #[schemars(extend("x-example-name" = "hook"))]
+    pub channels: BTreeMap<String, ChannelConfig>,
     /// Pools of bridge workers that the server starts, watches and replaces.
     pub workers: Vec<WorkerConfig>,
     /// MCP servers by name; their tools join the registry. Each is a program spoken to over stdio (`command`) or an HTTP endpoint (`url`).
@@ -134,6 +140,8 @@ impl Default for Config {
             prices: BTreeMap::new(),
             memory: MemoryConfig::default(),
             plugins: Vec::new(),
+            wasm: WasmConfig::default(),
+            channels: BTreeMap::new(),
             workers: Vec::new(),
             mcp: BTreeMap::new(),
             tools: ToolsConfig::default(),

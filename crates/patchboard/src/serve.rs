@@ -31,10 +31,12 @@ use crate::config::section::Pairing;
 use crate::config::types::Listen;
 use crate::config::{Config, Loaded, Secrets};
 use crate::data_dir::{self, DataDir, ServerRecord};
+use crate::system::SystemClock;
 use crate::telemetry::otlp::Traces;
 use crate::telemetry::watch_signals;
 
 mod bridge;
+mod channels;
 
 /// After the drain, connections get this long to hear that the server is gone.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -218,6 +220,8 @@ impl Plugs<'_> {
                 let render: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(move || metrics.render());
                 render
             }),
+            channels: channels::checks(self.config, self.secrets),
+            clock: Arc::new(SystemClock),
             draining: self.draining.clone(),
             tracker: self.connections.clone(),
         }

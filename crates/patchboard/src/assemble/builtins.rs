@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use patchboard_core::port::ToolHost;
+use patchboard_core::port::{Fetch, ToolHost};
 #[cfg(target_os = "linux")]
 use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::builtin::{SearchEndpoint, SearchKind, SearchOptions, codesearch, web_fetcher, websearch};
@@ -18,15 +18,20 @@ use crate::config::section::BashConfig;
 use crate::config::section::{self, ToolsConfig};
 use crate::config::{Config, Secrets};
 
+/// The one way out to the web, for tools and plugins alike.
+pub(super) fn fetch(config: &Config) -> anyhow::Result<Arc<dyn Fetch>> {
+    Ok(Arc::new(GuardedFetch::new(private_hosts(&config.tools)?)))
+}
+
 pub(super) fn builtins(
     config: &Config,
     secrets: &Secrets,
+    fetch: Arc<dyn Fetch>,
     workspaces: &Workspaces,
     launch: &Launch,
     tracker: &TaskTracker,
 ) -> anyhow::Result<Arc<dyn ToolHost>> {
     let tools = &config.tools;
-    let fetch = Arc::new(GuardedFetch::new(private_hosts(tools)?));
     let mut builtins = Builtins::new(BuiltinOptions { workspaces: workspaces.clone(), tasks: tracker.clone() })
         .with(web_fetcher(fetch));
     if let Some(endpoint) = search_endpoint(tools, secrets)? {

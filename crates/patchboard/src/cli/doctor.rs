@@ -16,6 +16,7 @@ use crate::config::{Config, Loaded, Secrets, report};
 use crate::data_dir::{self, ServerRecord};
 
 mod bridge;
+mod plugins;
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
@@ -49,6 +50,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
         findings.extend(bridge::protection(&loaded.config));
         findings.extend(bridge::socket(&loaded.config));
         findings.extend(bridge::pools(&loaded));
+        findings.extend(plugins::findings(&loaded).await);
         findings.push(provider(&mut loaded, &mut secrets).await);
         findings.push(open_files(&loaded));
         findings.push(python());

@@ -130,7 +130,6 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
 /// What is configured and checked, but that this server has no part for.
 fn without_effect(config: &Config) -> Vec<(&'static str, &'static str)> {
     let said = [
-        (!config.plugins.is_empty(), "plugins", "a plugin host"),
         (config.memory.extract_with.is_some(), "memory.extract_with", "extraction by a model"),
         (config.log.bodies, "log.bodies", "logging of bodies"),
     ];

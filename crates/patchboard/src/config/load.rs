@@ -11,7 +11,7 @@ use super::{
     key_path::KeyPath,
     overlay,
     paths::{Folders, PathRules, clean},
-    problem::{Code, ConfigProblems, Problem},
+    problem::{Code, ConfigProblems, Problem, Severity},
     secrets::{self, Secrets},
     shape, source,
     tree::{Node, Origin},
@@ -176,8 +176,11 @@ fn locate(found: Vec<Problem>, tree: &Node, known: &[Problem]) -> Vec<Problem> {
 
 /// Whether `problem` is about a value that `known` has already taken out, or
 /// about a table that lacks it for that reason. A key that was never there
-/// explains nothing but itself.
+/// explains nothing but itself, and a warning has taken nothing out.
 fn follows(problem: &Problem, known: &Problem) -> bool {
+    if known.severity == Severity::Warning && problem.severity == Severity::Error {
+        return false;
+    }
     let inside = problem.path.steps().len() >= known.path.steps().len();
     !known.path.steps().is_empty() && problem.path.touches(&known.path) && (inside || known.code != Code::MissingKey)
 }
@@ -253,6 +256,8 @@ fn complete(config: &mut Config, tree: &Node, folders: &Folders, rules: &PathRul
         config.runs.allowed_roots = vec![clean(&rules.cwd)];
     }
     config.storage.path = clean(&config.data_dir.join(&config.storage.path));
+    let data_dir = &config.data_dir;
+    config.wasm.folder.get_or_insert_with(|| data_dir.join("plugins"));
     if let Some(socket) = &mut config.bridge.unix_socket {
         *socket = clean(&config.data_dir.join(&*socket));
     }

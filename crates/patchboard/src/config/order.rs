@@ -9,10 +9,11 @@ use serde::{Deserialize, Deserializer, de::Visitor, forward_to_deserialize_any};
 use super::{
     Config,
     section::{
-        AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, GatewayConfig, GotConfig, HubConfig,
-        LimitsConfig, LogConfig, McpConfig, MemoryConfig, ModelChoice, NotificationsConfig, NtfyConfig, PluginConfig,
-        PriceConfig, ProviderConfig, RateLimitConfig, RetentionConfig, RuleConfig, RunsConfig, SearchConfig,
-        StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, TotConfig, WebhookConfig, WorkerConfig,
+        AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, ChannelRateConfig,
+        GatewayConfig, GotConfig, HubConfig, LimitsConfig, LogConfig, McpConfig, MemoryConfig, ModelChoice,
+        NotificationsConfig, NtfyConfig, PluginConfig, PriceConfig, ProviderConfig, RateLimitConfig, RetentionConfig,
+        RuleConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, TotConfig,
+        WasmConfig, WebhookConfig, WorkerConfig,
     },
 };
 
@@ -40,6 +41,9 @@ pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
         fields_of::<MemoryConfig>(),
         fields_of::<ModelChoice>(),
         fields_of::<PluginConfig>(),
+        fields_of::<WasmConfig>(),
+        fields_of::<ChannelConfig>(),
+        fields_of::<ChannelRateConfig>(),
         fields_of::<WorkerConfig>(),
         fields_of::<McpConfig>(),
         fields_of::<ToolsConfig>(),

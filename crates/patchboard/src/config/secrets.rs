@@ -35,6 +35,10 @@ pub(crate) struct Secrets {
     pub mcp_env: BTreeMap<String, BTreeMap<String, SecretString>>,
     /// Environment of each worker pool, by name; references are resolved.
     pub worker_env: BTreeMap<String, BTreeMap<String, SecretString>>,
+    /// What plugins may send and not read, by the plugin's name and theirs.
+    pub plugin_secrets: BTreeMap<String, BTreeMap<String, SecretString>>,
+    /// What webhooks are checked with, by channel.
+    pub channel_secrets: BTreeMap<String, SecretString>,
     /// Those values of environments that are references.
     pub referenced_env: Vec<SecretString>,
 }
@@ -50,6 +54,8 @@ impl Secrets {
             .chain(self.provider_keys.values())
             .chain(self.mcp_tokens.values())
             .chain(self.webhook_tokens.values())
+            .chain(self.plugin_secrets.values().flat_map(BTreeMap::values))
+            .chain(self.channel_secrets.values())
             .chain(&self.referenced_env)
     }
 }
@@ -69,7 +75,10 @@ impl Config {
         let search = self.tools.search.iter().map(|search| &search.api_key);
         let webhooks = self.notifications.webhooks.iter().map(|webhook| &webhook.token);
         let notices = webhooks.chain(self.notifications.ntfy.iter().map(|ntfy| &ntfy.token));
-        let references = tokens.into_iter().chain(keys).chain(mcp).chain(search).chain(notices).flatten().cloned();
+        let channels = self.channels.values().map(|channel| &channel.secret);
+        let references = tokens.into_iter().chain(keys).chain(mcp).chain(search).chain(notices).chain(channels);
+        let plugins = self.plugins.iter().flat_map(|plugin| plugin.secrets.values());
+        let references = references.flatten().chain(plugins).cloned();
         let environments = self.mcp.values().map(|server| &server.env);
         let environments = environments.chain(self.workers.iter().map(|worker| &worker.env));
         let variables = environments.flat_map(|env| env.values().filter_map(|value| as_reference(value)));
@@ -126,6 +135,19 @@ pub(crate) fn resolve(config: &Config, environment: &Environment, folders: &Fold
         let path = at("workers").index(index).key("env");
         let variables = reader.read_variables(&worker.env, &path);
         secrets.worker_env.insert(worker.name.clone(), variables);
+    }
+    for (index, plugin) in config.plugins.iter().enumerate() {
+        let path = at("plugins").index(index).key("secrets");
+        let read = plugin
+            .secrets
+            .iter()
+            .filter_map(|(name, reference)| Some((name.clone(), reader.read(Some(reference), || path.key(name))?)));
+        let read: BTreeMap<String, SecretString> = read.collect();
+        secrets.plugin_secrets.entry(plugin.name.clone()).or_default().extend(read);
+    }
+    for (name, channel) in &config.channels {
+        let path = || at("channels").key(name).key("secret");
+        secrets.channel_secrets.extend(reader.read(channel.secret.as_ref(), path).map(|read| (name.clone(), read)));
     }
     secrets.referenced_env = reader.referenced;
     (secrets, reader.problems)

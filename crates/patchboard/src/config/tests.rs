@@ -2,11 +2,13 @@
 
 pub(crate) mod bench;
 mod bridge;
+mod channels;
 mod example;
 mod generated;
 mod layers;
 mod lookup;
 mod parts;
+mod plugins;
 mod problems;
 mod provider_choice;
 mod secrets;

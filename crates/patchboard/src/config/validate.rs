@@ -2,10 +2,12 @@
 //! the typed configuration; where a value came from is added by the loader.
 
 mod agents;
+mod channels;
 mod extensions;
 mod files;
 mod hub;
 mod listeners;
+pub(crate) mod plugins;
 mod providers;
 pub(crate) mod url;
 mod workers;
@@ -25,6 +27,8 @@ pub(crate) fn validate(config: &Config) -> Vec<Problem> {
     agents::validate(config, &mut problems);
     hub::validate(config, &mut problems);
     extensions::validate(config, &mut problems);
+    plugins::validate(config, &mut problems);
+    channels::validate(config, &mut problems);
     workers::validate(config, &mut problems);
     files::validate(config, &mut problems);
     problems

@@ -31,6 +31,16 @@ pub(crate) struct LimitsConfig {
     pub tool_output: ByteSize,
     /// Memory one plugin call may use.
     pub plugin_memory: ByteSize,
+    /// How long one plugin call may take, everything it waits for included.
+    pub plugin_time: TimeSpan,
+    /// About how many instructions one plugin call may run.
+    #[schemars(range(min = 1_000_000))]
+    pub plugin_fuel: u64,
+    /// What one plugin call may return.
+    pub plugin_output: ByteSize,
+    /// Plugin calls working at once; as many as eight times that wait, further ones are refused.
+    #[schemars(range(min = 1, max = 1000))]
+    pub plugin_calls: u32,
     /// How many agents may call each other in a row.
     #[schemars(range(min = 1, max = 16))]
     pub agent_depth: u32,
@@ -49,6 +59,10 @@ impl Default for LimitsConfig {
             tool_timeout: TimeSpan::from_secs(120),
             tool_output: ByteSize::from_kib(64),
             plugin_memory: ByteSize::from_mib(64),
+            plugin_time: TimeSpan::from_secs(30),
+            plugin_fuel: 10_000_000_000,
+            plugin_output: ByteSize::from_mib(1),
+            plugin_calls: 32,
             agent_depth: 3,
         }
     }

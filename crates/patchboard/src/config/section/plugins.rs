@@ -1,22 +1,57 @@
 //! `[[plugins]]`: WebAssembly components.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
+use patchboard_core::plugin::PluginGrant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A WebAssembly plugin: tools or a channel adapter.
+use crate::config::types::SecretRef;
+
+/// A WebAssembly plugin: tools, a channel adapter, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name", "path"]))]
 pub(crate) struct PluginConfig {
-    /// Name of the plugin; a channel adapter's name is its channel.
-    #[schemars(example = &"echo")]
+    /// Name of the plugin; it prefixes tools whose names are taken, and is the adapter of the channel of that name.
+    #[schemars(example = &"webhook-json")]
     pub name: String,
     /// The component file.
-    #[schemars(example = &"plugins/echo.wasm", extend("x-kind" = "path"))]
+    #[schemars(example = &"plugins/webhook-json.wasm", extend("x-kind" = "path"))]
     pub path: PathBuf,
-    /// What the plugin may reach: `http:HOST`, `store:NAME`, `host-function:NAME`. Nothing else is reachable.
-    #[schemars(example = ["http:api.example.com", "store:notes"])]
+    /// What the plugin may reach: `http:HOST`, `http:HOST:PORT`, `store:NAME`, `host-function:NAME`. Nothing else is reachable.
+    #[schemars(example = ["http:hooks.example.com", "store:notes"])]
     pub grants: Vec<String>,
+    /// The SHA-256 of the file, 64 hex digits. If set, no other file is ever loaded.
+    #[schemars(example = &"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")]
+    pub sha256: Option<String>,
+    /// Text that the plugin can read.
+    #[schemars(example = serde_json::json!({"content_field": "text"}))]
+    pub settings: BTreeMap<String, String>,
+    /// Secrets that the plugin can use and not read: they take the place of `{{secret:NAME}}` in what it sends.
+    #[schemars(example = serde_json::json!({"api_key": "env:HOOKS_API_KEY"}))]
+    pub secrets: BTreeMap<String, SecretRef>,
+}
+
+impl PluginConfig {
+    /// The grants, after all of them were found good.
+    pub(crate) fn parsed_grants(&self) -> Vec<PluginGrant> {
+        self.grants.iter().filter_map(|grant| grant.parse().ok()).collect()
+    }
+
+    pub(crate) fn parsed_sha256(&self) -> Option<[u8; 32]> {
+        self.sha256.as_deref().and_then(sha256)
+    }
+}
+
+/// The bytes of a hash written as 64 hex digits.
+pub(crate) fn sha256(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(bytes)
 }

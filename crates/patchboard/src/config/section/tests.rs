@@ -3,7 +3,7 @@ use patchboard_core::app::route::{HubRules, Rule};
 use patchboard_core::run::strategy::{GotOptions, Reasoning, Search, TotOptions};
 
 use super::{
-    AgentConfig, BridgeConfig, LogConfig, ProviderConfig, ProviderKind, WorkerConfig,
+    AgentConfig, BridgeConfig, ChannelConfig, LogConfig, ProviderConfig, ProviderKind, WorkerConfig,
     hub::Pairing,
     log::{LogFormat, LogLevel},
     tools::Approval,
@@ -47,7 +47,14 @@ fn defaults_of_the_contract() {
         [storage.retention]
         finished_runs = "30d"
         fold_deltas = "24h"
+        [wasm]
+        watch = true
         [limits]
+        plugin_memory = "64MiB"
+        plugin_time = "30s"
+        plugin_fuel = 10000000000
+        plugin_output = "1MiB"
+        plugin_calls = 32
         message = "16MiB"
         hub_message = "1MiB"
         bridge_message = "100MiB"
@@ -201,6 +208,25 @@ fn defaults_of_pools_and_of_the_bridge() {
         max_connections = 1000
     "#;
     assert_eq!(toml::from_str::<BridgeConfig>(text).unwrap(), BridgeConfig::default());
+}
+
+#[test]
+fn defaults_of_channels() {
+    let text = r#"
+        replay_window = "5m"
+        rate_limit = { per_second = 5, burst = 50 }
+        reply = "async"
+        wait = "25s"
+        max_waiting = 1000
+    "#;
+    let channel: ChannelConfig = toml::from_str(text).unwrap();
+    assert_eq!(channel, ChannelConfig::default());
+    assert_eq!(channel.adapter("telegram"), "telegram");
+    let named = ChannelConfig { plugin: Some("json".to_owned()), ..channel };
+    assert_eq!(named.adapter("telegram"), "json");
+    // Half of a rate is completed from the defaults of channels, not from those of connections.
+    let fast: ChannelConfig = toml::from_str("rate_limit = { per_second = 9 }").unwrap();
+    assert_eq!((fast.rate_limit.per_second, fast.rate_limit.burst), (9, 50));
 }
 
 #[test]

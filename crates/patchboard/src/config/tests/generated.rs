@@ -53,6 +53,7 @@ fn sample_as_it_stands_changes_nothing() {
     for config in [&mut config, &mut expected] {
         config.data_dir = "data".into();
         config.storage.path = "db".into();
+        config.wasm.folder = None;
         config.runs.working_folder = "here".into();
         config.runs.allowed_roots = vec!["here".into()];
     }
@@ -66,7 +67,7 @@ fn sample_with_everything_on_is_understood() {
         .file("project/cert.pem", PEM)
         .file("project/key.pem", PEM)
         .file("project/ca.pem", PEM)
-        .file("project/plugins/echo.wasm", "w")
+        .file("project/plugins/webhook-json.wasm", "w")
         .folder("project/workers")
         .folder(".cargo/bin")
         .folder(".rustup")
@@ -77,7 +78,9 @@ fn sample_with_everything_on_is_understood() {
         .env("SEARCH_API_KEY", "k")
         .env("FILES_TOKEN", "t")
         .env("WEBHOOK_TOKEN", "t")
-        .env("NTFY_TOKEN", "t");
+        .env("NTFY_TOKEN", "t")
+        .env("HOOKS_API_KEY", "k")
+        .env("HOOK_SECRET", "s");
     let problems = bench.problems();
     let found: Vec<(&str, String)> =
         problems.iter().map(|problem| (problem.code.as_str(), problem.path.to_string())).collect();

@@ -201,22 +201,7 @@ fn bindings() {
 }
 
 #[test]
-fn plugins_and_workers() {
-    let plugin =
-        |name: &str, grants: &str| format!("[[plugins]]\nname = \"{name}\"\npath = \"p.wasm\"\ngrants = {grants}\n");
-    let bench = |text: &str| Bench::with_file(text).file("project/p.wasm", "w");
-    assert!(
-        found(&bench(&plugin("a", "[\"http:api.example.com\", \"store:notes\", \"host-function:log\"]"))).is_empty()
-    );
-    assert_eq!(
-        found(&bench(&plugin("a", "[\"http:\", \"fs:/\", \"http:https://a\", \"store:a/b\", \"http\"]"))),
-        [0, 1, 2, 3, 4].map(|index| format!("PB0119 plugins[0].grants[{index}]"))
-    );
-    let twice = plugin("a", "[]") + &plugin("a", "[]");
-    assert_eq!(found(&bench(&twice)), ["PB0118 plugins[1].name"]);
-    assert_eq!(found(&bench(&plugin("a b", "[]"))), ["PB0118 plugins[0].name"]);
-    check("[[plugins]]\nname = \"a\"\npath = \"missing.wasm\"", &["PB0120? plugins[0].path"]);
-
+fn workers() {
     check(
         "[[workers]]\nname = \"a\"\ncommand = [\"x\"]\n[[workers]]\nname = \"a\"\ncommand = [\"x\"]",
         &["PB0118 workers[1].name"],

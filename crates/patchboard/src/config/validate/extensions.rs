@@ -1,10 +1,10 @@
-//! Plugins, MCP servers, tool approval, the search endpoint, notification sinks and the log filter.
+//! MCP servers, tool approval, the search endpoint, notification sinks and the log filter.
 
 use std::collections::BTreeMap;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{check_key_travels_safely, check_name, repeated, url};
+use super::{check_key_travels_safely, check_name, repeated};
 use crate::config::{
     Config, glob,
     key_path::KeyPath,
@@ -13,9 +13,6 @@ use crate::config::{
 };
 
 pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
-    let plugins = config.plugins.iter().map(|plugin| plugin.name.as_str());
-    check_list("plugins", plugins, problems);
-    check_grants(config, problems);
     check_mcp(config, problems);
     for pattern in config.tools.approval.keys() {
         if let Some(complaint) = glob::complaint(pattern) {
@@ -50,28 +47,6 @@ pub(super) fn check_list<'a>(section: &str, names: impl Iterator<Item = &'a str>
             path.index(index).key("name"),
             format!("is already the name of {}", path.index(first)),
         ));
-    }
-}
-
-fn check_grants(config: &Config, problems: &mut Vec<Problem>) {
-    for (index, plugin) in config.plugins.iter().enumerate() {
-        let path = KeyPath::dotted("plugins").index(index).key("grants");
-        for (position, grant) in plugin.grants.iter().enumerate() {
-            if !is_grant(grant) {
-                problems.push(
-                    Problem::error(Code::BadPattern, path.index(position), format!("`{grant}` is not a grant"))
-                        .hint("write http:HOST, store:NAME or host-function:NAME"),
-                );
-            }
-        }
-    }
-}
-
-fn is_grant(grant: &str) -> bool {
-    match grant.split_once(':') {
-        Some(("http", host)) => url::host_complaint(host).is_none(),
-        Some(("store" | "host-function", name)) => super::name_complaint(name).is_none(),
-        Some(_) | None => false,
     }
 }
 
@@ -144,7 +119,7 @@ pub(super) fn check_variables(variables: &BTreeMap<String, String>, path: &KeyPa
     }
 }
 
-fn sounds_secret(name: &str) -> bool {
+pub(super) fn sounds_secret(name: &str) -> bool {
     let name = name.to_uppercase();
     // `API_KEY`, `GITHUB_TOKEN`; not `KEYBOARD` or `MAX_TOKENS`.
     name.split('_')

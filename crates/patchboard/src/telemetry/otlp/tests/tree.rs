@@ -147,6 +147,9 @@ fn board(
         tools: vec![local.clone()],
         pools: vec![worker.clone()],
         workers: None,
+
+        plugins: None,
+        channels: Vec::new(),
         signals,
         bridge: BridgeOptions::default(),
         hub: HubOptions::default(),

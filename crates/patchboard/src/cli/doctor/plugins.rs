@@ -1,0 +1,203 @@
+//! Plugins and channels: what is refused or waits, who could change the files, and who may post.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Finding;
+use crate::assemble::plugin_limits;
+use crate::cli::output::one_line;
+use crate::cli::plugins::report::{self, Plugin};
+use crate::client::{Address, Client};
+use crate::config::problem::plain_reason;
+use crate::config::section::{ChannelConfig, Verify};
+use crate::config::{Config, Loaded};
+use crate::system::SystemClock;
+
+/// One byte more than a plugin may have.
+const MAX_READ: u64 = 64 * 1024 * 1024 + 1;
+/// Files of the folder that are looked at, as many as the server takes.
+const MAX_FILES: usize = 256;
+/// Others than the owner may write.
+const WRITABLE_BY_ALL: u32 = 0o002;
+
+/// What is known of a plugin without asking more of it.
+struct Known {
+    has_channel: bool,
+}
+
+pub(super) async fn findings(loaded: &Loaded) -> Vec<Finding> {
+    let config = &loaded.config;
+    let mut findings = Vec::new();
+    let files = files(config);
+    let known = match running(config).await {
+        Some(plugins) => told(&plugins, &mut findings),
+        None => looked_at(config, &files, &mut findings).await,
+    };
+    findings.extend(open_to_all(config, &files));
+    findings.extend(within_reach(config));
+    findings.extend(config.channels.iter().map(|(name, channel)| channel_finding(name, channel, &known)));
+    findings
+}
+
+/// Of the server that runs on the data directory, if one does.
+async fn running(config: &Config) -> Option<Vec<Plugin>> {
+    let address = Address::of_data_dir(&config.data_dir)?;
+    let mut client = Client::connect(&address).await.ok()?;
+    let items = report::all(&mut client).await.ok()?;
+    items.iter().map(report::read).collect::<anyhow::Result<_>>().ok()
+}
+
+fn told(plugins: &[Plugin], findings: &mut Vec<Finding>) -> BTreeMap<String, Known> {
+    findings.extend(plugins.iter().map(of_server));
+    let at_work = plugins.iter().filter(|plugin| plugin.state == "ready");
+    let has_channel = |plugin: &Plugin| plugin.kinds.iter().any(|kind| kind == "channel");
+    at_work.map(|plugin| (plugin.name.clone(), Known { has_channel: has_channel(plugin) })).collect()
+}
+
+fn of_server(plugin: &Plugin) -> Finding {
+    let (name, state) = (one_line(&plugin.name), one_line(&plugin.state));
+    if let Some(waiting) = &plugin.waiting_for_approval {
+        let changes = one_line(&waiting.changes.join("; "));
+        return Finding::Bad {
+            problem: format!("plugin {name}: {state}; a newer version waits for approval: {changes}"),
+            hint: format!("`patchboard plugins approve {name}` takes it over"),
+        };
+    }
+    match &plugin.error {
+        Some(error) => Finding::Bad {
+            problem: format!("plugin {name}: {state}: {}", one_line(error)),
+            hint: "`patchboard plugins check FILE` tells more about a file".to_owned(),
+        },
+        None => Finding::Good(format!("plugin {name}: {state}, from {}", one_line(&plugin.source))),
+    }
+}
+
+/// Names and files of the configuration, then of the folder.
+fn files(config: &Config) -> Vec<(String, PathBuf)> {
+    let mut files: Vec<(String, PathBuf)> =
+        config.plugins.iter().map(|plugin| (plugin.name.clone(), plugin.path.clone())).collect();
+    let entries = config.wasm.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok());
+    let mut found: Vec<PathBuf> = entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "wasm"));
+    found.sort();
+    for path in found.into_iter().take(MAX_FILES) {
+        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        if files.iter().all(|(known, _)| *known != name) {
+            files.push((name, path));
+        }
+    }
+    files
+}
+
+/// As a server would that started now.
+async fn looked_at(
+    config: &Config,
+    files: &[(String, PathBuf)],
+    findings: &mut Vec<Finding>,
+) -> BTreeMap<String, Known> {
+    let mut known = BTreeMap::new();
+    for (name, path) in files {
+        let wanted = config.plugins.iter().find(|plugin| plugin.name == *name).and_then(|plugin| plugin.sha256.clone());
+        let shown = one_line(name);
+        match look(config, path, wanted.as_deref()).await {
+            Ok(checked) => {
+                let tools = match checked.tools.len() {
+                    1 => "1 tool".to_owned(),
+                    count => format!("{count} tools"),
+                };
+                let channel = if checked.has_channel { " and a channel" } else { "" };
+                findings.push(Finding::Good(format!("plugin {shown}: {tools}{channel}, from {}", path.display())));
+                known.insert(name.clone(), Known { has_channel: checked.has_channel });
+            }
+            Err((reason, hint)) => {
+                let problem = format!("plugin {shown}: {} cannot be used: {}", path.display(), one_line(&reason));
+                findings.push(Finding::Bad { problem, hint });
+            }
+        }
+    }
+    known
+}
+
+async fn look(
+    config: &Config,
+    path: &Path,
+    sha256: Option<&str>,
+) -> Result<patchboard_wasm::Checked, (String, String)> {
+    let check = "`patchboard plugins check FILE` tells more about a file".to_owned();
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_READ).read_to_end(&mut bytes));
+    read.map_err(|error| (plain_reason(&error), "put the file there, or remove the plugin".to_owned()))?;
+    let checked = patchboard_wasm::check(bytes.into(), plugin_limits(config), Arc::new(SystemClock)).await;
+    let checked = checked.map_err(|refusal| {
+        (refusal.reason().to_owned(), refusal.advice().map_or_else(|| check.clone(), str::to_owned))
+    })?;
+    match sha256 {
+        Some(wanted) if !wanted.eq_ignore_ascii_case(&checked.sha256) => {
+            let reason = format!("its SHA-256 is {}, not that of the configuration", checked.sha256);
+            Err((reason, "put the right file back, or change `sha256`".to_owned()))
+        }
+        Some(_) | None => Ok(checked),
+    }
+}
+
+/// Places that whoever is on this machine may write to.
+fn open_to_all(config: &Config, files: &[(String, PathBuf)]) -> Vec<Finding> {
+    let is_open =
+        |path: &&PathBuf| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & WRITABLE_BY_ALL != 0);
+    let places = config.wasm.folder.iter().chain(files.iter().map(|(_, path)| path));
+    let open = places.filter(is_open).map(|place| Finding::Bad {
+        problem: format!("plugins: {} can be changed by every user of this machine", place.display()),
+        hint: format!("chmod o-w {}", place.display()),
+    });
+    open.collect()
+}
+
+/// Plugins that agents could change: their tools work where the file is.
+fn within_reach(config: &Config) -> Option<Finding> {
+    let roots: Vec<PathBuf> = config.runs.allowed_roots.iter().map(|root| real(root)).collect();
+    let is_reachable = |path: &Path| roots.iter().any(|root| real(path).starts_with(root));
+    let reachable = config.plugins.iter().filter(|plugin| plugin.sha256.is_none() && is_reachable(&plugin.path));
+    let names: Vec<&str> = reachable.map(|plugin| plugin.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        Finding::Note(format!(
+            "plugins {}: their files lie where agents work; `sha256` in the configuration, or another place, keeps \
+             agents from changing them",
+            names.join(", ")
+        ))
+    })
+}
+
+/// Where a path leads, whether or not there is a file yet.
+fn real(path: &Path) -> PathBuf {
+    let beside = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())
+}
+
+fn channel_finding(name: &str, channel: &ChannelConfig, known: &BTreeMap<String, Known>) -> Finding {
+    let adapter = channel.adapter(name);
+    match known.get(adapter) {
+        None => Finding::Bad {
+            problem: format!("channel {name}: its adapter `{adapter}` is not there, so webhooks are refused"),
+            hint: format!("add [[plugins]] with name = \"{adapter}\", or put {adapter}.wasm into the plugins folder"),
+        },
+        Some(Known { has_channel: false }) => Finding::Bad {
+            problem: format!("channel {name}: the plugin `{adapter}` is no channel adapter"),
+            hint: format!("name another one as `channels.{name}.plugin`"),
+        },
+        Some(Known { has_channel: true }) => match channel.verify {
+            Verify::None => Finding::Note(format!(
+                "channel {name}: POST /webhook/{name} is not verified; every program on this machine may post"
+            )),
+            Verify::Telegram | Verify::Slack | Verify::HmacSha256 | Verify::Token => {
+                Finding::Good(format!("channel {name}: POST /webhook/{name}, verified, adapter {adapter}"))
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! `patchboard plugins check`: what a server would say about a file.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use clap::Args;
+use patchboard_core::tool::{Effect, ToolSpec};
+use patchboard_wasm::{Checked, PluginLimits, Refusal};
+use serde_json::{Value, json};
+
+use super::new;
+use crate::cli::failure::Failure;
+use crate::cli::{block_on, output};
+use crate::config::problem::plain_reason;
+use crate::system::SystemClock;
+
+/// One byte more than a plugin may have, so that a longer file is noticed and not read.
+const MAX_READ: u64 = 64 * 1024 * 1024 + 1;
+/// Interfaces that are of no use without a grant, and that grant.
+const GRANTED: &[(&str, &str)] =
+    &[("http", "http:HOST"), ("store", "store:NAME"), ("host-functions", "host-function:NAME")];
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The component.
+    file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let shown = output::one_line(&args.file.display().to_string());
+    let bytes = read(&args.file)
+        .map_err(|error| Failure::unusable(format!("cannot read `{shown}`: {}", plain_reason(&error))))?;
+    let checked = block_on(async {
+        let checked = patchboard_wasm::check(bytes, PluginLimits::default(), Arc::new(SystemClock)).await;
+        checked.map_err(|refusal| refused(&shown, &refusal))
+    })?;
+    match args.json {
+        true => output::line(&as_json(&checked).to_string()),
+        false => lines(&shown, &checked).iter().for_each(|line| output::line(line)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(file: &Path) -> io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    // Opening a pipe would wait for somebody to write to it.
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    File::open(file)?.take(MAX_READ).read_to_end(&mut bytes)?;
+    Ok(bytes.into())
+}
+
+/// A server refuses to load it, so it counts as something that could not be tried.
+fn refused(file: &str, refusal: &Refusal) -> Failure {
+    let failure = Failure::unusable(format!("`{file}` cannot be a plugin: {}", output::one_line(refusal.reason())));
+    match refusal.advice() {
+        Some(advice) => failure.hint(advice),
+        None => failure.hint("`patchboard plugins new NAME` begins one that works"),
+    }
+}
+
+/// `patchboard:plugin@1.0.0`, as it stands in the WIT.
+fn world() -> &'static str {
+    let package = new::WORLD.lines().find_map(|line| line.strip_prefix("package "));
+    package.map(|package| package.trim_end_matches(';')).unwrap_or_default()
+}
+
+fn lines(file: &str, checked: &Checked) -> Vec<String> {
+    #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+    let size = checked.size as f64 / 1024.0;
+    let mut lines = vec![
+        format!("{file}: a plugin of {}", world()),
+        format!("  sha256    {}", checked.sha256),
+        format!("  size      {size:.1} KiB, compiled in {} ms", checked.compile_time.as_millis()),
+        format!("  imports   {}", listed(checked.imports.iter().map(|name| &**name))),
+    ];
+    if !checked.wasi.is_empty() {
+        // `wasi:cli/exit@0.2.6` and a dozen like it are in whatever a compiler makes.
+        let packages =
+            checked.wasi.iter().map(|name| name.split_once('/').map_or(name.as_str(), |(package, _)| package));
+        let packages: BTreeSet<&str> = packages.collect();
+        lines.push(format!("  wasi      {} (there, and empty)", listed(packages.into_iter())));
+    }
+    let wanted = needs(checked);
+    match wanted.is_empty() {
+        true => lines.push("  grants    it can use none".to_owned()),
+        false => lines.push(format!("  grants    it can use {}", wanted.join(", "))),
+    }
+    lines.push(format!("  channel   {}", if checked.has_channel { "yes" } else { "no" }));
+    for (index, tool) in checked.tools.iter().enumerate() {
+        let title = if index == 0 { "tools" } else { "" };
+        let summary = tool.description.lines().next().unwrap_or_default();
+        lines.push(output::one_line(&format!("  {title:8}  {}({})  {summary}", tool.name, arguments(tool))));
+    }
+    lines
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(output::one_line).collect();
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+fn needs(checked: &Checked) -> Vec<&'static str> {
+    let imported = |name: &str| checked.imports.iter().any(|import| &**import == name);
+    GRANTED.iter().filter(|(name, _)| imported(name)).map(|(_, grant)| *grant).collect()
+}
+
+/// `text, times?: integer`: names of properties, with `?` where they may be left out, and their types.
+fn arguments(tool: &ToolSpec) -> String {
+    let schema = &tool.input_schema;
+    let required: Vec<&str> =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let shown = properties.into_iter().flatten().map(|(name, property)| {
+        let optional = if required.contains(&name.as_str()) { "" } else { "?" };
+        match property.get("type").and_then(Value::as_str) {
+            Some(kind) => format!("{name}{optional}: {kind}"),
+            None => format!("{name}{optional}"),
+        }
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn as_json(checked: &Checked) -> Value {
+    let tools = checked.tools.iter().map(|tool| {
+        json!({
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": tool.input_schema,
+            "read_only": tool.effect == Effect::ReadOnly,
+        })
+    });
+    json!({
+        "world": world(),
+        "sha256": checked.sha256,
+        "size_bytes": checked.size,
+        "compile_ms": u64::try_from(checked.compile_time.as_millis()).unwrap_or(u64::MAX),
+        "imports": checked.imports,
+        "wasi": checked.wasi,
+        "grants": needs(checked),
+        "channel": checked.has_channel,
+        "tools": tools.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

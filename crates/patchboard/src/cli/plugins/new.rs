@@ -1,0 +1,136 @@
+//! `patchboard plugins new`: a project of a plugin that builds as it is.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::failure::Failure;
+use crate::cli::output;
+
+/// The world, as this server knows it.
+pub(super) const WORLD: &str = include_str!("../../../../../wit/patchboard.wit");
+/// Words that Cargo takes for no package, or the compiler for no crate, that is a library.
+const TAKEN: &str = "abstract alloc as async await become box break const continue core crate do dyn else enum extern \
+    false final fn for gen if impl in let loop macro match mod move mut override priv proc_macro pub ref return self static \
+    std struct super test trait true try type typeof unsafe unsized use virtual where while yield";
+
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// Name of the plugin: a letter, then letters, digits, `-` and `_`.
+    name: String,
+    /// What it is to be.
+    #[arg(long, value_enum, default_value_t = Kind::Tool)]
+    kind: Kind,
+    /// Folder to make for it; left out, one of its name in the current folder.
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// A tool for agents and programs.
+    Tool,
+    /// An adapter between another service and an agent.
+    Channel,
+}
+
+pub(super) fn run(args: &NewArgs) -> Result<ExitCode, Failure> {
+    let folder = make(args)?;
+    output::line(&next_steps(&args.name, &folder));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The folder it made.
+fn make(args: &NewArgs) -> Result<PathBuf, Failure> {
+    if let Some(complaint) = complaint(&args.name) {
+        let message = format!("`{}` cannot be the name of a plugin: {complaint}", output::one_line(&args.name));
+        return Err(Failure::unusable(message).hint("such as `weather` or `my-tool`"));
+    }
+    let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
+    write(&folder, &files(&args.name, args.kind))?;
+    Ok(folder)
+}
+
+/// Why a name cannot be that of a plugin and of a package at once.
+fn complaint(name: &str) -> Option<&'static str> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if name.is_empty() || name.len() > 64 {
+        Some("it has 1 to 64 characters")
+    } else if !name.starts_with(|first: char| first.is_ascii_alphabetic()) || !name.bytes().all(fits) {
+        Some("it has letters, digits, `-` and `_`, and starts with a letter")
+    } else if TAKEN.split_whitespace().any(|taken| taken.eq_ignore_ascii_case(name)) {
+        Some("Rust uses the word for itself")
+    } else {
+        None
+    }
+}
+
+/// Every file of the project with its content.
+fn files(name: &str, kind: Kind) -> Vec<(&'static str, String)> {
+    let (source, readme, snippet) = match kind {
+        Kind::Tool => (
+            include_str!("template/tool.rs.txt"),
+            include_str!("template/tool.md.txt"),
+            include_str!("template/tool.toml.txt"),
+        ),
+        Kind::Channel => (
+            include_str!("template/channel.rs.txt"),
+            include_str!("template/channel.md.txt"),
+            include_str!("template/channel.toml.txt"),
+        ),
+    };
+    let filled = |text: &str| filled(text, name);
+    vec![
+        ("Cargo.toml", filled(include_str!("template/Cargo.toml.txt"))),
+        (".gitignore", filled(include_str!("template/gitignore.txt"))),
+        ("README.md", filled(readme)),
+        ("patchboard.toml", filled(snippet)),
+        ("src/lib.rs", filled(source)),
+        ("wit/patchboard.wit", WORLD.to_owned()),
+    ]
+}
+
+/// Cargo names the file it builds as the crate, and tools of several plugins must not all have one name.
+fn filled(text: &str, name: &str) -> String {
+    let crate_name = name.replace('-', "_");
+    text.replace("@NAME@", name).replace("@FILE@", &crate_name).replace("@TOOL@", &tool_prefix(&crate_name))
+}
+
+/// With `_greet` after it, still no longer than the name of a tool may be.
+fn tool_prefix(crate_name: &str) -> String {
+    crate_name.to_ascii_lowercase().chars().take(56).collect()
+}
+
+/// Into a folder that was not there before: nothing is ever overwritten.
+fn write(folder: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
+    let shown = output::one_line(&folder.display().to_string());
+    fs::create_dir(folder).map_err(|error| {
+        if error.kind() == ErrorKind::AlreadyExists {
+            return Failure::unusable(format!("`{shown}` is there already"))
+                .hint("choose another name, or another folder with --path");
+        }
+        Failure::unusable(format!("cannot make the folder `{shown}`: {error}"))
+            .hint("the folder around it has to be there, and to be writable")
+    })?;
+    for (name, content) in files {
+        let path = folder.join(name);
+        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, content));
+        written.map_err(|error| Failure::failed(format!("cannot write `{shown}/{name}`: {error}")))?;
+    }
+    Ok(())
+}
+
+fn next_steps(name: &str, folder: &Path) -> String {
+    let (shown, file) = (output::one_line(&folder.display().to_string()), name.replace('-', "_"));
+    format!(
+        "{shown} is ready. Next:\n\n  cd {shown}\n  cargo build --release --target wasm32-wasip2\n  patchboard plugins \
+         check target/wasm32-wasip2/release/{file}.wasm\n\nIf Rust does not have the target yet: rustup target add \
+         wasm32-wasip2. README.md goes on from there."
+    )
+}
+
+#[cfg(test)]
+mod tests;
