@@ -1,9 +1,10 @@
-//! The command line, read by hand: five verbs do not pay for a parser.
+//! The command line, read by hand: six verbs do not pay for a parser.
 
 use anyhow::{Context, bail};
 
 use crate::bench;
 use crate::codegen::Mode;
+use crate::plugins;
 use crate::test::{Options, Step};
 use crate::tidy::Scope;
 
@@ -14,17 +15,21 @@ Usage: cargo xtask <command>
               --fast         leave out the release build and the end-to-end drivers
               --keep-going   run the remaining steps after one has failed
               --only STEP    run this step alone (may be repeated):
-                             fmt, clippy, tidy, tests, doctests, build, e2e
+                             fmt, clippy, tidy, plugins, tests, doctests, build, e2e
   tidy      dependency arrows, licences, file sizes, links, stale generated files
               --static       do not compile anything: leave out the generated files' own tests
   codegen   rewrite the generated files
               --check        only say which are stale
+  plugins   build the plugins into target/plugins
+              --test         format, lint and test their sources, and compare plugins/built
+              --commit       copy those that are for people to plugins/built
   bench     build for release and measure, beside bare baselines
               --only ROW     measure this row alone (may be repeated):
                              ping, turns, tokens, streams, start, memory, size, growth, bash, hub,
                              runs-ping, runs-list, runs-first, runs-streams, runs-resume,
                              or runs for all of these five,
-                             bridge-ping, bridge-tool, bridge-worker, bridge-binary, or bridge for all four
+                             bridge-ping, bridge-tool, bridge-worker, bridge-binary, or bridge for all four,
+                             plugin
               --seconds N    time for each rate, and for its baseline again
               --turns N      turns after which memory is looked at
               --growth N     stored events beside which a turn is timed
@@ -39,6 +44,7 @@ pub(crate) enum Command {
     Test(Options),
     Tidy(Scope),
     Codegen(Mode),
+    Plugins(plugins::Options),
     Bench(bench::Options),
     BenchRouting(bench::routing::Options),
     /// A process that `bench` starts; of no use by hand.
@@ -55,6 +61,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> anyhow::Result<C
             .map_or(Command::Tidy(Scope::Everything), |()| Command::Tidy(Scope::WithoutCompiling))),
         "codegen" => Ok(flag(words, "codegen", "--check")?
             .map_or(Command::Codegen(Mode::Write), |()| Command::Codegen(Mode::Check))),
+        "plugins" => parse_plugins(words),
         "bench" => {
             let mut words = words.peekable();
             match words.next_if(|word| word == "routing") {
@@ -85,6 +92,21 @@ fn parse_test(mut words: impl Iterator<Item = String>) -> anyhow::Result<Command
         bail!("`--fast` and `--only` each choose the steps: give one of them");
     }
     Ok(Command::Test(options))
+}
+
+fn parse_plugins(words: impl Iterator<Item = String>) -> anyhow::Result<Command> {
+    let mut options = plugins::Options::default();
+    for word in words {
+        match word.as_str() {
+            "--commit" => options.commit = true,
+            "--test" => options.test = true,
+            other => bail!("unknown argument of `plugins`: `{other}`\n\n{HELP}"),
+        }
+    }
+    if options.commit && options.test {
+        bail!("`--test` compares what `--commit` would replace: give one of them");
+    }
+    Ok(Command::Plugins(options))
 }
 
 /// The one flag a verb knows: present, absent, or a complaint about anything else.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::output::say;
+use crate::plugins;
 use crate::test::{Counts, Finding, State};
 use crate::workspace::Workspace;
 
@@ -30,13 +31,17 @@ struct Places {
     /// `target/e2e`.
     scratch: PathBuf,
     binary: PathBuf,
+    /// The components of `plugins/`.
+    plugins: PathBuf,
 }
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Finding> {
     let target = workspace.target_directory()?;
     let binary = target.join("release").join(format!("patchboard{}", std::env::consts::EXE_SUFFIX));
     anyhow::ensure!(binary.is_file(), "no release binary: run `cargo xtask test --only build --only e2e`");
-    let places = Places { root: workspace.root.clone(), scratch: target.join("e2e"), binary };
+    let components = plugins::prepare(workspace)?;
+    let places =
+        Places { root: workspace.root.clone(), scratch: target.join("e2e"), binary, plugins: components.folder };
     std::fs::create_dir_all(&places.scratch).with_context(|| format!("cannot create {}", places.scratch.display()))?;
 
     let python_files = drivers(&places.root, "e2e/python", "test_", ".py")?;

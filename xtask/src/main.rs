@@ -9,6 +9,7 @@ mod bench;
 mod codegen;
 mod e2e;
 mod output;
+mod plugins;
 mod process;
 mod test;
 mod tidy;
@@ -48,6 +49,7 @@ fn run() -> anyhow::Result<Verdict> {
         args::Command::Test(options) => test::run(&workspace, &options),
         args::Command::Tidy(scope) => tidy::run(&workspace, scope),
         args::Command::Codegen(mode) => codegen::run(&workspace, mode),
+        args::Command::Plugins(options) => plugins::run(&workspace, options),
         args::Command::Bench(options) => bench::run(&workspace, &options),
         args::Command::BenchRouting(options) => bench::routing::run(&workspace, &options),
         args::Command::BenchPart(part) => bench::run_part(&workspace, part),

@@ -21,6 +21,10 @@ fn every_verb_and_flag_is_understood() {
     assert_eq!(parsed("tidy --static"), Ok(Command::Tidy(Scope::WithoutCompiling)));
     assert_eq!(parsed("codegen"), Ok(Command::Codegen(Mode::Write)));
     assert_eq!(parsed("codegen --check"), Ok(Command::Codegen(Mode::Check)));
+    let plugins = |commit, test| Ok(Command::Plugins(plugins::Options { commit, test }));
+    assert_eq!(parsed("plugins"), plugins(false, false));
+    assert_eq!(parsed("plugins --commit"), plugins(true, false));
+    assert_eq!(parsed("plugins --test"), plugins(false, true));
     assert_eq!(
         parsed("bench --seconds 2"),
         Ok(Command::Bench(bench::Options { seconds: 2, ..bench::Options::default() }))
@@ -39,6 +43,8 @@ fn mistakes_are_named() {
         ("test --fast --only fmt", "give one of them"),
         ("bench --slow", "unknown argument of `bench`: `--slow`"),
         ("bench routing", "`bench routing` needs a file"),
+        ("plugins --all", "unknown argument of `plugins`: `--all`"),
+        ("plugins --test --commit", "give one of them"),
         ("tidy --fast", "unknown argument of `tidy`: `--fast`"),
     ] {
         let message = parsed(line).expect_err(line);

@@ -6,6 +6,7 @@ mod growth;
 mod hub;
 mod memory;
 mod ping;
+mod plugin;
 mod runs;
 mod size;
 mod start;
@@ -47,4 +48,5 @@ pub(crate) const ALL: &[&dyn Row] = &[
     &bridge::BridgeTool,
     &bridge::BridgeWorker,
     &bridge::BridgeBinary,
+    &plugin::PluginCall,
 ];

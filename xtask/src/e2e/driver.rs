@@ -42,7 +42,7 @@ pub(super) fn run(
     if report.exists() {
         std::fs::remove_file(report)?;
     }
-    command.current_dir(&places.root).env("PATCHBOARD_BIN", &places.binary);
+    command.current_dir(&places.root).env("PATCHBOARD_BIN", &places.binary).env("PATCHBOARD_PLUGINS", &places.plugins);
     let ended = process::watch_until(command, LIMIT, &mut |_| {})?;
     let reported = std::fs::read_to_string(report).ok().and_then(|text| read(&text));
     Ok(judge(file, ended, reported))

@@ -6,13 +6,14 @@ use crate::process::{self, Ended};
 use crate::test::{Counts, Finding, State, count};
 use crate::tidy::{self, Scope};
 use crate::workspace::Workspace;
-use crate::{Verdict, e2e};
+use crate::{Verdict, e2e, plugins};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Fmt,
     Clippy,
     Tidy,
+    Plugins,
     Tests,
     Doctests,
     Build,
@@ -20,8 +21,8 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    pub(crate) const ALL: [Step; 7] =
-        [Step::Fmt, Step::Clippy, Step::Tidy, Step::Tests, Step::Doctests, Step::Build, Step::E2e];
+    pub(crate) const ALL: [Step; 8] =
+        [Step::Fmt, Step::Clippy, Step::Tidy, Step::Plugins, Step::Tests, Step::Doctests, Step::Build, Step::E2e];
 
     pub(crate) fn parse(name: &str) -> anyhow::Result<Step> {
         let Some(step) = Step::ALL.into_iter().find(|step| step.name() == name) else {
@@ -35,6 +36,7 @@ impl Step {
             Step::Fmt => "fmt",
             Step::Clippy => "clippy",
             Step::Tidy => "tidy",
+            Step::Plugins => "plugins",
             Step::Tests => "tests",
             Step::Doctests => "doctests",
             Step::Build => "build",
@@ -47,6 +49,7 @@ impl Step {
             Step::Fmt => "formatting",
             Step::Clippy => "lints, warnings denied",
             Step::Tidy => "rules of the repository",
+            Step::Plugins => "plugins of this repository, checked, tested and built",
             Step::Tests => "unit and integration tests",
             Step::Doctests => "examples in the documentation",
             Step::Build => "release binary",
@@ -77,6 +80,8 @@ impl Step {
                 Verdict::Good => Finding::default(),
                 Verdict::Bad => Finding::failed("see the problems above".to_owned()),
             }),
+            // Before the tests, some of which load what is built here.
+            Step::Plugins => plugins::check(workspace),
             Step::Tests if workspace.has_cargo_tool("nextest") => counted(
                 workspace,
                 &["nextest", "run", "--workspace", "--no-fail-fast"],

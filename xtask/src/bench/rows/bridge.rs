@@ -18,11 +18,15 @@ pub(super) use host::{BridgePing, BridgeTool};
 pub(super) use worker::BridgeWorker;
 
 /// The one session of a measurement, with the server and with its workers.
-const SESSION: &str = "bench";
+pub(super) const SESSION: &str = "bench";
 const JSON: &str = "type.snakepit.bridge/json";
 
 /// A call of a tool in the session, with what must come of it.
-fn tool_call<'a>(tool: &str, arguments: impl IntoIterator<Item = (&'a str, &'a str)>, answer: &'static str) -> Call {
+pub(super) fn tool_call<'a>(
+    tool: &str,
+    arguments: impl IntoIterator<Item = (&'a str, &'a str)>,
+    answer: &'static str,
+) -> Call {
     let any = |json: &str| Any { type_url: JSON.to_owned(), value: json.into() };
     let request = pb::ExecuteToolRequest {
         session_id: SESSION.to_owned(),

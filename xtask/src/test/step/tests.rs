@@ -9,7 +9,7 @@ fn names_are_unique_and_parse_back() {
         assert_eq!(Step::parse(step.name()).expect("its own name"), step);
     }
     let message = Step::parse("lint").expect_err("no such step").to_string();
-    assert!(message.contains("fmt, clippy, tidy, tests, doctests, build, e2e"), "{message}");
+    assert!(message.contains("fmt, clippy, tidy, plugins, tests, doctests, build, e2e"), "{message}");
 }
 
 #[test]
