@@ -97,11 +97,11 @@ class HttpTest(ServerTestCase):
         self.assertIn(self.server.ready["version"], text)
         self.assertEqual([one for one in page.addresses if "//" in one], [], "nothing is loaded from elsewhere")
 
-    def test_a_webhook_says_that_no_plugin_host_is_built_in(self) -> None:
+    def test_a_webhook_of_no_channel_is_not_found(self) -> None:
         status, kind, text = self.get("/webhook/telegram", "POST", b'{"message": "hi"}')
         self.assertEqual((status, kind), (404, "text/plain"))
-        self.assertIn("no plugin host is built in", text)
-        self.assertEqual(self.get("/webhook/telegram")[0], 405)
+        self.assertIn("no channel adapter for 'telegram'", text)
+        self.assertEqual(self.get("/webhook/telegram")[0], 404)
         self.assertIn(self.get("/webhook/" + "x" * 5000, "POST", b"{}")[0], (404, 414))
         self.assertEqual(self.model.requests, [])
 
