@@ -28,7 +28,7 @@ pub(crate) use turn::{NoTurn, Share, Turn};
 
 /// Guests give way to the server's own threads.
 #[cfg(target_os = "linux")]
-const NICE: i32 = 5;
+const NICE: i32 = 10;
 /// More would only take memory: guests are not many, and short.
 const MAX_THREADS: usize = 8;
 /// Plugins compiled at the same time.
