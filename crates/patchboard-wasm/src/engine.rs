@@ -117,7 +117,7 @@ impl Machine {
         self.inner.ticker.tick()
     }
 
-    /// Where guests run and plugins are compiled: never on the threads of whoever asks.
+    /// Where plugins are compiled and guests run, but for the first slice of those known to be quick (`Machine::run`).
     pub(crate) fn threads(&self) -> &Handle {
         &self.inner.handle
     }

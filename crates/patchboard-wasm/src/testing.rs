@@ -77,3 +77,14 @@ impl HostFunctions for NoFunctions {
         Box::pin(std::future::ready(output))
     }
 }
+
+/// Listens on every thread, to nothing in particular. Whether anybody wants a log line is remembered for the whole
+/// process: without this, a test on a thread where nobody listens decides it for one that does.
+pub(crate) fn listen_everywhere() {
+    static LISTENING: std::sync::Once = std::sync::Once::new();
+    LISTENING.call_once(|| {
+        let subscriber =
+            tracing_subscriber::fmt().with_writer(std::io::sink).with_max_level(tracing::Level::TRACE).finish();
+        tracing::subscriber::set_global_default(subscriber).expect("the first one");
+    });
+}

@@ -153,6 +153,7 @@ impl io::Write for Lines {
 
 impl Logged {
     fn start() -> Self {
+        crate::testing::listen_everywhere();
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt()

@@ -280,6 +280,7 @@ async fn each_failure_is_one_line_of_the_log() {
         .without_time()
         .with_target(false)
         .finish();
+    crate::testing::listen_everywhere();
     let guard = tracing::subscriber::set_default(subscriber);
     call(&plugin, "loop").await;
     call(&plugin, "echo").await;

@@ -141,6 +141,21 @@ async fn secrets_are_put_in_on_the_way_out() {
 }
 
 #[tokio::test]
+async fn what_would_hide_an_echo_is_not_asked_for_beside_a_secret() {
+    let setting = Setting::new(&["http:api.example"]);
+    let mut state = setting.call().await;
+    let hindering = || vec![header("Accept-Encoding", "gzip"), header("RANGE", "bytes=3-"), header("Accept", "text/*")];
+    for (url, sent) in [
+        ("https://api.example/{{secret:key}}", vec![header("Accept", "text/*")]),
+        ("https://api.example/", hindering()),
+    ] {
+        setting.fetch.answer(Ok(fetched("")));
+        send(&mut state, Request { headers: hindering(), ..request(url) }).await.unwrap();
+        assert_eq!(setting.fetch.asked()[0].headers, sent, "{url}");
+    }
+}
+
+#[tokio::test]
 async fn secrets_go_to_granted_hosts_only() {
     let logged = Logged::start();
     let setting = Setting::new(&["http:api.example:8443", "http:[::1]"]);
