@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 
-from gateway_client import TIMEOUT, Gateway
+from gateway_client import TIMEOUT, Gateway, eventually
 
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 UPGRADE = {
@@ -110,12 +110,11 @@ def is_closed_within(plug: socket.socket, seconds: float) -> bool:
 
 
 class Bystander:
-    """Another client of the same server, which pings all the time and notes the longest wait for an answer."""
+    """Another client of the same server, which pings all the time and must be answered each time."""
 
     def __init__(self, server, token: str | None = None) -> None:
         self.gateway = Gateway(server, token=token)
         self.pings = 0
-        self.longest = 0.0
         self.trouble: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._ping, daemon=True)
@@ -123,9 +122,7 @@ class Bystander:
     def _ping(self) -> None:
         try:
             while not self._stop.is_set():
-                started = time.monotonic()
                 assert self.gateway.result("ping") == "pong"
-                self.longest = max(self.longest, time.monotonic() - started)
                 self.pings += 1
                 # A load generator would be a disturbance of its own.
                 self._stop.wait(0.005)
@@ -135,6 +132,11 @@ class Bystander:
     def __enter__(self) -> Bystander:
         self._thread.start()
         return self
+
+    def wait_for_pings(self, count: int = 3) -> None:
+        """Until so many more are answered."""
+        goal = self.pings + count
+        eventually(lambda: self.pings >= goal or self.trouble is not None, "the bystander is answered", 60)
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._stop.set()
@@ -146,5 +148,14 @@ class Bystander:
 
 def peak_memory(server) -> int:
     """The most memory the server ever had, in MB."""
+    return _memory(server, "VmHWM")
+
+
+def memory(server) -> int:
+    """The memory the server has now, in MB."""
+    return _memory(server, "VmRSS")
+
+
+def _memory(server, figure: str) -> int:
     with open(f"/proc/{server.pid}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
+        return next(int(line.split()[1]) for line in status if line.startswith(figure)) // 1024

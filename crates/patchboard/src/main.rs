@@ -9,6 +9,7 @@ mod config;
 mod credentials;
 mod data_dir;
 mod explain;
+mod memory;
 mod serve;
 mod system;
 mod telemetry;

@@ -31,6 +31,7 @@ use crate::config::section::Pairing;
 use crate::config::types::Listen;
 use crate::config::{Config, Loaded, Secrets};
 use crate::data_dir::{self, DataDir, ServerRecord};
+use crate::memory;
 use crate::system::SystemClock;
 use crate::telemetry::otlp::Traces;
 use crate::telemetry::watch_signals;
@@ -134,6 +135,7 @@ impl Server {
         let house_stop = stop.clone();
         background.spawn(async move { keeping.keep_house(keep, house_stop).await });
         background.spawn(fold_metrics(metrics, stop.clone()));
+        background.spawn(memory::give_back(stop.clone()));
         let spans = traces.as_ref().map(|traces| traces.spans.clone());
         background.spawn(watch_signals(board.signals(&itself())?, spans, stop.clone()));
         if let Some(Traces { exporter, .. }) = traces {

@@ -35,6 +35,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("anyhow", &["patchboard"]),
     ("clap", &["patchboard"]),
     ("indicatif", &["patchboard"]),
+    // Only where no safe crate has the call.
+    ("libc", &["patchboard"]),
     ("metrics-exporter-prometheus", &["patchboard"]),
     ("rpassword", &["patchboard"]),
     ("schemars", &["patchboard"]),

@@ -1,0 +1,47 @@
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn usage(resident: u64, in_use: u64) -> Usage {
+    Usage { resident: resident * MIB, in_use: in_use * MIB }
+}
+
+#[test]
+fn memory_in_use_is_never_worth_a_walk_and_memory_left_behind_is() {
+    let mut trimmer = Trimmer::new(usage(22, 4));
+    assert!(!trimmer.is_worth_it(usage(388, 370)), "clients are there");
+    assert!(trimmer.is_worth_it(usage(386, 4)), "clients have left");
+    trimmer.trimmed(usage(23, 4));
+    assert!(!trimmer.is_worth_it(usage(23, 4)));
+}
+
+#[test]
+fn what_could_not_be_returned_is_not_tried_again_until_more_is_held() {
+    let mut trimmer = Trimmer::new(usage(22, 4));
+    assert!(trimmer.is_worth_it(usage(100, 4)));
+    trimmer.trimmed(usage(90, 4));
+    assert!(!trimmer.is_worth_it(usage(95, 4)));
+    assert!(trimmer.is_worth_it(usage(110, 4)));
+}
+
+#[test]
+fn the_least_ever_held_is_what_counts() {
+    let mut trimmer = Trimmer::new(usage(60, 4));
+    assert!(!trimmer.is_worth_it(usage(30, 10)));
+    assert!(trimmer.is_worth_it(usage(40, 10)));
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn free_blocks_between_blocks_in_use_are_returned() {
+    // Blocks below the size that gets a mapping of its own, every other one of which stays.
+    let mut blocks: Vec<Option<Vec<u8>>> = (0..4000).map(|_| Some(vec![1; 64 * 1024])).collect();
+    let before = heap::look().expect("/proc is there");
+    blocks.iter_mut().step_by(2).for_each(|block| *block = None);
+    let freed = heap::look().expect("/proc is there");
+    assert!(before.in_use - freed.in_use > 100 * MIB, "{before:?} {freed:?}");
+    heap::trim();
+    let trimmed = heap::look().expect("/proc is there");
+    assert!(freed.resident.saturating_sub(trimmed.resident) > 60 * MIB, "{freed:?} {trimmed:?}");
+    assert!(blocks.iter().flatten().all(|block| block.iter().all(|byte| *byte == 1)));
+}
