@@ -15,7 +15,9 @@ Usage: cargo xtask <command>
               --fast         leave out the release build and the end-to-end drivers
               --keep-going   run the remaining steps after one has failed
               --only STEP    run this step alone (may be repeated):
-                             fmt, clippy, tidy, plugins, tests, doctests, build, e2e
+                             fmt, clippy, tidy, plugins, tests, build, e2e
+              --side-by-side N
+                             how many files of end-to-end tests run at a time
   tidy      dependency arrows, licences, file sizes, links, stale generated files
               --static       do not compile anything: leave out the generated files' own tests
   codegen   rewrite the generated files
@@ -23,20 +25,27 @@ Usage: cargo xtask <command>
   plugins   build the plugins into target/plugins
               --test         format, lint and test their sources, and compare plugins/built
               --commit       copy those that are for people to plugins/built
-  bench     build for release and measure, beside bare baselines
+  bench     build as for publishing and measure, beside bare baselines
               --only ROW     measure this row alone (may be repeated):
-                             ping, turns, tokens, streams, start, memory, size, growth, bash, hub,
+                             ping, turns, tokens, streams, start, memory, returned, size, growth, bash, hub,
                              runs-ping, runs-list, runs-first, runs-streams, runs-resume,
                              or runs for all of these five,
-                             bridge-ping, bridge-tool, bridge-worker, bridge-binary, or bridge for all four,
-                             plugin
-              --seconds N    time for each rate, and for its baseline again
+                             bridge-ping, bridge-tool, bridge-worker, bridge-binary, bridge-replaced,
+                             or bridge for all five,
+                             plugin, hostile
+              --against BINARY
+                             measure this other build too, by turns, and show how the two compare
+              --pairs N      how often each of the two is measured (7)
+              --seconds N    time for each rate, and for its baseline again (4; 1 against another build)
               --turns N      turns after which memory is looked at
               --growth N     stored events beside which a turn is timed
               --json PATH    where to write the figures (target/bench-results.json)
   bench routing FILE...
             how well the utterances of these files find their apps, cold and after learning
               --json PATH    where to write the figures (target/bench-routing.json)";
+
+/// Of files of end-to-end tests; each has a server or several.
+const MOST_SIDE_BY_SIDE: usize = 32;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -83,6 +92,12 @@ fn parse_test(mut words: impl Iterator<Item = String>) -> anyhow::Result<Command
             "--only" => {
                 let name = words.next().context("`--only` needs the name of a step")?;
                 options.only.push(Step::parse(&name)?);
+            }
+            "--side-by-side" => {
+                let text = words.next().context("`--side-by-side` needs a number")?;
+                let number = text.parse().ok().filter(|number| (1..=MOST_SIDE_BY_SIDE).contains(number));
+                options.side_by_side =
+                    Some(number.with_context(|| format!("`--side-by-side` takes 1 to {MOST_SIDE_BY_SIDE}: `{text}`"))?);
             }
             "--help" | "-h" => return Ok(Command::Help),
             other => bail!("unknown argument of `test`: `{other}`\n\n{HELP}"),

@@ -16,6 +16,7 @@ mod helper;
 mod inbox;
 mod load;
 mod options;
+mod pairs;
 mod proc;
 mod report;
 mod round_trips;
@@ -33,17 +34,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::Verdict;
 use crate::output::say;
 use crate::process::{self, Ended};
 use crate::workspace::Workspace;
+use crate::{Verdict, plugins};
 
 use env::Env;
 pub(crate) use options::{Options, Part};
 use report::Outcome;
 
-/// A measurement that takes longer has got stuck; the longest rows take minutes.
-const PATIENCE: Duration = Duration::from_secs(3600);
+/// What is measured is what is published.
+const PROFILE: &str = "dist";
+/// A measurement that takes longer has got stuck; the longest rows take minutes, and many times that against another build.
+const PATIENCE: Duration = Duration::from_secs(3 * 3600);
 
 /// What can be measured alone.
 #[cfg(test)]
@@ -54,16 +57,19 @@ pub(crate) fn row_names() -> impl Iterator<Item = &'static str> {
 /// Before a row nothing of ours runs, so what is in use then is in use by others.
 const LISTEN: Duration = Duration::from_millis(300);
 
-/// Builds for release and lets the release build of this program measure: a debug client would measure itself.
+/// Builds as for publishing and lets that build of this program measure: a debug client would measure itself.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Verdict> {
-    say!("building for release");
-    let mut build = workspace.cargo(&["build", "--release", "--package", "patchboard", "--package", "xtask"]);
+    say!("building with the profile `{PROFILE}`");
+    let mut build = workspace.cargo(&["build", "--profile", PROFILE, "--package", "patchboard", "--package", "xtask"]);
     match process::watch(&mut build, &mut |_| {})? {
         Ended::Success => {}
-        Ended::Failure(why) => bail!("the release build failed: {why}"),
-        Ended::TimedOut(limit) => bail!("the release build took longer than {} s", limit.as_secs()),
+        Ended::Failure(why) => bail!("the build failed: {why}"),
+        Ended::TimedOut(limit) => bail!("the build took longer than {} s", limit.as_secs()),
     }
-    let program = workspace.target_directory()?.join("release").join(format!("xtask{}", std::env::consts::EXE_SUFFIX));
+    if options.chooses(rows::hostile::NAME) {
+        plugins::prepare(workspace)?;
+    }
+    let program = workspace.target_directory()?.join(PROFILE).join(format!("xtask{}", std::env::consts::EXE_SUFFIX));
     // Thousands of idle clients are thousands of open files; a shell can raise the limit as far as it goes.
     let mut measure = Command::new("sh");
     measure.args(["-c", r#"ulimit -n "$(ulimit -Hn)"; exec "$0" "$@""#]).arg(program).arg("bench-measure");
@@ -89,17 +95,29 @@ pub(crate) fn run_part(workspace: &Workspace, part: Part) -> anyhow::Result<Verd
 /// Good when everything could be measured, whatever the figures are.
 fn measure(workspace: &Workspace, options: Options) -> anyhow::Result<Verdict> {
     let target = workspace.target_directory()?;
-    let env = Env::new(workspace, &target, options)?;
+    let mut env = Env::new(workspace, &target, options)?;
+    let against = env.options.against.clone();
+    if let Some(other) = &against {
+        anyhow::ensure!(other.is_file(), "there is no program at {}", other.display());
+        say!("against {}, {} pairs a row", other.display(), env.options.pairs);
+    }
     if cfg!(debug_assertions) {
         say!("this is a debug build: its figures show that it can be measured, not how fast it is");
     }
     let mut outcomes = Vec::new();
-    for row in rows::ALL.iter().filter(|row| env.options.chooses(row.name())) {
+    for row in rows::ALL {
+        if !env.options.chooses(row.name()) {
+            continue;
+        }
         say!("\n=== {} · {}", row.name(), row.about());
         // Where it cannot be told, it is not told.
         let others = proc::busy_share(LISTEN).ok();
         let started = Instant::now();
-        let outcome = Outcome { row: row.name(), others, result: row.run(&env).map_err(|error| format!("{error:#}")) };
+        let result = match &against {
+            None => row.run(&env),
+            Some(other) => pairs::measure(*row, &mut env, other),
+        };
+        let outcome = Outcome { row: row.name(), others, result: result.map_err(|error| format!("{error:#}")) };
         for line in report::progress(&outcome, started.elapsed()) {
             say!("{line}");
         }

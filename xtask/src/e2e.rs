@@ -1,13 +1,16 @@
 //! Real clients against the release binary: every `e2e/python/test_*.py` and every `e2e/node/*.test.mjs`; and the tests
 //! of the client package, `sdk/js/test/*.test.mjs`, which need Node and its packages but no server.
 //!
-//! What the drivers need is fetched into `target/e2e`, without root; a browser and a message bus, where they are missing,
-//! come from the system's packages. What cannot be had is a skip with its reason,
-//! one for each file that could not run.
+//! Files run side by side, each in a process of its own with ports and folders of its own. What they need is fetched into
+//! `target/e2e`, without root; a browser and a message bus, where they are missing, come from the system's packages. What
+//! cannot be had is a skip with its reason, one for each file that could not run.
 
+mod cache;
 mod driver;
 mod node;
+mod prepare;
 mod python;
+mod schedule;
 mod system;
 mod tap;
 
@@ -15,47 +18,61 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::output::say;
 use crate::plugins;
 use crate::test::{Counts, Finding, State};
 use crate::workspace::Workspace;
 
-use driver::Outcome;
+pub(crate) use cache::key;
+use prepare::Environments;
+pub(crate) use prepare::Preparation;
+pub(crate) use schedule::default_side_by_side;
+use schedule::{Driver, Finished, Language};
 
 const NODE_FOLDERS: [&str; 2] = ["sdk/js/test", "e2e/node"];
+/// How many of the slowest files the closing table names.
+const NAMED_AS_SLOWEST: usize = 5;
 
 /// Where the drivers are and where their packages go.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Places {
     root: PathBuf,
     /// `target/e2e`.
     scratch: PathBuf,
+    /// The release binary that is tested.
     binary: PathBuf,
     /// The components of `plugins/`.
     plugins: PathBuf,
 }
 
-pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Finding> {
-    let target = workspace.target_directory()?;
-    let binary = target.join("release").join(format!("patchboard{}", std::env::consts::EXE_SUFFIX));
-    anyhow::ensure!(binary.is_file(), "no release binary: run `cargo xtask test --only build --only e2e`");
-    let components = plugins::prepare(workspace)?;
-    let places =
-        Places { root: workspace.root.clone(), scratch: target.join("e2e"), binary, plugins: components.folder };
-    std::fs::create_dir_all(&places.scratch).with_context(|| format!("cannot create {}", places.scratch.display()))?;
-
-    let python_files = drivers(&places.root, "e2e/python", "test_", ".py")?;
-    let mut node_files = Vec::new();
-    for folder in NODE_FOLDERS {
-        node_files.extend(drivers(&places.root, folder, "", ".test.mjs")?);
+impl Places {
+    fn find(workspace: &Workspace) -> anyhow::Result<Places> {
+        let target = workspace.target_directory()?;
+        let places = Places {
+            root: workspace.root.clone(),
+            scratch: target.join("e2e"),
+            binary: target.join("release").join(format!("patchboard{}", std::env::consts::EXE_SUFFIX)),
+            plugins: plugins::folder(&target),
+        };
+        let logs = places.logs();
+        std::fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
+        Ok(places)
     }
-    let mut outcomes = Vec::new();
-    system::prepare()?;
-    let environment = python::prepare(&places.root, &places.scratch, &[])?;
-    run_all(&python_files, environment.as_ref(), &mut outcomes, |python, file| python.run(&places, file))?;
-    let environment = if node_files.is_empty() { Err("no driver".to_owned()) } else { node::prepare(&places)? };
-    run_all(&node_files, environment.as_ref(), &mut outcomes, |node, file| node.run(&places, file))?;
-    Ok(summarise(outcomes))
+
+    /// What each file of tests printed in the last run.
+    fn logs(&self) -> PathBuf {
+        self.scratch.join("logs")
+    }
+}
+
+/// Runs every driver, `side_by_side` of them at a time.
+pub(crate) fn run(workspace: &Workspace, preparation: Preparation, side_by_side: usize) -> anyhow::Result<Finding> {
+    let places = Places::find(workspace)?;
+    let binary = &places.binary;
+    anyhow::ensure!(binary.is_file(), "no release binary: run `cargo xtask test --only build --only e2e`");
+    plugins::prepare(workspace)?;
+    let environments = preparation.wait()?;
+    let drivers = all_drivers(&places)?;
+    Ok(summarise(schedule::run_all(&places, &environments, drivers, side_by_side)?))
 }
 
 /// The Python that the drivers run with, or why there is none that has `package`.
@@ -65,29 +82,22 @@ pub(crate) fn python(root: &Path, target: &Path, package: &str) -> anyhow::Resul
     Ok(python::prepare(root, &scratch, &[])?.and_then(|python| python.program_with(package)))
 }
 
-/// Runs each driver, or skips each with the reason why its language could not be prepared.
-fn run_all<Environment>(
-    files: &[String],
-    environment: Result<&Environment, &String>,
-    outcomes: &mut Vec<Outcome>,
-    run: impl Fn(&Environment, &str) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<()> {
-    for file in files {
-        say!("\n--- {file}");
-        let outcome = match environment {
-            Ok(environment) => run(environment, file)?,
-            Err(reason) => {
-                say!("skipped: {reason}");
-                Outcome::skipped(file, reason)
-            }
-        };
-        outcomes.push(outcome);
+fn all_drivers(places: &Places) -> anyhow::Result<Vec<Driver>> {
+    let root = &places.root;
+    let mut drivers = Vec::new();
+    for file in files(root, "e2e/python", "test_", ".py")? {
+        drivers.push(Driver::read(root, file, Language::Python)?);
     }
-    Ok(())
+    for folder in NODE_FOLDERS {
+        for file in files(root, folder, "", ".test.mjs")? {
+            drivers.push(Driver::read(root, file, Language::Node)?);
+        }
+    }
+    Ok(drivers)
 }
 
 /// The driver files in a folder, by name, as paths from the root.
-fn drivers(root: &Path, folder: &str, prefix: &str, suffix: &str) -> anyhow::Result<Vec<String>> {
+fn files(root: &Path, folder: &str, prefix: &str, suffix: &str) -> anyhow::Result<Vec<String>> {
     let place = root.join(folder);
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&place).with_context(|| format!("cannot list {folder}"))? {
@@ -101,16 +111,21 @@ fn drivers(root: &Path, folder: &str, prefix: &str, suffix: &str) -> anyhow::Res
     Ok(files)
 }
 
-fn summarise(outcomes: Vec<Outcome>) -> Finding {
-    let counts = outcomes.iter().fold(Counts::default(), |sum, outcome| sum + outcome.counts());
-    let failures: Vec<String> = outcomes.iter().flat_map(|outcome| outcome.failed.iter().cloned()).collect();
+fn summarise(mut finished: Vec<Finished>) -> Finding {
+    finished.sort_by_key(|driver| std::cmp::Reverse(driver.took));
+    let slowest = finished.iter().take(NAMED_AS_SLOWEST).map(|driver| (driver.file.clone(), driver.took)).collect();
+    finished.sort_by(|one, other| one.file.cmp(&other.file));
+    let outcomes = || finished.iter().map(|driver| &driver.outcome);
+    let counts = outcomes().fold(Counts::default(), |sum, outcome| sum + outcome.counts());
+    let failures: Vec<&String> = outcomes().flat_map(|outcome| &outcome.failed).collect();
     let state = match failures.as_slice() {
         [] if counts == Counts::default() => State::Failed("no driver was run".to_owned()),
         [] => State::Passed,
-        [one] => State::Failed(one.clone()),
+        [one] => State::Failed((*one).clone()),
         [first, rest @ ..] => State::Failed(format!("{first} and {} more", rest.len())),
     };
-    Finding { state, counts, skips: outcomes.into_iter().flat_map(|outcome| outcome.skipped).collect() }
+    let skips = outcomes().flat_map(|outcome| outcome.skipped.iter().cloned()).collect();
+    Finding { state, counts, skips, slowest }
 }
 
 #[cfg(test)]

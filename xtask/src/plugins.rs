@@ -6,8 +6,9 @@
 mod build;
 mod guests;
 mod place;
+mod stamp;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Verdict;
 use crate::output::say;
@@ -16,6 +17,7 @@ use crate::test::{Counts, Finding, State};
 use crate::workspace::Workspace;
 
 use build::Workshop;
+use stamp::Stamp;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -54,14 +56,27 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> anyhow::Result<Ver
     Ok(Verdict::Good)
 }
 
-/// Builds what is stale and names the folder.
+/// Where `prepare` puts the components.
+pub(crate) fn folder(target: &Path) -> PathBuf {
+    target.join("plugins")
+}
+
+/// Builds what is stale and names the folder. Nothing is asked of cargo where the sources, their lock file and the
+/// toolchain are those that the components there were built from.
 pub(crate) fn prepare(workspace: &Workspace) -> anyhow::Result<Components> {
     let target = workspace.target_directory()?;
-    let folder = target.join("plugins");
+    let folder = folder(&target);
+    let stamp = Stamp::of_sources(workspace, &folder)?;
+    if stamp.is_current() {
+        say!("plugins are in {}, as built before", folder.display());
+        return Ok(Components { folder, not_built: None });
+    }
+    stamp.remove()?;
     let not_built = match Workshop::open(workspace, &target)? {
         Ok(workshop) => {
             workshop.build()?;
             place::collect(&workshop, &folder)?;
+            stamp.write()?;
             None
         }
         Err(reason) => {
@@ -92,7 +107,7 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<Finding> {
     }
     let mut counts = Counts::default();
     let ended = process::watch(&mut workshop.cargo(TESTS), &mut |line| counts = counts + Counts::of_libtest(line))?;
-    let mut finding = Finding { state: judge(&ended, counts), counts, skips: Vec::new() };
+    let mut finding = Finding { state: judge(&ended, counts), counts, ..Finding::default() };
     if finding.state == State::Passed {
         let components = prepare(workspace)?;
         if let Some(stale) = place::stale(&components.folder, &workspace.root)? {

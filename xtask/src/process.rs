@@ -1,7 +1,9 @@
-//! Runs a child, shows its output as it comes and lets the caller watch each line.
+//! Runs a child: with its output shown as it comes and each line handed to the caller, or with its output in a file.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -81,11 +83,48 @@ pub(crate) fn watch_until(
     }
 
     let status = child.wait().context("cannot wait for a child")?;
-    Ok(match (asked_to_stop, status.success()) {
-        (Some(_), _) => Ended::TimedOut(limit),
+    Ok(ended(asked_to_stop.map(|_| limit), status))
+}
+
+/// Runs to the end, or for `limit`, with stdout and stderr in the file `log`, which is made anew. For children that run side
+/// by side, whose lines would mix on a terminal.
+pub(crate) fn run_logged(command: &mut Command, limit: Duration, log: &Path) -> anyhow::Result<Ended> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+    let errors = output.try_clone().context("cannot share a log file")?;
+    let started = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .spawn()
+        .with_context(|| format!("cannot start `{name}`"))?;
+    let mut asked_to_stop: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait for a child")? {
+            return Ok(ended(asked_to_stop.map(|_| limit), status));
+        }
+        match asked_to_stop {
+            None if started.elapsed() > limit => {
+                ask_to_stop(&mut child);
+                asked_to_stop = Some(Instant::now());
+            }
+            Some(since) if since.elapsed() > GRACE_AFTER_TERM => {
+                // The child may just have ended, and then there is nothing to kill.
+                child.kill().ok();
+            }
+            None | Some(_) => {}
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn ended(limit_passed: Option<Duration>, status: ExitStatus) -> Ended {
+    match (limit_passed, status.success()) {
+        (Some(limit), _) => Ended::TimedOut(limit),
         (None, true) => Ended::Success,
         (None, false) => Ended::Failure(status.to_string()),
-    })
+    }
 }
 
 /// SIGTERM through the `kill` program: the standard library can only kill outright, and this file is no place for unsafe.

@@ -6,13 +6,13 @@ mod step;
 
 use std::time::Instant;
 
-use crate::Verdict;
 use crate::output::say;
 use crate::workspace::Workspace;
+use crate::{Verdict, e2e};
 
 pub(crate) use count::Counts;
 pub(crate) use report::{Finding, Row, State};
-pub(crate) use step::Step;
+pub(crate) use step::{Drivers, Step};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -20,12 +20,17 @@ pub(crate) struct Options {
     pub(crate) keep_going: bool,
     /// The steps to run, or all of them when empty.
     pub(crate) only: Vec<Step>,
+    /// How many files of end-to-end tests run at a time; as many as suit the machine where it is not said.
+    pub(crate) side_by_side: Option<usize>,
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Verdict> {
+    let preparation = options.chooses(Step::E2e).then(|| e2e::Preparation::start(workspace)).transpose()?;
+    let side_by_side = options.side_by_side.unwrap_or_else(e2e::default_side_by_side);
+    let mut drivers = Drivers { preparation, side_by_side };
     let rows = run_steps(options, &mut |step| {
         say!("\n=== {} · {}", step.name(), step.about());
-        step.run(workspace)
+        step.run(workspace, &mut drivers)
     });
     for line in report::lines(&rows) {
         say!("{line}");

@@ -6,6 +6,7 @@
 mod arrows;
 mod code;
 mod core_purity;
+mod doctests;
 mod error_pages;
 mod generated;
 mod graph;
@@ -83,6 +84,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("file sizes", sizes::check),
     ("layout", layout::check),
     ("forbidden words", words::check),
+    ("examples in doc comments", doctests::check),
     ("surfaces do not see each other", surfaces::check),
     ("links", links::check),
     ("error pages", error_pages::check),

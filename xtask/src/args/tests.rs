@@ -11,11 +11,15 @@ fn every_verb_and_flag_is_understood() {
     assert_eq!(parsed("test"), Ok(Command::Test(Options::default())));
     assert_eq!(
         parsed("test --fast --keep-going"),
-        Ok(Command::Test(Options { fast: true, keep_going: true, only: vec![] }))
+        Ok(Command::Test(Options { fast: true, keep_going: true, ..Options::default() }))
     );
     assert_eq!(
         parsed("test --only fmt --only e2e"),
-        Ok(Command::Test(Options { fast: false, keep_going: false, only: vec![Step::Fmt, Step::E2e] }))
+        Ok(Command::Test(Options { only: vec![Step::Fmt, Step::E2e], ..Options::default() }))
+    );
+    assert_eq!(
+        parsed("test --side-by-side 3"),
+        Ok(Command::Test(Options { side_by_side: Some(3), ..Options::default() }))
     );
     assert_eq!(parsed("tidy"), Ok(Command::Tidy(Scope::Everything)));
     assert_eq!(parsed("tidy --static"), Ok(Command::Tidy(Scope::WithoutCompiling)));
@@ -40,6 +44,8 @@ fn mistakes_are_named() {
         ("test --slow", "unknown argument of `test`: `--slow`"),
         ("test --only", "`--only` needs the name of a step"),
         ("test --only lint", "no step is called `lint`"),
+        ("test --side-by-side many", "`--side-by-side` takes 1 to 32: `many`"),
+        ("test --side-by-side 0", "`--side-by-side` takes 1 to 32: `0`"),
         ("test --fast --only fmt", "give one of them"),
         ("bench --slow", "unknown argument of `bench`: `--slow`"),
         ("bench routing", "`bench routing` needs a file"),

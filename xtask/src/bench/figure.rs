@@ -10,6 +10,41 @@ pub(crate) struct Figure {
     pub(crate) target: Target,
     /// What else a reader should know, such as how it was measured.
     pub(crate) note: String,
+    /// The same of another build, where one was measured by turns with this one.
+    pub(crate) other: Option<OtherBuild>,
+}
+
+/// A figure of another build, and how this build's compares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct OtherBuild {
+    /// The median.
+    pub(crate) value: f64,
+    /// The median of this build's value divided by the other's, pair by pair. `None` where there is nothing to divide by.
+    pub(crate) ratio: Option<f64>,
+    /// How far the ratio of a single pair was from that median, at most.
+    pub(crate) spread: f64,
+}
+
+/// How this build compares with the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Whatever differs is within what the pairs differ by.
+    Same,
+    Better,
+    Worse,
+}
+
+impl OtherBuild {
+    pub(crate) fn change(&self, unit: Unit) -> Option<Change> {
+        let ratio = self.ratio?;
+        let is_more = ratio > 1.0;
+        Some(match unit {
+            _ if (ratio - 1.0).abs() <= self.spread => Change::Same,
+            Unit::PerSecond if is_more => Change::Better,
+            Unit::Milliseconds | Unit::Megabytes | Unit::Count if !is_more => Change::Better,
+            Unit::PerSecond | Unit::Milliseconds | Unit::Megabytes | Unit::Count => Change::Worse,
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +75,15 @@ pub(crate) enum Judgement {
 
 impl Figure {
     pub(crate) fn new(name: impl Into<String>, value: f64, unit: Unit) -> Figure {
-        Figure { name: name.into(), value, unit, baseline: None, target: Target::None, note: String::new() }
+        Figure {
+            name: name.into(),
+            value,
+            unit,
+            baseline: None,
+            target: Target::None,
+            note: String::new(),
+            other: None,
+        }
     }
 
     pub(crate) fn beside(self, baseline: f64) -> Figure {

@@ -17,11 +17,29 @@ pub(crate) struct Options {
     pub(crate) turns: u64,
     /// Stored events beside which a turn must not take longer.
     pub(crate) growth: u64,
+    /// Another build of the product, measured by turns with this one.
+    pub(crate) against: Option<PathBuf>,
+    /// How often each of the two is measured.
+    pub(crate) pairs: u64,
 }
+
+/// For each rate, where there is one build to measure and where there are two, each several times.
+const SECONDS: u64 = 4;
+const SECONDS_OF_A_PAIR: u64 = 1;
+/// Fewer would make a median a matter of chance.
+const FEWEST_PAIRS: u64 = 7;
 
 impl Default for Options {
     fn default() -> Options {
-        Options { only: Vec::new(), seconds: 4, json: None, turns: 20_000, growth: 100_000 }
+        Options {
+            only: Vec::new(),
+            seconds: SECONDS,
+            json: None,
+            turns: 20_000,
+            growth: 100_000,
+            against: None,
+            pairs: FEWEST_PAIRS,
+        }
     }
 }
 
@@ -44,27 +62,33 @@ pub(crate) enum Part {
 impl Options {
     pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> anyhow::Result<Options> {
         let mut options = Options::default();
+        let mut seconds = None;
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("`{word}` needs a value"));
             match word.as_str() {
                 "--only" => options.only.push(row_name(value()?)?),
-                "--seconds" => options.seconds = count(&value()?, 1..=60)?,
+                "--seconds" => seconds = Some(count(&value()?, 1..=60)?),
                 "--json" => options.json = Some(value()?.into()),
                 "--turns" => options.turns = count(&value()?, 1_000..=10_000_000)?,
                 "--growth" => options.growth = count(&value()?, 1_000..=10_000_000)?,
+                "--against" => options.against = Some(value()?.into()),
+                "--pairs" => options.pairs = count(&value()?, FEWEST_PAIRS..=101)?,
                 other => bail!("unknown argument of `bench`: `{other}`"),
             }
         }
+        let usual = if options.against.is_some() { SECONDS_OF_A_PAIR } else { SECONDS };
+        options.seconds = seconds.unwrap_or(usual);
         Ok(options)
     }
 
     /// The words that `parse` reads back.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words: Vec<String> = self.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]).collect();
-        let counts = [("--seconds", self.seconds), ("--turns", self.turns), ("--growth", self.growth)];
+        let counts =
+            [("--seconds", self.seconds), ("--turns", self.turns), ("--growth", self.growth), ("--pairs", self.pairs)];
         words.extend(counts.iter().flat_map(|(flag, count)| [(*flag).to_owned(), count.to_string()]));
-        if let Some(path) = &self.json {
-            words.extend(["--json".to_owned(), path.display().to_string()]);
+        for (flag, path) in [("--json", &self.json), ("--against", &self.against)] {
+            words.extend(path.iter().flat_map(|path| [flag.to_owned(), path.display().to_string()]));
         }
         words
     }

@@ -12,6 +12,11 @@ pub(super) fn resident(pid: u32) -> anyhow::Result<u64> {
     parse_size(&read(pid, "status")?, "VmRSS:").context("`/proc` tells no resident size")
 }
 
+/// The same in megabytes, as it is shown.
+pub(super) fn megabytes(pid: u32) -> anyhow::Result<f64> {
+    Ok(resident(pid)? as f64 / 1e6)
+}
+
 /// The most memory that was ever in use, in bytes.
 pub(super) fn peak(pid: u32) -> anyhow::Result<u64> {
     parse_size(&read(pid, "status")?, "VmHWM:").context("`/proc` tells no largest size")

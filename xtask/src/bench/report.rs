@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::figure::{Figure, Judgement};
+use super::figure::{Change, Figure, Judgement};
 use super::options::Options;
 
 /// Other programs that use more of the machine are named: the figures may be theirs.
@@ -32,21 +32,31 @@ pub(super) fn progress(outcome: &Outcome, took: Duration) -> Vec<String> {
     lines
 }
 
+const COLUMNS: usize = 9;
+/// The columns of another build, which is not always there.
+const OTHER_BUILD: std::ops::Range<usize> = 6..8;
+
 pub(super) fn table(outcomes: &[Outcome]) -> Vec<String> {
-    let mut rows = vec![["figure", "value", "baseline", "ratio", "target", "ok", ""].map(str::to_owned)];
+    let head = ["figure", "value", "baseline", "ratio", "target", "ok", "other build", "this to other", ""];
+    let mut rows = vec![head.map(str::to_owned)];
     for outcome in outcomes {
         match &outcome.result {
             Ok(figures) => rows.extend(figures.iter().map(cells)),
             Err(why) => {
-                let mut row = [const { String::new() }; 7];
+                let mut row = [const { String::new() }; COLUMNS];
                 row[0] = outcome.row.to_owned();
                 row[5] = "?".to_owned();
-                row[6] = format!("not measured: {why}");
+                row[8] = format!("not measured: {why}");
                 rows.push(row);
             }
         }
     }
-    let widths: Vec<usize> = (0..7)
+    let compared =
+        outcomes.iter().flat_map(|outcome| outcome.result.iter().flatten()).any(|figure| figure.other.is_some());
+    if !compared {
+        rows.iter_mut().flat_map(|row| &mut row[OTHER_BUILD]).for_each(String::clear);
+    }
+    let widths: Vec<usize> = (0..COLUMNS)
         .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0))
         .collect();
     let mut lines: Vec<String> = rows.iter().map(|row| aligned(row, &widths)).collect();
@@ -62,7 +72,7 @@ fn disturbed(outcome: &Outcome) -> Option<String> {
     Some(format!("{}: other programs used {percent:.0} % of the processors just before it was measured", outcome.row))
 }
 
-fn cells(figure: &Figure) -> [String; 7] {
+fn cells(figure: &Figure) -> [String; COLUMNS] {
     let ok = match figure.judgement() {
         Judgement::Met => "yes",
         Judgement::Missed => "NO",
@@ -75,16 +85,33 @@ fn cells(figure: &Figure) -> [String; 7] {
         figure.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
         figure.target.show(figure.unit),
         ok.to_owned(),
+        figure.other.map(|other| figure.unit.show(other.value)).unwrap_or_default(),
+        compared(figure),
         figure.note.clone(),
     ]
 }
 
+/// `1.07 ± 0.03 better`
+fn compared(figure: &Figure) -> String {
+    let Some(other) = figure.other else { return String::new() };
+    let Some(ratio) = other.ratio else { return "–".to_owned() };
+    let change = match other.change(figure.unit) {
+        Some(Change::Better) => " better",
+        Some(Change::Worse) => " WORSE",
+        Some(Change::Same) | None => "",
+    };
+    format!("{ratio:.2} ± {:.2}{change}", other.spread)
+}
+
 /// Names and notes to the left, numbers to the right.
-fn aligned(row: &[String; 7], widths: &[usize]) -> String {
+fn aligned(row: &[String; COLUMNS], widths: &[usize]) -> String {
     let mut line = String::new();
     for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
         let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
-        let is_number = (1..=4).contains(&at);
+        if *width == 0 {
+            continue;
+        }
+        let is_number = (1..=4).contains(&at) || at == OTHER_BUILD.start;
         line.push_str(if is_number { &padding } else { "" });
         line.push_str(cell);
         line.push_str(if is_number { "" } else { &padding });
@@ -120,6 +147,7 @@ pub(super) fn json(outcomes: &[Outcome], options: &Options) -> Value {
         "seconds": options.seconds,
         "turns": options.turns,
         "growth": options.growth,
+        "pairs": options.against.as_ref().map(|_| options.pairs),
         "used_by_others": others,
         "figures": figures,
         "not_measured": not_measured,
@@ -141,6 +169,11 @@ fn json_figure(row: &str, figure: &Figure) -> Value {
             Judgement::NothingAsked => Value::Null,
         },
         "note": figure.note,
+        "other_build": figure.other.map(|other| json!({
+            "value": other.value,
+            "ratio": other.ratio,
+            "spread": other.spread,
+        })),
     })
 }
 

@@ -3,10 +3,12 @@
 mod bash;
 mod bridge;
 mod growth;
+pub(super) mod hostile;
 mod hub;
 mod memory;
 mod ping;
 mod plugin;
+mod returned;
 mod runs;
 mod size;
 mod start;
@@ -35,6 +37,7 @@ pub(crate) const ALL: &[&dyn Row] = &[
     &streams::Streams,
     &start::Start,
     &memory::IdleMemory,
+    &returned::ReturnedMemory,
     &size::Size,
     &growth::Growth,
     &runs::RunsPing,
@@ -48,5 +51,7 @@ pub(crate) const ALL: &[&dyn Row] = &[
     &bridge::BridgeTool,
     &bridge::BridgeWorker,
     &bridge::BridgeBinary,
+    &bridge::BridgeReplaced,
     &plugin::PluginCall,
+    &hostile::HostilePlugins,
 ];

@@ -98,7 +98,7 @@ impl Launch<'_> {
     fn config(&self) -> String {
         let mut config = format!(
             "[gateway.rate_limit]\nper_second = 1000000\nburst = 1000000\n\n\
-             [tools.approval]\nbash = \"allow\"\n\n\
+             [tools.approval]\n\"*\" = \"allow\"\n\n\
              [log]\nlevel = \"warn\"\n\n\
              [providers.stub]\nkind = \"openai\"\nbase_url = \"http://{}/v1\"\n",
             self.stub

@@ -1,5 +1,6 @@
 //! What one driver file came to.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -29,22 +30,39 @@ impl Outcome {
     }
 }
 
+impl Places {
+    /// What the driver prints.
+    pub(super) fn log_of(&self, file: &str) -> PathBuf {
+        self.logs().join(format!("{}.log", file_name(file)))
+    }
+
+    /// What the driver's test runner reports; each has a file of its own, because they run side by side.
+    pub(super) fn report_of(&self, file: &str) -> PathBuf {
+        self.logs().join(format!("{}.report", file_name(file)))
+    }
+}
+
+/// The path from the root as the name of one file.
+fn file_name(file: &str) -> String {
+    file.replace('/', "-")
+}
+
 /// Runs a driver and reads its report, which `read` turns into an outcome. A driver that fails, hangs or leaves no
 /// readable report has failed even when it names no failed test.
 pub(super) fn run(
     places: &Places,
     command: &mut Command,
     file: &str,
-    report: &std::path::Path,
     read: impl Fn(&str) -> Option<Outcome>,
 ) -> anyhow::Result<Outcome> {
+    let report = places.report_of(file);
     // A report of an earlier run must not speak for this one.
     if report.exists() {
-        std::fs::remove_file(report)?;
+        std::fs::remove_file(&report)?;
     }
     command.current_dir(&places.root).env("PATCHBOARD_BIN", &places.binary).env("PATCHBOARD_PLUGINS", &places.plugins);
-    let ended = process::watch_until(command, LIMIT, &mut |_| {})?;
-    let reported = std::fs::read_to_string(report).ok().and_then(|text| read(&text));
+    let ended = process::run_logged(command, LIMIT, &places.log_of(file))?;
+    let reported = std::fs::read_to_string(&report).ok().and_then(|text| read(&text));
     Ok(judge(file, ended, reported))
 }
 

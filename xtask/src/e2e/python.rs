@@ -2,17 +2,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context;
 use serde::Deserialize;
 
-use crate::e2e::Places;
 use crate::e2e::driver::{self, Outcome};
+use crate::e2e::{Places, cache};
 use crate::output::say;
 use crate::process;
 
 const OLDEST: (u32, u32) = (3, 9);
 const REQUIREMENTS: &str = "e2e/python/requirements.txt";
+/// How long making the environment may take; a single package has less, see `e2e/bootstrap.py`.
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 #[derive(Debug)]
 pub(super) struct Python {
@@ -44,15 +47,20 @@ pub(super) fn prepare(root: &Path, scratch: &Path, extra: &[&str]) -> anyhow::Re
     if report.exists() {
         std::fs::remove_file(&report)?;
     }
+    let wanted = std::fs::read(root.join(REQUIREMENTS)).with_context(|| format!("cannot read {REQUIREMENTS}"))?;
+    // The `extra` packages are added to the same environment: they are the same on every machine that needs them.
+    let venv = scratch.join(format!("python-{}", cache::key(&[&wanted])));
+    let log = scratch.join("bootstrap.log");
     let mut command = Command::new(system);
     command.current_dir(root).arg("e2e/bootstrap.py");
-    command.arg("--venv").arg(scratch.join("venv")).arg("--report").arg(&report);
+    command.arg("--venv").arg(&venv).arg("--report").arg(&report);
     command.arg(REQUIREMENTS).args(extra);
-    let ended = process::watch(&mut command, &mut |_| {})?;
+    let ended = process::run_logged(&mut command, PATIENCE, &log)?;
     let Ok(text) = std::fs::read_to_string(&report) else {
-        anyhow::bail!("`e2e/bootstrap.py` left no report ({ended:?})");
+        anyhow::bail!("`e2e/bootstrap.py` left no report ({ended:?}); it printed {}", log.display());
     };
     let report = serde_json::from_str(&text).context("cannot read the report of `e2e/bootstrap.py`")?;
+    cache::link(&scratch.join("venv"), &venv)?;
     Ok(judge(report))
 }
 
@@ -69,11 +77,11 @@ fn judge(report: Report) -> Result<Python, String> {
 
 impl Python {
     pub(super) fn run(&self, places: &Places, file: &str) -> anyhow::Result<Outcome> {
-        let report = places.scratch.join("python-report.json");
+        let report = places.report_of(file);
         let mut command = Command::new(&self.program);
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
         command.arg("e2e/python/run_tests.py").arg(file).arg("--report").arg(&report);
-        driver::run(places, &mut command, file, &report, |text| read_report(file, text))
+        driver::run(places, &mut command, file, |text| read_report(file, text))
     }
 
     /// The program, or why a package is not there that it needs.

@@ -15,7 +15,7 @@ const FOLDERS: [&str; 2] = ["/usr/bin", "/usr/local/bin"];
 const APT: &str = "/usr/bin/apt-get";
 const PATIENCE: Duration = Duration::from_secs(600);
 
-pub(super) fn prepare() -> anyhow::Result<()> {
+pub(super) fn prepare(logs: &Path) -> anyhow::Result<()> {
     let missing = missing(|program| FOLDERS.iter().any(|folder| Path::new(folder).join(program).is_file()));
     if missing.is_empty() || !can_install() {
         return Ok(());
@@ -26,9 +26,10 @@ pub(super) fn prepare() -> anyhow::Result<()> {
     {
         let mut command = Command::new(APT);
         command.args(words).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
-        match process::watch_until(&mut command, PATIENCE, &mut |_| {})? {
+        let log = logs.join("apt-get.log");
+        match process::run_logged(&mut command, PATIENCE, &log)? {
             Ended::Success => {}
-            Ended::Failure(why) => say!("apt-get failed: {why}"),
+            Ended::Failure(why) => say!("apt-get failed: {why}; see {}", log.display()),
             Ended::TimedOut(limit) => say!("apt-get took longer than {} s", limit.as_secs()),
         }
     }

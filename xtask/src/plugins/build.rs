@@ -60,13 +60,7 @@ impl<'a> Workshop<'a> {
 }
 
 fn has_target(workspace: &Workspace) -> anyhow::Result<bool> {
-    let output = Command::new("rustc")
-        .current_dir(&workspace.root)
-        .args(["--print", "sysroot"])
-        .output()
-        .context("cannot run `rustc`")?;
-    let sysroot = String::from_utf8(output.stdout).context("`rustc` printed a path that is not UTF-8")?;
-    Ok(Path::new(sysroot.trim()).join("lib/rustlib").join(TARGET).join("lib").is_dir())
+    Ok(workspace.sysroot()?.join("lib/rustlib").join(TARGET).join("lib").is_dir())
 }
 
 /// The folders that packages are unpacked into, one for each registry.

@@ -18,11 +18,13 @@ pub(crate) struct Finding {
     pub(crate) counts: Counts,
     /// What was left out, each with its reason.
     pub(crate) skips: Vec<String>,
+    /// The files of tests that took longest, longest first.
+    pub(crate) slowest: Vec<(String, Duration)>,
 }
 
 impl Default for Finding {
     fn default() -> Finding {
-        Finding { state: State::Passed, counts: Counts::default(), skips: Vec::new() }
+        Finding { state: State::Passed, counts: Counts::default(), skips: Vec::new(), slowest: Vec::new() }
     }
 }
 
@@ -54,6 +56,11 @@ impl Row {
 pub(crate) fn lines(rows: &[Row]) -> Vec<String> {
     let mut lines = vec![String::new(), format!("{:<10}{:>9}  result", "step", "time")];
     lines.extend(rows.iter().map(|row| format!("{:<10}{:>9}  {}", row.step.name(), time(row), result(row))));
+    let slowest: Vec<_> = rows.iter().flat_map(|row| &row.finding.slowest).collect();
+    if !slowest.is_empty() {
+        lines.push(String::new());
+        lines.extend(slowest.iter().map(|(file, took)| format!("slowest: {:>9}  {file}", in_words(*took))));
+    }
     let skips: Vec<&String> = rows.iter().flat_map(|row| &row.finding.skips).collect();
     if !skips.is_empty() {
         lines.push(String::new());

@@ -1,6 +1,8 @@
 //! What each step runs.
 
-use anyhow::bail;
+use std::process::Command;
+
+use anyhow::{Context, bail};
 
 use crate::process::{self, Ended};
 use crate::test::{Counts, Finding, State, count};
@@ -15,14 +17,21 @@ pub(crate) enum Step {
     Tidy,
     Plugins,
     Tests,
-    Doctests,
     Build,
     E2e,
 }
 
+/// What the step `e2e` needs of the whole run.
+#[derive(Debug)]
+pub(crate) struct Drivers {
+    /// Begun with the first step, so that packages arrive while the compiler runs; used up by the step.
+    pub(crate) preparation: Option<e2e::Preparation>,
+    pub(crate) side_by_side: usize,
+}
+
 impl Step {
-    pub(crate) const ALL: [Step; 8] =
-        [Step::Fmt, Step::Clippy, Step::Tidy, Step::Plugins, Step::Tests, Step::Doctests, Step::Build, Step::E2e];
+    pub(crate) const ALL: [Step; 7] =
+        [Step::Fmt, Step::Clippy, Step::Tidy, Step::Plugins, Step::Tests, Step::Build, Step::E2e];
 
     pub(crate) fn parse(name: &str) -> anyhow::Result<Step> {
         let Some(step) = Step::ALL.into_iter().find(|step| step.name() == name) else {
@@ -38,7 +47,6 @@ impl Step {
             Step::Tidy => "tidy",
             Step::Plugins => "plugins",
             Step::Tests => "tests",
-            Step::Doctests => "doctests",
             Step::Build => "build",
             Step::E2e => "e2e",
         }
@@ -47,11 +55,10 @@ impl Step {
     pub(crate) fn about(self) -> &'static str {
         match self {
             Step::Fmt => "formatting",
-            Step::Clippy => "lints, warnings denied",
+            Step::Clippy => "lints, warnings denied; compiles the tests",
             Step::Tidy => "rules of the repository",
             Step::Plugins => "plugins of this repository, checked, tested and built",
             Step::Tests => "unit and integration tests",
-            Step::Doctests => "examples in the documentation",
             Step::Build => "release binary",
             Step::E2e => "real clients against the release binary",
         }
@@ -67,13 +74,12 @@ impl Step {
         (self == Step::E2e).then_some(Step::Build)
     }
 
-    pub(crate) fn run(self, workspace: &Workspace) -> anyhow::Result<Finding> {
+    pub(crate) fn run(self, workspace: &Workspace, drivers: &mut Drivers) -> anyhow::Result<Finding> {
         match self {
-            Step::Fmt => plain(workspace, &["fmt", "--all", "--check"], "run `cargo fmt --all`"),
+            Step::Fmt => plain(workspace.cargo(&["fmt", "--all", "--check"]), "run `cargo fmt --all`"),
             Step::Clippy => plain(
-                workspace,
-                &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
-                "clippy is not content",
+                workspace.testing_cargo(&["build", "--workspace", "--all-targets"])?,
+                "clippy is not content: `cargo clippy --workspace --all-targets` shows the same",
             ),
             // The generated files' own tests are among the tests of the next step: no need to build them twice.
             Step::Tidy => Ok(match tidy::run(workspace, Scope::WithoutCompiling)? {
@@ -82,69 +88,51 @@ impl Step {
             }),
             // Before the tests, some of which load what is built here.
             Step::Plugins => plugins::check(workspace),
+            // What the step `clippy` compiled is run.
             Step::Tests if workspace.has_cargo_tool("nextest") => counted(
-                workspace,
-                &["nextest", "run", "--workspace", "--no-fail-fast"],
+                workspace.testing_cargo(&["nextest", "run", "--workspace", "--no-fail-fast"])?,
                 count::nextest_summary,
-                MustCount::Yes,
             ),
             Step::Tests => counted(
-                workspace,
-                &["test", "--workspace", "--all-targets", "--no-fail-fast"],
+                workspace.testing_cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"])?,
                 count::libtest_result,
-                MustCount::Yes,
             ),
-            Step::Doctests => counted(
-                workspace,
-                &["test", "--workspace", "--doc", "--no-fail-fast"],
-                count::libtest_result,
-                MustCount::No,
-            ),
-            Step::Build => plain(workspace, &["build", "--release"], "the release binary does not build"),
-            Step::E2e => e2e::run(workspace),
+            Step::Build => plain(workspace.cargo(&["build", "--release"]), "the release binary does not build"),
+            Step::E2e => {
+                let preparation = drivers.preparation.take().context("the drivers were not prepared")?;
+                e2e::run(workspace, preparation, drivers.side_by_side)
+            }
         }
     }
 }
 
-fn plain(workspace: &Workspace, arguments: &[&str], advice: &str) -> anyhow::Result<Finding> {
-    Ok(match process::watch(&mut workspace.cargo(arguments), &mut |_| {})? {
+fn plain(mut command: Command, advice: &str) -> anyhow::Result<Finding> {
+    Ok(match process::watch(&mut command, &mut |_| {})? {
         Ended::Success => Finding::default(),
         Ended::Failure(_) | Ended::TimedOut(_) => Finding::failed(advice.to_owned()),
     })
 }
 
-/// Whether a run that names no figures at all is suspicious.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum MustCount {
-    Yes,
-    No,
-}
-
-fn counted(
-    workspace: &Workspace,
-    arguments: &[&str],
-    read: fn(&str) -> Option<Counts>,
-    must_count: MustCount,
-) -> anyhow::Result<Finding> {
+fn counted(mut command: Command, read: fn(&str) -> Option<Counts>) -> anyhow::Result<Finding> {
     let mut counts = None::<Counts>;
-    let ended = process::watch(&mut workspace.cargo(arguments), &mut |line| {
+    let ended = process::watch(&mut command, &mut |line| {
         if let Some(more) = read(line) {
             counts = Some(counts.unwrap_or_default() + more);
         }
     })?;
-    Ok(judge(ended, counts, must_count))
+    Ok(judge(ended, counts))
 }
 
-fn judge(ended: Ended, counts: Option<Counts>, must_count: MustCount) -> Finding {
+fn judge(ended: Ended, counts: Option<Counts>) -> Finding {
     let state = match (ended, counts) {
-        (Ended::Success, None) if must_count == MustCount::Yes => State::Failed("no test was counted".to_owned()),
+        (Ended::Success, None) => State::Failed("no test was counted".to_owned()),
         (Ended::Success, Some(counts)) if counts.failed > 0 => State::Failed("tests failed".to_owned()),
         (Ended::Success, _) => State::Passed,
         (Ended::Failure(_), Some(counts)) if counts.failed > 0 => State::Failed("tests failed".to_owned()),
         (Ended::Failure(status), _) => State::Failed(format!("did not get as far as a result ({status})")),
         (Ended::TimedOut(limit), _) => State::Failed(format!("took longer than {} s", limit.as_secs())),
     };
-    Finding { state, counts: counts.unwrap_or_default(), skips: Vec::new() }
+    Finding { state, counts: counts.unwrap_or_default(), ..Finding::default() }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::bench::figure::{Target, Unit};
+use crate::bench::figure::{OtherBuild, Target, Unit};
 
 fn outcomes() -> Vec<Outcome> {
     let echo = Figure::new("ping, 1 × 1", 18_000.0, Unit::PerSecond).beside(20_000.0).target(Target::RatioAtLeast(0.9));
@@ -29,6 +29,29 @@ fn the_table_lines_up_and_sums_up() {
 }
 
 #[test]
+fn another_build_has_columns_of_its_own() {
+    let beside = |value, ratio, spread| Some(OtherBuild { value, ratio, spread });
+    let figure = |name: &str, value, unit| Figure::new(name, value, unit);
+    let figures = vec![
+        Figure { other: beside(10.0, Some(1.2), 0.05), ..figure("rate", 12.0, Unit::PerSecond) },
+        Figure { other: beside(10.0, Some(1.2), 0.05), ..figure("time", 12.0, Unit::Milliseconds) },
+        Figure { other: beside(11.9, Some(1.01), 0.05), ..figure("memory", 12.0, Unit::Megabytes) },
+        Figure { other: beside(0.0, None, 0.0), ..figure("lost", 0.0, Unit::Count) },
+    ];
+    let rows = table(&[Outcome { row: "all", others: None, result: Ok(figures) }]);
+    assert_eq!(
+        rows.get(..5).unwrap_or_default(),
+        [
+            "figure    value  baseline  ratio  target  ok  other build  this to other",
+            "rate    12.0 /s                                   10.0 /s  1.20 ± 0.05 better",
+            "time    12.0 ms                                   10.0 ms  1.20 ± 0.05 WORSE",
+            "memory  12.0 MB                                   11.9 MB  1.01 ± 0.05",
+            "lost          0                                         0  –",
+        ]
+    );
+}
+
+#[test]
 fn the_file_has_every_figure_and_every_gap() {
     assert_eq!(
         json(&outcomes(), &Options { seconds: 2, turns: 5_000, growth: 6_000, ..Options::default() }),
@@ -37,19 +60,20 @@ fn the_file_has_every_figure_and_every_gap() {
             "seconds": 2,
             "turns": 5_000,
             "growth": 6_000,
+            "pairs": null,
             "used_by_others": { "ping": 0.1, "size": 0.42 },
             "figures": [
                 {
                     "row": "ping", "figure": "ping, 1 × 1", "value": 18_000.0, "unit": "/s", "baseline": 20_000.0,
-                    "ratio": 0.9, "target": "≥ 0.9 ×", "ok": true, "note": "",
+                    "ratio": 0.9, "target": "≥ 0.9 ×", "ok": true, "note": "", "other_build": null,
                 },
                 {
                     "row": "ping", "figure": "start", "value": 30.0, "unit": "ms", "baseline": null,
-                    "ratio": null, "target": "≤ 25 ms", "ok": false, "note": "median of 10",
+                    "ratio": null, "target": "≤ 25 ms", "ok": false, "note": "median of 10", "other_build": null,
                 },
                 {
                     "row": "ping", "figure": "turns", "value": 11.0, "unit": "", "baseline": null,
-                    "ratio": null, "target": "", "ok": null, "note": "",
+                    "ratio": null, "target": "", "ok": null, "note": "", "other_build": null,
                 },
             ],
             "not_measured": [{ "row": "size", "why": "no such file" }],

@@ -19,6 +19,9 @@ pub(super) struct Bash;
 const REQUEST: &str = r#"{"id":"1","method":"tool.call","params":{"name":"bash","arguments":{"command":"true"}}}"#;
 const ROUNDS: usize = 10;
 const CALLS_A_ROUND: usize = 20;
+/// A command that never ends is given so long, so often.
+const LIMIT_MILLISECONDS: u64 = 200;
+const OVER_THE_LIMIT: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Row for Bash {
@@ -50,6 +53,7 @@ impl Row for Bash {
                 into.extend(times);
             }
         }
+        let over = env.block_on(PATIENCE, over_the_limit(&mut socket))?;
         let times = Sample::new(product)?;
         let note = format!(
             "p99 {:.2} ms; median of {}; a whole `tool.call`: recorded, jailed, answered; baseline: bare `sh -c true`",
@@ -60,8 +64,31 @@ impl Row for Bash {
             Figure::new("bash call of true, p50", times.median(), Unit::Milliseconds)
                 .beside(Sample::new(baseline)?.median())
                 .note(note),
+            Figure::new(
+                "bash call over its time limit, p50 over the limit",
+                Sample::new(over)?.median(),
+                Unit::Milliseconds,
+            )
+            .note(format!("three processes, limit {LIMIT_MILLISECONDS} ms; answered when none of them is left")),
         ])
     }
+}
+
+/// Milliseconds from the end of the time that a command has to its answer, which comes when all its processes are gone.
+async fn over_the_limit(socket: &mut Socket) -> anyhow::Result<Vec<f64>> {
+    let request = client_frame(&format!(
+        r#"{{"id":"1","method":"tool.call","params":{{"name":"bash","arguments":{{"command":"sleep 600 & sleep 600","timeout":{LIMIT_MILLISECONDS}}}}}}}"#
+    ));
+    let mut times = Vec::with_capacity(OVER_THE_LIMIT);
+    for _ in 0..OVER_THE_LIMIT {
+        let started = Instant::now();
+        socket.send(&request).await?;
+        let answer = socket.next().await?;
+        times.push(started.elapsed().as_secs_f64() * 1e3 - LIMIT_MILLISECONDS as f64);
+        let was_ended = find(answer, b"timed out").is_some();
+        ensure!(was_ended, "the command was not ended: {}", String::from_utf8_lossy(answer));
+    }
+    Ok(times)
 }
 
 async fn calls(socket: &mut Socket) -> anyhow::Result<Vec<f64>> {

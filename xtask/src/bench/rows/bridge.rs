@@ -4,6 +4,7 @@
 mod binary;
 mod host;
 mod pool;
+mod replaced;
 mod worker;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::bench::grpc::Call;
 
 pub(super) use binary::BridgeBinary;
 pub(super) use host::{BridgePing, BridgeTool};
+pub(super) use replaced::BridgeReplaced;
 pub(super) use worker::BridgeWorker;
 
 /// The one session of a measurement, with the server and with its workers.

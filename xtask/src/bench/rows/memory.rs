@@ -33,7 +33,7 @@ impl Row for IdleMemory {
         let server = env.server(stub.address, &[])?;
         let echo = env.echo()?;
         std::thread::sleep(SETTLE);
-        let (alone, echo_alone) = (megabytes(server.pid())?, megabytes(echo.pid())?);
+        let (alone, echo_alone) = (proc::megabytes(server.pid())?, proc::megabytes(echo.pid())?);
 
         let allowed = usize::try_from(proc::file_limit()?.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
         let count = CLIENTS.min(allowed);
@@ -42,17 +42,17 @@ impl Row for IdleMemory {
         } else {
             "baseline: bare echo with as many".to_owned()
         };
-        let with_clients = with_clients(env, server.gateway, count, || megabytes(server.pid()))?;
-        let echo_with_clients = with_clients_of_echo(env, echo.address, count, || megabytes(echo.pid()))?;
+        let with_clients = with_clients(env, server.gateway, count, || proc::megabytes(server.pid()))?;
+        let echo_with_clients = with_clients_of_echo(env, echo.address, count, || proc::megabytes(echo.pid()))?;
         let each = |with: f64, without: f64| (with - without) * 1e3 / count as f64;
         Ok(vec![
             Figure::new("idle memory", alone, Unit::Megabytes)
                 .beside(echo_alone)
-                .target(Target::AtMost(25.0))
+                .target(Target::AtMost(28.0))
                 .note("baseline: bare echo"),
             Figure::new(format!("memory with {count} idle clients"), with_clients, Unit::Megabytes)
                 .beside(echo_with_clients)
-                .target(Target::AtMost(150.0))
+                .target(Target::AtMost(140.0))
                 .note(format!(
                     "{:.1} kB a client, echo {:.1} kB; {note}",
                     each(with_clients, alone),
@@ -101,8 +101,4 @@ where
         drop(clients);
         seen
     })
-}
-
-fn megabytes(pid: u32) -> anyhow::Result<f64> {
-    Ok(proc::resident(pid)? as f64 / 1e6)
 }

@@ -13,7 +13,7 @@ const REQUEST: &str = r#"{"id":"1","method":"ping"}"#;
 const ANSWER: &str = r#"{"id":"1","result":"pong"}"#;
 const CONNECTIONS: [usize; 2] = [1, 32];
 /// How many are sent before the first is answered, and what share of the echo's rate is asked for.
-const IN_FLIGHT: [(usize, f64); 3] = [(1, 0.9), (16, 0.7), (64, 0.7)];
+const IN_FLIGHT: [(usize, f64); 3] = [(1, 0.95), (16, 1.0), (64, 1.0)];
 
 impl Row for Ping {
     fn name(&self) -> &'static str {

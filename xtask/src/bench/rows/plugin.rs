@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 pub(super) struct PluginCall;
 
 /// Of a call, from its turn to its answer.
-const MOST_MILLISECONDS: f64 = 0.1;
+const MOST_MILLISECONDS: f64 = 0.08;
 const BUSY: Shape = Shape { connections: 1, in_flight: 8 };
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A Rust guest, as it is committed.

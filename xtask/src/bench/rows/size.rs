@@ -30,7 +30,7 @@ impl Row for Size {
         };
         Ok(vec![
             Figure::new("release binary", megabytes(measured)?, Unit::Megabytes)
-                .target(Target::AtMost(30.0))
+                .target(Target::AtMost(45.0))
                 .note(format!("{note}; {:.1} MB as built", megabytes(&env.binary)?)),
         ])
     }

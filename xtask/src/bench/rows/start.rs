@@ -44,7 +44,7 @@ impl Row for Start {
             .map(|(name, times)| {
                 let times = Sample::new(times)?;
                 Ok(Figure::new(name, times.median(), Unit::Milliseconds)
-                    .target(Target::AtMost(25.0))
+                    .target(Target::AtMost(20.0))
                     .note(format!("median of {TIMES}; slowest {:.1} ms", times.percentile(100.0))))
             })
             .collect()

@@ -45,7 +45,7 @@ impl Row for Streams {
         let mut total = Tally::default();
         let mut figures = Vec::new();
         for (model, name, target) in [
-            (SENT_ALONE, "streamed events, 32 streams", Target::AtLeast(300_000.0)),
+            (SENT_ALONE, "streamed events, 32 streams", Target::AtLeast(600_000.0)),
             (PACKED, "the same, packed by a proxy", Target::None),
         ] {
             let work = compare(server.gateway, stub.address, model, Effort::of(server.pid()), env.span());

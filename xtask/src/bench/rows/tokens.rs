@@ -38,14 +38,18 @@ impl Row for Tokens {
         for streams in [1, 32] {
             let work = delays(server.gateway, stub.address, streams);
             let (through, direct) = env.block_on(Duration::from_secs(120), work)?;
-            for (percent, most) in [(50.0, 0.1), (99.0, 1.0)] {
+            // A median is for a stream that has the machine to itself; of many at once the slow ones matter.
+            let targets = if streams == 1 {
+                [(50.0, Target::AtMost(0.1)), (99.0, Target::AtMost(0.5))]
+            } else {
+                [(50.0, Target::None), (99.0, Target::AtMost(3.0))]
+            };
+            for (percent, target) in targets {
                 let (through_it, directly) = (through.percentile(percent), direct.percentile(percent));
                 let name = format!(
                     "added delay of a token, {streams} stream{}, p{percent}",
                     if streams == 1 { "" } else { "s" }
                 );
-                // The target is for a stream that has the machine to itself; many at once are shown for comparison.
-                let target = if streams == 1 { Target::AtMost(most) } else { Target::None };
                 figures.push(Figure::new(name, through_it - directly, Unit::Milliseconds).target(target).note(
                     format!(
                         "{through_it:.3} ms through the gateway, {directly:.3} ms directly; {} tokens each",

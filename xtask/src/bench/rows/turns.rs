@@ -73,7 +73,7 @@ async fn rate(chats: &mut Vec<Chat>, stub: SocketAddr, server: u32, span: Durati
     }
     Ok(Figure::new("chat turns, 32 connections", Sample::new(product)?.median(), Unit::PerSecond)
         .beside(Sample::new(baseline)?.median())
-        .target(Target::AtLeast(2500.0))
+        .target(Target::AtLeast(6000.0))
         .note(format!("server time {:.0} µs a turn; baseline: direct model calls", effort.each())))
 }
 

@@ -11,6 +11,10 @@ fn the_report_as_a_person_reads_it() {
         state: State::Failed("tests failed".to_owned()),
         counts: Counts { passed: 5, failed: 2, skipped: 1 },
         skips: vec!["e2e/node/chat.test.mjs: no Node: pip could not fetch it".to_owned()],
+        slowest: vec![
+            ("e2e/python/test_serve.py".to_owned(), Duration::from_secs(61)),
+            ("e2e/python/test_cli.py".to_owned(), Duration::from_millis(2500)),
+        ],
     };
     let rows = [
         row(Step::Fmt, 1, Finding::default()),
@@ -26,6 +30,9 @@ fmt           1.0 s  ok
 tests     1 min 15 s  ok: 40 passed, 0 failed, 2 skipped
 e2e           3.0 s  FAILED: 5 passed, 2 failed, 1 skipped · tests failed
 build             -  not run, because `e2e` failed
+
+slowest: 1 min 01 s  e2e/python/test_serve.py
+slowest:     2.5 s  e2e/python/test_cli.py
 
 skipped: e2e/node/chat.test.mjs: no Node: pip could not fetch it
 

@@ -131,6 +131,24 @@ impl Pool {
         Ok(Pool { server, worker, _stub: stub })
     }
 
+    /// Kills the worker as a crash would, and says how long it takes until another one can be called.
+    pub(super) fn kill_worker(&mut self, env: &Env) -> anyhow::Result<Duration> {
+        let gone = self.worker.pid;
+        let killed = Instant::now();
+        let status = Command::new("kill").args(["-KILL", &gone.to_string()]).status().context("cannot run `kill`")?;
+        anyhow::ensure!(status.success(), "process {gone} cannot be killed: {status}");
+        self.worker = env.block_on(PATIENCE + Duration::from_secs(5), async {
+            loop {
+                // The server may not have noticed yet.
+                let worker = ready_worker(&self.server).await?;
+                if worker.pid != gone {
+                    return Ok(worker);
+                }
+            }
+        })?;
+        Ok(killed.elapsed())
+    }
+
     /// The same call through the server and straight to its worker.
     pub(super) fn both_ways(&self, call: &Arc<Call>) -> (Subject, Subject) {
         let through = Subject { address: Address::Tcp(self.server.bridge), pid: self.server.pid(), call: call.clone() };

@@ -51,7 +51,7 @@ impl Row for RunsFirst {
                 .note(format!("p99 {p99:.3} ms; median of {count}; baseline: first piece of the model, read directly")))
         };
         Ok(vec![
-            figure("first event of a run, p50", times.event)?.target(Target::AtMost(2.0)),
+            figure("first event of a run, p50", times.event)?.target(Target::AtMost(1.2)),
             figure("first text of a run, p50", times.text)?,
         ])
     }

@@ -65,7 +65,7 @@ impl Row for RunsList {
         Ok(vec![
             Figure::new("tools_list, p50", times.median(), Unit::Milliseconds)
                 .beside(Sample::new(baseline.times)?.median())
-                .target(Target::AtMost(0.5))
+                .target(Target::AtMost(0.3))
                 .note(note),
         ])
     }

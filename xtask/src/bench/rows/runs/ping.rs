@@ -13,7 +13,7 @@ const REQUEST: &str = r#"{"type":"ping","id":"1"}"#;
 const ANSWER: &str = r#"{"type":"pong","id":"1"}"#;
 const CONNECTIONS: [usize; 2] = [1, 32];
 /// Of the echo's rate.
-const SHARE: f64 = 0.9;
+const SHARE: f64 = 0.95;
 
 impl Row for RunsPing {
     fn name(&self) -> &'static str {
