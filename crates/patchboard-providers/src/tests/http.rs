@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
 use super::fixture::request;
-use super::stub::{Script, Stub, Then};
+use super::stub::{Script, Still, Stub, Then};
 use crate::{
     Chain, ChainOptions, Jitter, Link, ModelChoice, Pool, ProviderKind, ProviderOptions, build, embedder, list_models,
     upstream,
@@ -18,7 +18,7 @@ use crate::{
 
 const KEY: &str = "sk-very-secret-key";
 const SECRET: &str = "secret upstream words";
-/// Far below what a test run could tell from for ever, far above what loopback needs.
+/// Of paused time, which no machine is too slow for.
 const SHORT: Duration = Duration::from_millis(300);
 
 fn options(kind: ProviderKind, base_url: &str) -> ProviderOptions {
@@ -256,37 +256,71 @@ async fn a_connection_closed_without_an_answer_is_tried_again() {
     assert_eq!(asked, Ok(whole_hello()));
 }
 
-#[tokio::test]
+/// Lets time pass once what was asked has arrived.
+async fn outwait(stub: &Stub) {
+    while stub.received().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::advance(SHORT + Duration::from_millis(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn silence_in_mid_stream_ends_the_call() {
+    let still = Still::begin();
     let stub = Stub::start([Script::EventsThen(vec![hello()[0].clone()], Then::Silence)]).await;
     let options = ProviderOptions { idle_timeout: SHORT, ..openai(&stub.url()) };
+    let chain = quick(vec![options], &Pool::new());
+    let asked = chain.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await;
+    let mut stream = asked.unwrap();
+    assert_eq!(stream.next().await, Some(answering()));
+    assert_eq!(stream.next().await, Some(said("Hel")));
+    // There is nothing more to wait for than the end of the time.
+    drop(still);
     let idle = ModelError::Timeout("provider stream idle timeout after 300ms".to_owned());
-    assert_eq!(ask(&quick(vec![options], &Pool::new())).await, Ok(vec![answering(), said("Hel"), Err(idle)]));
+    assert_eq!(stream.next().await, Some(Err(idle)));
+    assert_eq!(stream.next().await, None);
     stub.abandoned(1).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn silence_after_a_whole_answer_does_not_spoil_it() {
+    let still = Still::begin();
     let stub = Stub::start([Script::EventsThen(hello()[..4].to_vec(), Then::Silence)]).await;
     let options = ProviderOptions { idle_timeout: SHORT, ..openai(&stub.url()) };
-    assert_eq!(ask(&quick(vec![options], &Pool::new())).await, Ok(whole_hello()));
+    let chain = quick(vec![options], &Pool::new());
+    let asked = chain.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await;
+    let mut stream = asked.unwrap();
+    let mut heard = Vec::new();
+    while heard.last() != Some(&said("lo")) {
+        heard.push(stream.next().await.unwrap());
+    }
+    // The rest has come together with it.
+    drop(still);
+    heard.extend(stream.collect::<Vec<_>>().await);
+    assert_eq!(heard, whole_hello());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn silence_instead_of_an_answer_ends_the_call() {
+    let _still = Still::begin();
     let stub = Stub::start([Script::Silence]).await;
     let options = ProviderOptions { response_timeout: SHORT, ..openai(&stub.url()) };
     let expected = ModelError::Timeout("provider request timed out".to_owned());
-    assert_eq!(ask(&quick(vec![options], &Pool::new())).await, Err(expected));
+    let chain = quick(vec![options], &Pool::new());
+    let (asked, ()) = tokio::join!(ask(&chain), outwait(&stub));
+    assert_eq!(asked, Err(expected));
     stub.abandoned(1).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_silent_provider_then_its_fallback() {
+    let _still = Still::begin();
     let one = Stub::start([Script::Silence]).await;
     let two = Stub::start([Script::Events(hello())]).await;
     let silent = ProviderOptions { response_timeout: SHORT, ..openai(&one.url()) };
-    assert_eq!(ask(&quick(vec![silent, openai(&two.url())], &Pool::new())).await, Ok(whole_hello()));
+    let chain = quick(vec![silent, openai(&two.url())], &Pool::new());
+    let (asked, ()) = tokio::join!(ask(&chain), outwait(&one));
+    assert_eq!(asked, Ok(whole_hello()));
     assert_eq!(one.received().len(), 1);
 }
 

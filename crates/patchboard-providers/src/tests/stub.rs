@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll};
 
 use axum::Router;
@@ -91,6 +91,21 @@ impl Stub {
     /// Resolves when so many answers have been given up by their readers.
     pub(super) async fn abandoned(&self, count: usize) {
         self.shared.abandoned.subscribe().wait_for(|abandoned| *abandoned >= count).await.unwrap();
+    }
+}
+
+/// Where time is paused, it stands still as long as this lives. Paused time passes as soon as there is nothing to do,
+/// and waiting for a socket counts as nothing to do; while blocking work is under way it does not pass.
+pub(super) struct Still {
+    _end: mpsc::Sender<()>,
+}
+
+impl Still {
+    pub(super) fn begin() -> Self {
+        let (end, ended) = mpsc::channel();
+        // Fails, and is over, when the sender is gone.
+        drop(tokio::task::spawn_blocking(move || ended.recv().is_err()));
+        Self { _end: end }
     }
 }
 

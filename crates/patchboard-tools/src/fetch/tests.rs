@@ -6,7 +6,7 @@ use super::*;
 
 pub(crate) mod stub;
 
-use stub::{Answer, Stub};
+use stub::{Answer, ClosedPort, Stub};
 
 /// Answers each lookup with the next list, the last one again and again, and counts.
 #[derive(Debug)]
@@ -351,7 +351,8 @@ async fn names_that_lead_nowhere_and_ports_nobody_listens_on() {
     let guard = guarded(&["127.0.0.1"], &Scripted::new(&[]));
     let error = fetch(&guard, get("http://nowhere.test/?key=secret")).await.unwrap_err();
     assert!(error.to_string().starts_with("`nowhere.test` cannot be resolved"), "{error}");
-    let port = Stub::start([]).await.port();
+    let closed = ClosedPort::take();
+    let port = closed.port();
     let error = fetch(&guard, get(format!("http://127.0.0.1:{port}/?key=secret"))).await.unwrap_err();
     assert!(error.to_string().starts_with(&format!("cannot connect to `127.0.0.1:{port}`")), "{error}");
     assert!(!error.to_string().contains("secret"), "{error}");

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use patchboard_core::app::Notice;
 use patchboard_core::port::NoticeSink;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::field::{Field, Visit};
@@ -14,7 +13,7 @@ use tracing::span;
 
 use super::post::PostBox;
 use super::*;
-use crate::fetch::tests::stub::{Answer, Stub};
+use crate::fetch::tests::stub::{Answer, ClosedPort, Stub};
 
 fn notice() -> Arc<Notice> {
     Arc::new(Notice {
@@ -136,10 +135,10 @@ async fn what_passes_is_tried_again() {
 
 #[tokio::test]
 async fn failures_name_the_host_and_no_secret() {
-    let free = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap().port();
+    let closed = ClosedPort::take();
     let cut = Stub::start([Answer::raw("HTTP/1.1 200 OK\r\nno header")]).await;
     for (port, begin) in
-        [(free, "cannot connect to `127.0.0.1`: "), (cut.port(), "`127.0.0.1` gave no proper answer: ")]
+        [(closed.port(), "cannot connect to `127.0.0.1`: "), (cut.port(), "`127.0.0.1` gave no proper answer: ")]
     {
         let sink = webhook::WebhookSink::at(post_box(port, Some("tk_secret")));
         let error = show(&sink, notice()).await.unwrap_err();

@@ -76,8 +76,8 @@ mod linux {
             let server = McpServerOptions {
                 name: "srv".into(),
                 reach: McpReach::Command { program: "/bin/sh".to_owned(), arguments, env: Default::default() },
-                start_timeout: Duration::from_secs(20),
-                call_timeout: Duration::from_secs(20),
+                start_timeout: Duration::from_secs(60),
+                call_timeout: Duration::from_secs(60),
             };
             let tasks = TaskTracker::new();
             let pins = Arc::new(MemoryPins::default());
@@ -119,7 +119,7 @@ mod linux {
                 allow_pickle: false,
             };
             let pools = WorkerPools::start(vec![options], deps)?;
-            pools.until_ready(Duration::from_secs(20)).await;
+            pools.until_ready(Duration::from_secs(60)).await;
             std::future::pending::<()>().await;
             Ok(())
         })

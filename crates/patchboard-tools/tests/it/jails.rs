@@ -5,7 +5,6 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use patchboard_tools::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Program, Spawner, Tcp};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -135,8 +134,7 @@ async fn a_dropped_handle_ends_everything() {
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
     let marked = Marked::at_least(3, &mark).await;
     drop(jailed);
-    let took = marked.ended().await;
-    assert!(took < Duration::from_millis(500), "{took:?}");
+    marked.ended().await;
 }
 
 #[tokio::test]
@@ -186,8 +184,7 @@ async fn a_killed_server_leaves_nothing_behind() {
     // The server, its shell, the inner shell and three times `sleep`.
     let marked = Marked::at_least(6, &mark).await;
     server.kill().await.unwrap();
-    let took = marked.ended().await;
-    assert!(took < Duration::from_millis(500), "{took:?}");
+    marked.ended().await;
     until("those born meanwhile ended too", || Marked::find(&mark).count() == 0).await;
     until("the private folder is gone", || !temporary.exists()).await;
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
@@ -18,7 +17,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::support::{Marked, jailer, lacks_landlock, mark, until};
+use crate::support::{Marked, PATIENCE, jailer, lacks_landlock, mark, until};
 
 /// Answers every request in turn. A tool is run as a command, with its last line as the answer.
 const SERVER: &str = r#"
@@ -68,8 +67,8 @@ impl Fixture {
                 arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
                 env: BTreeMap::from([("API_TOKEN".to_owned(), "told only to it".into())]),
             },
-            start_timeout: Duration::from_secs(20),
-            call_timeout: Duration::from_secs(20),
+            start_timeout: PATIENCE,
+            call_timeout: PATIENCE,
         };
         let pins = Arc::new(MemoryPins::default());
         McpHosts::start(vec![server], &launch, pins, &self.tasks, &self.stop).tool_hosts().remove(0)
@@ -158,8 +157,7 @@ async fn a_killed_server_takes_its_mcp_servers_along() {
     // The server, its MCP server and three times `sleep`.
     let marked = Marked::at_least(5, &mark).await;
     kill_process(Pid::from_raw(server.id().unwrap().try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
-    let took = marked.ended().await;
-    assert!(took < Duration::from_millis(500), "{took:?}");
+    marked.ended().await;
     until("those born meanwhile ended too", || Marked::find(&mark).count() == 0).await;
     server.wait().await.unwrap();
 }

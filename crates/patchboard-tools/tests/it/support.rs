@@ -9,6 +9,11 @@ use patchboard_tools::sandbox::Landlock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+/// Ends a test that would otherwise hang. Nothing takes that long: on a busy machine everything only takes longer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at something that nobody announces: whoever is waited for needs the processor too.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
 /// The program that is a supervisor.
 pub(crate) fn jailer() -> PathBuf {
     env!("CARGO_BIN_EXE_patchboard-jailer").into()
@@ -51,7 +56,7 @@ impl Marked {
     pub(crate) async fn ended(self) -> Duration {
         let since = Instant::now();
         let waiting = tokio::task::spawn_blocking(move || {
-            let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+            let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
             for process in &self.0 {
                 let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)).unwrap();
                 assert_eq!(ended, 1, "a process outlives its jail");
@@ -66,10 +71,10 @@ impl Marked {
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let waiting = async {
         while !is_so() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(10), waiting).await.is_ok(), "waited in vain until {what}");
+    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "waited in vain until {what}");
 }
 
 /// An argument of `sleep` that nothing else on this machine has.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -77,8 +77,10 @@ async fn a_client_that_leaves_is_noticed_behind() {
 
 #[tokio::test]
 async fn a_client_waits_for_the_successor() {
-    let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let (address, say, _stop) = front(Upstream::Ready(dead)).await;
+    // Bound, so that nobody else gets the port, but nobody listens at it.
+    let dead = TcpSocket::new_v4().unwrap();
+    dead.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let (address, say, _stop) = front(Upstream::Ready(dead.local_addr().unwrap())).await;
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(b"ping").await.unwrap();
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();

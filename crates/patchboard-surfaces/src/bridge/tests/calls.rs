@@ -149,8 +149,15 @@ async fn pickled_values_go_nowhere_unless_they_may() {
 async fn a_call_that_takes_too_long_is_stopped() {
     let bench = Bench::new().await;
     let mut client = bench.in_session().await;
-    let request = pb::ExecuteToolRequest { metadata: map([("timeout_ms", "50")]), ..call("hangs", json!({})) };
-    assert_eq!(refusal(client.execute_tool(request).await).0, Code::DeadlineExceeded);
+    // On a busy machine a short time is over before the tool is even asked; then a longer one is tried.
+    for milliseconds in ["50", "1000", "20000"] {
+        let metadata = map([("timeout_ms", milliseconds)]);
+        let request = pb::ExecuteToolRequest { metadata, ..call("hangs", json!({})) };
+        assert_eq!(refusal(client.execute_tool(request).await).0, Code::DeadlineExceeded);
+        if bench.pool.calls() > 0 {
+            break;
+        }
+    }
     bench.pool.stopped.notified().await;
 }
 

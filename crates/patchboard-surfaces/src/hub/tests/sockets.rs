@@ -201,7 +201,8 @@ async fn whoever_does_not_pong_is_cut_off_without_a_close_frame() {
 #[tokio::test]
 async fn whoever_pongs_stays_and_whoever_does_not_register_goes() {
     let brief = Duration::from_millis(20);
-    let times = Times { ping_interval: brief, register_timeout: brief * 20, ..Times::default() };
+    // There is room for a hundred pings before it is over, of which a busy machine has to manage two.
+    let times = Times { ping_interval: brief, pong_timeout: Duration::from_secs(600), register_timeout: brief * 100 };
     let bench = Bench::with(Setup { times, ..Setup::default() });
     let address = bench.listen(10).await;
     let (mut app, _) = connect(address, "/", &[]).await;
@@ -214,7 +215,7 @@ async fn whoever_pongs_stays_and_whoever_does_not_register_goes() {
         pings += 1;
     }
     assert!(pings >= 2, "{pings}");
-    // The other one was not read from all the while, and had ten seconds to answer.
+    // The other one was not read from all the while, and had ten minutes to answer.
     bench.say("notebook: x").await;
     assert_eq!(next(&mut app).await["payload"]["text"], "x");
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -103,6 +103,21 @@ impl Stub {
     /// Resolves when a client has left an answer that was being held back.
     pub(crate) async fn left(&self) {
         self.shared.left.subscribe().wait_for(|left| *left).await.unwrap();
+    }
+}
+
+/// A port at which nobody listens, and which nobody else gets as long as this lives.
+pub(crate) struct ClosedPort(TcpSocket);
+
+impl ClosedPort {
+    pub(crate) fn take() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
     }
 }
 

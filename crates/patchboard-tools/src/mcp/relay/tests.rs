@@ -1,5 +1,4 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -8,8 +7,10 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use tokio::io::DuplexStream;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::*;
+use crate::fetch::tests::stub::ClosedPort;
 
 /// A server that answers `slow` only after it was cancelled, and knows one session.
 #[derive(Default)]
@@ -182,8 +183,8 @@ async fn a_forgotten_session_begins_anew() {
 
 #[tokio::test]
 async fn a_server_that_is_gone_is_an_error_for_each_request() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let target = RelayTarget { url: format!("http://{free}/mcp"), token: None };
+    let closed = ClosedPort::take();
+    let target = RelayTarget { url: format!("http://127.0.0.1:{}/mcp", closed.port()), token: None };
     let (mut input, theirs) = tokio::io::duplex(1024);
     let (output, mouth) = tokio::io::duplex(1024);
     let relaying = TaskTracker::new().spawn(relay(target, theirs, mouth, CancellationToken::new()));
@@ -201,9 +202,12 @@ async fn it_ends_when_told_to_and_when_nobody_reads() {
     let mut bench = Bench::begun().await;
     bench.ask(json!(1), "slow").await;
     bench.stop.cancel();
+    // Time that passes only where nothing but a timer is left to wait for: the farewell to the server, at most.
+    tokio::time::pause();
     let began = Instant::now();
     bench.relaying.await.unwrap().unwrap();
     assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
+    tokio::time::resume();
 
     let mut bench = Bench::begun().await;
     drop(std::mem::replace(&mut bench.output, BufReader::new(tokio::io::duplex(1).0)));

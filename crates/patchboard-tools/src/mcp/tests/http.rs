@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::stub::{Bench, Stub, until};
+use crate::fetch::tests::stub::ClosedPort;
 use crate::mcp::McpReach;
 use crate::mcp::http::MAX_MESSAGE;
 
@@ -144,6 +145,6 @@ async fn a_wrong_token_and_a_server_that_is_not_there_are_told_about() {
     };
     let (_site, url, _stop) = site(&["echo"]).await;
     check(McpReach::Http { url, token: Some("wrong".into()) }, "401").await;
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    check(reach(&format!("http://{free}/mcp")), "Connection refused").await;
+    let closed = ClosedPort::take();
+    check(reach(&format!("http://127.0.0.1:{}/mcp", closed.port())), "Connection refused").await;
 }

@@ -25,7 +25,7 @@ async fn heard(process: &dyn Process, word: &str) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
 #[tokio::test]
