@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { load } from './packages.mjs';
 
 const WebSocket = load('ws');
-const TIMEOUT = 20_000;
+const TIMEOUT = 60_000;
 
 /** A greeted connection that goes away with the test `t`. */
 export async function connect(t, server, options = {}) {

@@ -9,7 +9,7 @@ import http from 'node:http';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { WebSocket, eventually, hubUrl, reaches, startHub, submit } from './hub.mjs';
+import { LONGEST_WAIT, TIMEOUT, WebSocket, eventually, hubUrl, reaches, startHub, submit } from './hub.mjs';
 import { load } from './packages.mjs';
 
 const PROGRAMS = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
@@ -28,7 +28,7 @@ before(async () => {
   site = http.createServer(serve).listen(0, '127.0.0.1');
   await once(site, 'listening');
   const args = [`--host-resolver-rules=MAP ${FOREIGN} 127.0.0.1`, '--no-proxy-server'];
-  browser = await load('playwright-core').chromium.launch({ executablePath: program, args });
+  browser = await load('playwright-core').chromium.launch({ executablePath: program, args, timeout: 2 * TIMEOUT });
 });
 
 after(async () => {
@@ -101,14 +101,14 @@ test('the client package works in a page, and comes back when the hub was killed
     });
     await window.app.ready;
   }, hubUrl(hub));
-  const submitted = await submit(hub, 'notebook: buy milk', { wait: 20 });
+  const submitted = await submit(hub, 'notebook: buy milk', { wait: LONGEST_WAIT });
   assert.equal(submitted.state, 'delivered');
   await eventually(hub, submitted.id, (message) => message.notifications[0]?.title === 'Noted');
 
   await hub.kill();
   await hub.start();
   await page.waitForFunction(() => window.states.filter((name) => name === 'registered').length === 2);
-  const again = await submit(hub, 'notebook: buy bread', { wait: 20 });
+  const again = await submit(hub, 'notebook: buy bread', { wait: LONGEST_WAIT });
   assert.equal(again.state, 'delivered');
   await page.evaluate(() => window.app.close());
   assert.equal(await page.evaluate(() => window.app.state.name), 'closed');
@@ -153,6 +153,7 @@ const origin = (host) => `http://${host}:${site.address().port}`;
 async function open(t, host) {
   const page = await browser.newPage();
   t.after(() => page.close());
+  page.setDefaultTimeout(TIMEOUT);
   await page.goto(`${origin(host)}/`);
   return page;
 }

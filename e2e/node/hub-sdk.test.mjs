@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 import { RegistrationError, connect } from '../../sdk/js/src/index.js';
-import { NOTEBOOK, WebSocket, eventually, hubUrl, reaches, startHub, submit } from './hub.mjs';
+import { LONGEST_WAIT, NOTEBOOK, TIMEOUT, WebSocket, eventually, hubUrl, reaches, startHub, submit } from './hub.mjs';
 import { gate } from './model.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -55,13 +55,13 @@ test('messages are acknowledged, rejected and followed by notifications', async 
     },
   });
   await app.ready;
-  const good = await submit(hub, 'notebook: buy milk', { wait: 20 });
+  const good = await submit(hub, 'notebook: buy milk', { wait: LONGEST_WAIT });
   assert.equal(good.state, 'delivered');
   const { notifications } = await eventually(hub, good.id, (message) => message.notifications.length > 0);
   const [{ client, title, body, priority }] = notifications;
   assert.deepEqual([client, title, body, priority], ['notebook', 'Noted', 'buy milk', 'low']);
 
-  const bad = await submit(hub, 'notebook: fail', { wait: 20 });
+  const bad = await submit(hub, 'notebook: fail', { wait: LONGEST_WAIT });
   assert.equal(bad.state, 'refused');
   const { attempts } = await reaches(hub, bad.id, 'refused');
   assert.deepEqual([attempts[0].client, attempts[0].reason], ['notebook', 'I cannot do that']);
@@ -182,8 +182,8 @@ test('`patchboard hub check` has nothing to improve', async (t) => {
   t.after(() => check.kill('SIGKILL'));
   const lines = [];
   const output = createInterface({ input: check.stdout }).on('line', (line) => lines.push(JSON.parse(line)));
-  const ended = once(check, 'close', { signal: AbortSignal.timeout(60_000) });
-  await once(output, 'line', { signal: AbortSignal.timeout(20_000) });
+  const ended = once(check, 'close', { signal: AbortSignal.timeout(2 * TIMEOUT) });
+  await once(output, 'line', { signal: AbortSignal.timeout(TIMEOUT) });
   const url = lines[0].listening;
   start(t, null, { url, onMessage: ({ text, notify }) => notify(text) });
   assert.deepEqual(await ended, [0, null], JSON.stringify(lines));
@@ -204,7 +204,7 @@ test('what follows a question goes to the app that asked', async (t) => {
   await Promise.all([app.ready, other.app.ready]);
   const { id } = await submit(hub, 'notebook: buy paint');
   await eventually(hub, id, (message) => message.state === 'delivered' && message.notifications.length > 0);
-  const followUp = await submit(hub, 'the blue one', { wait: 20 });
+  const followUp = await submit(hub, 'the blue one', { wait: LONGEST_WAIT });
   assert.equal(followUp.state, 'delivered');
   assert.deepEqual(seen, ['buy paint', 'the blue one']);
 });
@@ -232,10 +232,10 @@ test('the notebook example takes notes, asks before it forgets one, and leaves w
   const notebook = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => notebook.kill('SIGKILL'));
   const lines = createInterface({ input: notebook.stdout });
-  assert.deepEqual(await once(lines, 'line', { signal: AbortSignal.timeout(20_000) }), ['registered']);
+  assert.deepEqual(await once(lines, 'line', { signal: AbortSignal.timeout(TIMEOUT) }), ['registered']);
 
   const say = async (text) => {
-    const { id, state } = await submit(hub, `notebook: ${text}`, { wait: 20 });
+    const { id, state } = await submit(hub, `notebook: ${text}`, { wait: LONGEST_WAIT });
     assert.equal(state, 'delivered');
     return eventually(hub, id, (message) => message.notifications.length > 0);
   };
@@ -247,11 +247,11 @@ test('the notebook example takes notes, asks before it forgets one, and leaves w
   assert.equal((await say('show')).notifications[0].body, 'buy milk\ncall Ada');
   assert.equal((await say('forget the last one')).notifications[0].body, 'call Ada');
   // The answer names nobody.
-  const { state } = await submit(hub, 'yes please', { wait: 20 });
+  const { state } = await submit(hub, 'yes please', { wait: LONGEST_WAIT });
   assert.equal(state, 'delivered');
   assert.equal(fs.readFileSync(file, 'utf8'), notes.split('\n')[0] + '\n');
 
-  const ended = once(notebook, 'exit', { signal: AbortSignal.timeout(20_000) });
+  const ended = once(notebook, 'exit', { signal: AbortSignal.timeout(TIMEOUT) });
   notebook.kill('SIGTERM');
   assert.deepEqual(await ended, [0, null]);
 });

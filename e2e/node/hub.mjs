@@ -15,13 +15,28 @@ import { startServer } from './server.mjs';
 
 export const WebSocket = load('ws');
 export const NOTEBOOK = { name: 'notebook', description: 'I take notes and remember things for you.' };
-const TIMEOUT = 20_000;
+export const TIMEOUT = 60_000;
+// The most seconds that whoever submits may wait for the answer.
+export const LONGEST_WAIT = 120;
 const POLL = 20;
 
 /** A server whose hub keeps its address when it is started again. */
 export async function startHub(t, options = {}) {
   const server = await startServer(t, { hub: '127.0.0.1:0', ...options });
   server.listen.hub = server.address('hub');
+  // While the server is down, another program may be given its port for a moment.
+  const start = server.start.bind(server);
+  server.start = async (...args) => {
+    const deadline = Date.now() + TIMEOUT;
+    for (;;) {
+      try {
+        return await start(...args);
+      } catch (error) {
+        if (!/address already in use/i.test(error.message) || Date.now() > deadline) throw error;
+        await delay(POLL);
+      }
+    }
+  };
   return server;
 }
 

@@ -7,7 +7,11 @@ import { connect, refusal } from './client.mjs';
 import { startServer } from './server.mjs';
 
 const TOKEN = '0123456789abcdef0123456789abcdef';
-const WITH_TOKEN = { config: '[gateway]\ntoken = "env:GATEWAY_TOKEN"\n', env: { GATEWAY_TOKEN: TOKEN } };
+// No token within `auth_timeout` closes the connection; longer than any test takes.
+const WITH_TOKEN = {
+  config: '[gateway]\ntoken = "env:GATEWAY_TOKEN"\n[limits]\nauth_timeout = "10m"\n',
+  env: { GATEWAY_TOKEN: TOKEN },
+};
 // How long the document's browser client waits for a greeting before it asks its user for a token.
 const GREETING_WITHIN = 800;
 

@@ -13,9 +13,9 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const READY_TIMEOUT = 30_000;
-// Drain takes ten seconds by default; beyond that the server does not end by itself.
-const STOP_TIMEOUT = 20_000;
+const READY_TIMEOUT = 60_000;
+// Drain takes ten seconds by default; long after that the server does not end by itself.
+const STOP_TIMEOUT = 60_000;
 const POLL = 10;
 const LOG_TAIL = 64 * 1024;
 // A key or setting in the tester's environment must not change what is tested.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -10,17 +11,19 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from ahead_case import AheadTestCase
 from bridge_client import TIMEOUT, Bridge
-from gateway_client import eventually
-from patchboard_server import Server, ServerTestCase, binary
+from gateway_client import Gateway, eventually
+from patchboard_server import Server, binary
 
 WORKERS = Path(__file__).parent / "bridge_workers"
 COMMAND_TIMEOUT = 60
+# For calls that the test itself ends, and for limits of the server that must not be what ended a call.
+LONG = 600.0
 OFFLINE = '[providers.main]\nkind = "offline"\n[agents.default]\nprovider = "main"\n'
 ALLOW = '[tools.approval]\n"*" = "allow"\n'
 _names = itertools.count(1)
@@ -45,6 +48,11 @@ class Notes:
             f"{name}: {line}, but {self.lines(name)[-10:]}",
             timeout,
         )
+
+    def release(self, name: str) -> None:
+        """Lets end what waits for this: calls of `hold`, and imports that were told to."""
+        with contextlib.suppress(FileNotFoundError):  # The folder goes away with the test.
+            (self.folder / f"release-{name}").touch()
 
     def all(self, prefix: str) -> list[str]:
         """The lines of all files that begin so: of all processes that wrote one each."""
@@ -99,7 +107,7 @@ class Pool:
         return {pid for pid in self.pids() if any("StreamTelemetry" in one for one in self.notes.lines(f"rpcs-{pid}"))}
 
 
-class BridgeTestCase(ServerTestCase):
+class BridgeTestCase(AheadTestCase):
     """A server of its own for every test."""
 
     server: Server
@@ -133,8 +141,40 @@ class BridgeTestCase(ServerTestCase):
 
     def in_background(self, work) -> Future:
         pool = ThreadPoolExecutor(max_workers=1)
-        self.addCleanup(pool.shutdown)
+        # What is still running when a test has failed ends with the server, which is closed after this.
+        self.addCleanup(pool.shutdown, wait=False)
         return pool.submit(work)
+
+    def limited(self, work):
+        """What a call without a limit of its own gives that only a limit of the server's ends."""
+        return self.in_background(work).result(2 * TIMEOUT)
+
+    def ended_while_running(self, tool: str, name: str, work):
+        """What a call gives that the server ends while the tool runs. `work` is handed one limit in milliseconds after the
+        other, until one is long enough for the tool to begin; the tool notes its `name` when it does."""
+        for limit in ("400", "2000", "10000", "30000"):
+            outcome = self.limited(lambda: work(limit))  # noqa: B023 - called at once
+            if name in self.notes.lines(tool):
+                return outcome
+        raise AssertionError(f"{tool} does not begin")
+
+    def hold(self, name: str, **options) -> Future:
+        """A call that runs now, and until `notes.release(name)`; gives what the tool says then."""
+        before = self.notes.lines("hold").count(name)
+        call = self.in_background(lambda: self.bridge.value("hold", {"name": name}, timeout=LONG, **options))
+        self.addCleanup(self.notes.release, name)
+        eventually(lambda: call.done() or self.notes.lines("hold").count(name) > before, f"{name} runs", TIMEOUT)
+        self.assertFalse(call.done(), "it ended before it was let")
+        return call
+
+    def report(self, pool: str = "py") -> dict:
+        """What the server says about a pool."""
+        with Gateway(self.server) as gateway:
+            return next(one for one in gateway.result("worker.list")["items"] if one["name"] == pool)
+
+    def wait_until_queued(self, count: int, pool: str = "py") -> None:
+        """Until so many calls, and no more, wait for a worker of the pool."""
+        eventually(lambda: self.report(pool)["queued"] == count, f"{count} calls wait", TIMEOUT)
 
     def command(self, *arguments: str, code: int | None = 0) -> subprocess.CompletedProcess:
         """Runs `patchboard` against this server; any exit code will do when `code` is None."""
@@ -179,12 +219,11 @@ class SharedBridgeCase(BridgeTestCase):
 
 
 class Bystander:
-    """Another client of the same server, which is busy all the time and notes the longest wait for an answer."""
+    """Another client of the same server, which is busy all the time and must be answered each time."""
 
     def __init__(self, address: str, **options) -> None:
         self.bridge = Bridge(address, **options)
         self.pings = 0
-        self.longest = 0.0
         self.trouble: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -192,10 +231,8 @@ class Bystander:
     def _work(self) -> None:
         try:
             while not self._stop.is_set():
-                started = time.monotonic()
                 text = f"round {self.pings}"
                 assert self.bridge.ping(text) == f"pong: {text}"
-                self.longest = max(self.longest, time.monotonic() - started)
                 self.pings += 1
                 # A load generator would be a disturbance of its own.
                 self._stop.wait(0.005)
@@ -206,9 +243,14 @@ class Bystander:
         self._thread.start()
         return self
 
+    def wait_for_pings(self, count: int = 3) -> None:
+        """Until so many more are answered."""
+        goal = self.pings + count
+        eventually(lambda: self.pings >= goal or self.trouble is not None, "the bystander is answered", TIMEOUT)
+
     def __exit__(self, kind: object, *_: object) -> None:
         self._stop.set()
-        self._thread.join(TIMEOUT)
+        self._thread.join(2 * TIMEOUT)
         self.bridge.close()
         if kind is None and self.trouble is not None:
             raise self.trouble
@@ -253,5 +295,14 @@ def is_alive(pid: int) -> bool:
 
 
 def resident_mebibytes(pid: int) -> int:
+    return _mebibytes(pid, "VmRSS")
+
+
+def peak_mebibytes(pid: int) -> int:
+    """The most it ever held."""
+    return _mebibytes(pid, "VmHWM")
+
+
+def _mebibytes(pid: int, what: str) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) // 1024
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(what)) // 1024

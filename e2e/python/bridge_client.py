@@ -9,7 +9,6 @@ Arguments are sent as JSON bytes unless they are an `Any` already.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import queue
@@ -386,11 +385,3 @@ def together(count: int, work) -> list:
     if troubles:
         raise troubles[0]
     return results
-
-
-@contextlib.contextmanager
-def at_most(seconds: float, what: str):
-    started = time.monotonic()
-    yield
-    taken = time.monotonic() - started
-    assert taken <= seconds, f"{what} took {taken:.2f} s"

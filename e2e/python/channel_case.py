@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 
+from ahead_case import AheadTestCase
 from channel_stand_ins import Answer, Slack, StandIn, Telegram, post, slack_signature
 from gateway_client import Gateway
 from plugin_support import OPEN_LOOPBACK, Plugin, PluginTestCase
@@ -17,7 +18,7 @@ ENVIRONMENT = {"CHANNEL_BOT_TOKEN": BOT_TOKEN, "CHANNEL_SECRET": WEBHOOK_SECRET}
 TELEGRAM_HEADER = "X-Telegram-Bot-Api-Secret-Token"
 
 
-class ChannelTestCase(PluginTestCase):
+class ChannelTestCase(AheadTestCase, PluginTestCase):
     model: StubModel
 
     def telegram(self, *behaviours, settings: dict[str, str] | None = None, **how) -> Telegram:

@@ -22,7 +22,7 @@ dbus_fast = load("dbus_fast")
 aio = load("dbus_fast.aio")
 service = load("dbus_fast.service")
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)

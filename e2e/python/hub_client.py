@@ -25,7 +25,11 @@ from packages import load
 client = load("websockets.sync.client")
 exceptions = load("websockets.exceptions")
 
-TIMEOUT = 20.0
+# Longer than the hub's own timeouts: where it matters which of the two ends a wait, a test sets the hub's to `NEVER`.
+TIMEOUT = 60.0
+NEVER = "10m"
+# Sooner than any of them is over by default: where a test shows that a shorter one counts.
+BEFORE_DEFAULTS = 25.0
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,14 @@ class App:
             if frame["type"] in kinds:
                 return frame
             self._kept.append(frame)
+
+    def has_nothing_yet(self) -> bool:
+        """Whether no frame has come that was not taken yet."""
+        try:
+            self._kept.append(self.next_frame(0.0))
+        except TimeoutError:
+            pass
+        return not self._kept
 
     # Registration.
 

@@ -11,26 +11,34 @@ those that are committed. A component that is in neither skips the test.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
+import tempfile
+import threading
 import time
 import unittest
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import raw_client
 from bridge_case import ALLOW, OFFLINE, resident_mebibytes
-from gateway_client import TIMEOUT, Gateway, eventually
-from patchboard_server import Server, ServerTestCase, binary
+from gateway_client import Gateway
+from patchboard_server import READY_TIMEOUT, Server, ServerTestCase, binary
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILT = Path(os.environ.get("PATCHBOARD_PLUGINS") or REPOSITORY / "target" / "plugins").resolve()
 COMMITTED = REPOSITORY / "plugins" / "built"
-COMMAND_TIMEOUT = 60
+COMMAND_TIMEOUT = 120
+# For what must happen and tells nobody: it only ends a test that hangs. Compiling is done at low priority, and a
+# changed file is loaded when the second look at it, two seconds after the first, shows the same.
+TIMEOUT = 60.0
 REPORT_KEYS = set("name state sha256 kinds grants tools source calls error waiting_for_approval".split())
 # The stand-ins listen here; without this no plugin reaches them, whatever its grants.
 OPEN_LOOPBACK = '[tools]\nfetch_private_hosts = ["127.0.0.1", "localhost"]\n'
@@ -91,6 +99,32 @@ class Plugin:
         return "\n".join([*lines, ""])
 
 
+# The folder of compiled code for all servers of this process, so that each file is compiled once.
+SHARED_CACHE = Path(tempfile.mkdtemp(prefix="patchboard-compiled-"))
+atexit.register(shutil.rmtree, SHARED_CACHE, ignore_errors=True)
+
+
+class PluginServer(Server):
+    """A server that finds the code which other servers of this process compiled, unless `own_cache` is set. The cache
+    is looked up by the hash of the file and of the compiler's settings, and its files are only ever replaced, so
+    servers can share it while they run."""
+
+    def __init__(self, *, own_cache: bool = False, **options) -> None:
+        super().__init__(**options)
+        self.own_cache = own_cache
+
+    def start(self, timeout: float = READY_TIMEOUT) -> Server:
+        if not self.own_cache and not (self.data_dir / "cache").exists():
+            use_cache(self, SHARED_CACHE)
+        return super().start(timeout)
+
+
+def use_cache(server: Server, folder: Path) -> None:
+    """Makes a server that was not started yet keep compiled code in this folder."""
+    server.data_dir.mkdir(mode=0o700, exist_ok=True)
+    (server.data_dir / "cache").symlink_to(folder)
+
+
 class PluginTestCase(ServerTestCase):
     server: Server
 
@@ -107,7 +141,7 @@ class PluginTestCase(ServerTestCase):
     def prepare(self, config: str, *plugins: Plugin, **options) -> Server:
         """A server that is not started, with the plugins' files in their places."""
         files = {plugin.name: plugin.content for plugin in plugins}
-        server = Server(config=config, **options)
+        server = PluginServer(config=config, **options)
         self._own_servers.append(server)
         self.addCleanup(server.close)
         (server.folder / "plugins").mkdir()
@@ -145,7 +179,7 @@ class PluginTestCase(ServerTestCase):
             return now is not None and (now["state"] == state if state else now["state"] != "loading")
 
         try:
-            eventually(is_settled, f"{name} is settled", timeout)
+            in_time(is_settled, f"{name} is settled", timeout)
         except AssertionError:
             raise AssertionError(f"{name} did not become {state or 'settled'}: {found.get('now')}") from None
         return found["now"]
@@ -159,7 +193,7 @@ class PluginTestCase(ServerTestCase):
             return all(found.get(key) == value for key, value in expected.items())
 
         try:
-            eventually(has_become, f"{name} becomes {expected}")
+            in_time(has_become, f"{name} becomes {expected}")
         except AssertionError:
             raise AssertionError(f"{name} did not become {expected}: {found}") from None
         return found
@@ -227,6 +261,16 @@ class PluginTestCase(ServerTestCase):
         return wait_for_log(self.server, *words)
 
 
+def in_time(condition: Callable[[], object], what: str, timeout: float = TIMEOUT) -> None:
+    """For what may take the server seconds: asks again and again, less often the longer it takes."""
+    deadline = time.monotonic() + timeout
+    pause = 0.01
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        time.sleep(pause)
+        pause = min(2 * pause, 0.2)
+
+
 def operator_token(server: Server) -> str:
     return (server.data_dir / "operator.token").read_text().strip()
 
@@ -242,7 +286,7 @@ def log_line(server: Server, *words: str) -> str | None:
 
 
 def wait_for_log(server: Server, *words: str) -> str:
-    eventually(lambda: log_line(server, *words), f"a line of the log with {words}")
+    in_time(lambda: log_line(server, *words), f"a line of the log with {words}")
     line = log_line(server, *words)
     assert line is not None
     return line
@@ -267,12 +311,12 @@ def json_values(text: str) -> list:
 
 
 class Pulse:
-    """`ping` after `ping` on a connection of its own, without any other thread that could come in between; times in
-    milliseconds."""
+    """`ping` after `ping` on a connection of its own; times in milliseconds."""
 
     def __init__(self, server: Server) -> None:
         self.plug = raw_client.upgrade(server)
         self.plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.plug.settimeout(TIMEOUT)
         self.number = 0
         self._receive()
 
@@ -285,15 +329,6 @@ class Pulse:
         took = (time.perf_counter() - started) * 1000
         assert answer == {"id": str(self.number), "result": "pong"}, answer
         return took
-
-    def feel(self, seconds: float) -> list[float]:
-        """Pings for so long, two hundred a second."""
-        beats: list[float] = []
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            beats.append(self.beat())
-            time.sleep(0.005)
-        return beats
 
     def _receive(self) -> bytes:
         start = self._exactly(2)
@@ -312,6 +347,40 @@ class Pulse:
 
     def close(self) -> None:
         self.plug.close()
+
+
+class Pinging:
+    """Pings from a thread of its own as long as the block runs, and at least once; leaving the block fails if one was
+    not answered."""
+
+    def __init__(self, server: Server) -> None:
+        self.pulse = Pulse(server)
+        self.beats: list[float] = []
+        self._trouble: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def _work(self) -> None:
+        try:
+            self.beats.append(self.pulse.beat())
+            # Two hundred a second at most: more would be a load of their own.
+            while not self._stop.wait(0.005):
+                self.beats.append(self.pulse.beat())
+        except BaseException as trouble:  # noqa: BLE001 - told to the test when the block ends
+            self._trouble = trouble
+
+    def __enter__(self) -> Pinging:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(2 * TIMEOUT)
+        self.pulse.close()
+        if kind is None:
+            assert not self._thread.is_alive(), "a ping is not answered"
+            if self._trouble is not None:
+                raise self._trouble
 
 
 def figures(beats: list[float]) -> str:

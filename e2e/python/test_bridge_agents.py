@@ -7,19 +7,19 @@ import re
 import unittest
 
 from bridge_case import ALLOW, OFFLINE, BridgeTestCase, Pool, SharedBridgeCase
-from bridge_client import at_most, together
+from bridge_client import together
 from gateway_client import Gateway, eventually
 from runs_client import Runs
 from stub_model import Call, Reply, StubModel, Text
 
 
-class OfflineTest(BridgeTestCase):
+class OfflineTest(SharedBridgeCase):
     """With the built-in model that calls the tool it is told to."""
 
-    def setUp(self) -> None:
-        super().setUp()
-        self.py = self.pool()
-        self.serve("", self.py, before=OFFLINE, more=ALLOW, runs="127.0.0.1:0")
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.py = Pool(cls.make_notes())
+        cls.serve_all("", cls.py, before=OFFLINE, more=ALLOW, runs="127.0.0.1:0")
 
     def test_in_a_chat(self) -> None:
         with Gateway(self.server) as gateway:
@@ -183,8 +183,7 @@ class BackTest(SharedBridgeCase):
         self.assertIn("bash", error["message"])
 
     def test_many_at_once(self) -> None:
-        with at_most(30, "callbacks"):
-            together(8, lambda at: self.host("variable_set", name=f"v{at}", value=at))
+        together(8, lambda at: self.host("variable_set", name=f"v{at}", value=at))
         listed = self.bridge.host_value("variable_list")["variables"]
         self.assertEqual(len({one["name"] for one in listed} & {f"v{at}" for at in range(8)}), 8)
 

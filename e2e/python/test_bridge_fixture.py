@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +28,8 @@ class Parent:
         self.calls: list[tuple[str, object]] = []
         self.headers: list[dict] = []
         self.is_deaf = threading.Event()
+        # Set with the first call that it did not listen to.
+        self.has_refused = threading.Event()
         self.registered: set[tuple[str, str]] = set()
         self.server = grpc.server(ThreadPoolExecutor(16))
         self.server.add_generic_rpc_handlers((wire.handlers_of(self),))
@@ -43,6 +44,7 @@ class Parent:
 
     def _note(self, name: str, request, context) -> None:
         if self.is_deaf.is_set():
+            self.has_refused.set()
             context.abort(Code.UNAVAILABLE, "not listening")
         self.headers.append(dict(context.invocation_metadata()))
         self.calls.append((name, request))
@@ -128,10 +130,15 @@ class StartTest(FixtureTest):
 
     def test_it_waits_for_its_parent(self) -> None:
         self.parent.is_deaf.set()
-        letting = threading.Timer(0.3, self.parent.is_deaf.clear)
-        letting.start()
-        self.addCleanup(letting.cancel)
+
+        def listen_after_the_first() -> None:
+            self.parent.has_refused.wait(START_TIMEOUT)
+            self.parent.is_deaf.clear()
+
+        listening = threading.Thread(target=listen_after_the_first, daemon=True)
+        listening.start()
         self.start()
+        self.assertTrue(self.parent.has_refused.is_set())
         self.assertEqual(self.parent.count("Ping"), 1)
 
     def test_wrong_flags_end_it_with_2_and_a_broken_adapter_with_1(self) -> None:
@@ -150,7 +157,7 @@ class StartTest(FixtureTest):
     def test_it_ends_with_0_when_told(self) -> None:
         self.start()
         self.process.terminate()
-        self.assertEqual(self.process.wait(10), 0)
+        self.assertEqual(self.process.wait(30), 0)
 
 
 class CallTest(FixtureTest):
@@ -256,10 +263,12 @@ class CallTest(FixtureTest):
 
     def test_it_has_threads_for_calls_at_once(self) -> None:
         bridge = self.start()
-        started = time.monotonic()
-        calls = [bridge.stub.ExecuteTool.future(execution("s1", "nap", {"seconds": 0.5})) for _ in range(4)]
+        calls = [bridge.stub.ExecuteTool.future(execution("s1", "hold", {"name": "all"})) for _ in range(4)]
+        hold = self.notes / "hold"
+        eventually(lambda: hold.exists() and hold.read_text().splitlines() == ["all"] * 4, "all four run")
+        self.assertFalse(any(call.done() for call in calls))
+        (self.notes / "release-all").touch()
         self.assertTrue(all(call.result(30).success for call in calls))
-        self.assertLess(time.monotonic() - started, 1.5)
 
 
 class HeartbeatTest(FixtureTest):
@@ -270,7 +279,7 @@ class HeartbeatTest(FixtureTest):
         bridge.open("s1")
         eventually(lambda: self.parent.count("Heartbeat") >= 3, "beats, also when the session is gone")
         self.parent.is_deaf.set()
-        self.assertEqual(self.process.wait(10), 0)
+        self.assertEqual(self.process.wait(30), 0)
 
     def test_cleaning_up_stops_the_loop(self) -> None:
         bridge = self.start(SNAKEPIT_HEARTBEAT_CONFIG=json.dumps({"interval_ms": 20}))
@@ -299,7 +308,7 @@ class TelemetryTest(FixtureTest):
         bridge = self.start()
         listener = Listener(bridge, toggle(True))
         self.result(bridge, "drop_telemetry")
-        listener._thread.join(10)
+        listener._thread.join(30)
         self.assertFalse(listener._thread.is_alive())
         listener.close()
 
@@ -312,7 +321,7 @@ class StopTest(FixtureTest):
         self.addCleanup(call.cancel)
         eventually((self.notes / "nap").exists, "the tool runs")
         self.process.send_signal(signal.SIGTERM)
-        self.assertEqual(self.process.wait(10), 0)
+        self.assertEqual(self.process.wait(30), 0)
 
 
 if __name__ == "__main__":

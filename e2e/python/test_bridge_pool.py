@@ -1,5 +1,6 @@
 """Pools of workers: their start, the queue, sessions that stick, and replacing workers while calls go on."""
 
+# begins early: waits for times fixed in the server
 from __future__ import annotations
 
 import itertools
@@ -9,13 +10,26 @@ import threading
 import time
 import unittest
 
-from bridge_case import BridgeTestCase, Pool, is_alive
-from bridge_client import Bridge, Code, Refused, at_most, together, value_of, wire
+from ahead_case import ahead, ahead_last
+from bridge_case import LONG, BridgeTestCase, Pool, is_alive
+from bridge_client import TIMEOUT, Bridge, Code, Refused, execution, together, value_of, wire
 from gateway_client import eventually
 
-# How long a pool may take to be whole again, on a machine that does other things too.
-WHOLE_WITHIN = 2.0
-BUSY_MACHINE = 4.0
+# A worker that does not answer is replaced after three waits of ten seconds, one that is too large not before it is
+# thirty seconds old. Tests of that wait as long, and somewhat longer on a busy machine.
+REPLACED_WITHIN = 120.0
+# The least time between one failed start of a worker and the next; the first comes at once.
+PAUSES = (0.0, 0.2, 0.4, 0.8)
+# A call that must not be ended by the queue's limit.
+PATIENT = 'queue_timeout = "10m"\n'
+
+
+def setUpModule() -> None:
+    for case in (StartTest, DeathTest, RecyclingTest):
+        case.begin_ahead()
+
+
+load_tests = ahead_last
 
 
 class PoolCase(BridgeTestCase):
@@ -30,10 +44,17 @@ class PoolCase(BridgeTestCase):
     def seen_pids(self, count: int) -> set[int]:
         """The processes that take so many calls at once, each in a session of its own."""
         sessions = [self.session() for _ in range(count)]
-        pids = together(count, lambda at: self.where(sessions[at], 0.3))
+        calls = [self.hold(f"seen-{session}", session=session) for session in sessions]
+        for session in sessions:
+            self.notes.release(f"seen-{session}")
+        pids = {call.result(TIMEOUT)["pid"] for call in calls}
         for session in sessions:
             self.bridge.cleanup(session)
-        return set(pids)
+        return pids
+
+    def later(self, name: str, **options):
+        """A call that will have to wait for its turn."""
+        return self.in_background(lambda: self.bridge.value("nap", {"seconds": 0, "name": name}, **options))
 
 
 class StartTest(PoolCase):
@@ -42,6 +63,7 @@ class StartTest(PoolCase):
         self.assertEqual(len(self.py.pids()), 3)
         self.assertEqual(self.seen_pids(3), self.py.pids())
 
+    @ahead
     def test_what_the_server_does_with_a_new_worker(self) -> None:
         self.start()
         (pid,) = self.py.pids()
@@ -78,118 +100,145 @@ class StartTest(PoolCase):
         self.assertEqual(self.bridge.tools(), {})
         self.assertIn("not found", self.bridge.failure("whatever"))
 
+    @ahead
     def test_a_slow_start_keeps_nobody_waiting(self) -> None:
-        slow = self.pool("slow", adapter="adapters.Clashing", env={"FIXTURE_IMPORT_SECONDS": "5"})
+        slow = self.pool("slow", adapter="adapters.Clashing", env={"FIXTURE_IMPORT_RELEASE": "import"})
         self.py = self.pool()
         config = f"[bridge]\n{slow.config}{self.py.config}"
         self.server = self.start_server(config=config, bridge="127.0.0.1:0")
         self.bridge = self.client()
-        eventually(lambda: "add" in self.bridge.tools(), "the quick pool's tools", 4)
+        # A new session waits for a few seconds for pools that are starting, and not for as long as they do.
+        eventually(lambda: "add" in self.bridge.tools(), "the quick pool's tools")
         self.assertEqual(self.bridge.value("add", {"a": 1, "b": 2}), 3)
-        eventually(lambda: "unique" in self.bridge.tools(), "the slow pool's tools")
+        self.assertEqual(self.report("slow")["ready"], 0, "all that was while it was starting")
+        self.notes.release("import")
+        eventually(lambda: "unique" in self.bridge.tools(), "the slow pool's tools", TIMEOUT)
         self.assertEqual(self.bridge.value("unique"), "unique")
 
+    @ahead
     def test_one_that_never_gets_ready_is_given_up_and_tried_again(self) -> None:
-        never = self.pool("never", env={"FIXTURE_IMPORT_SECONDS": "600"}, start_timeout="1s")
+        # Enough for a worker on a busy machine to come so far that it is known to have been started.
+        never = self.pool("never", env={"FIXTURE_IMPORT_SECONDS": "600"}, start_timeout="5s")
         self.server = self.start_server(config=never.config, bridge="127.0.0.1:0")
-        eventually(lambda: len(set(self.notes.lines("starts"))) >= 2, "a second try")
+        eventually(lambda: len(set(self.notes.lines("starts"))) >= 2, "a second try", 2 * TIMEOUT)
         first = int(self.notes.lines("starts")[0])
         eventually(lambda: not is_alive(first), "the first one is ended")
 
 
 class QueueTest(PoolCase):
     def test_counts_add_up_and_what_timed_out_never_ran(self) -> None:
-        bridge = self.start('queue_timeout = "100ms"\nmax_queue = 5\n', capacity=1)
+        # Long enough for nine calls to be there before the first of them has waited for so long.
+        bridge = self.start('queue_timeout = "2s"\nmax_queue = 5\n', capacity=1)
         bridge.open()
-        outcomes = together(10, lambda at: bridge.outcome("nap", {"seconds": 0.5, "name": str(at)}))
-        done = [one for one in outcomes if not isinstance(one, Refused)]
-        refused = [one for one in outcomes if isinstance(one, Refused)]
+        first = self.hold("first")
+        refused = together(9, lambda at: bridge.refused_call("nap", {"seconds": 0, "name": str(at)}))
         saturated = [one for one in refused if "pool_saturated" in one.text]
         timed_out = [one for one in refused if "queue_timeout" in one.text]
-        self.assertEqual((len(done), len(timed_out), len(saturated)), (1, 5, 4), refused)
+        self.assertEqual((len(timed_out), len(saturated)), (5, 4), refused)
         self.assertEqual({one.code for one in saturated}, {Code.RESOURCE_EXHAUSTED})
         self.assertEqual({one.code for one in timed_out}, {Code.DEADLINE_EXCEEDED})
+        self.notes.release("first")
+        self.assertEqual(first.result(TIMEOUT)["name"], "first")
         # Whatever was still to come of it would have come by now.
         bridge.value("nap", {"seconds": 0, "name": "last"})
-        ran = self.notes.lines("nap")
-        self.assertEqual(ran, [value_of(done[0].result), "last"])
+        self.assertEqual((self.notes.lines("hold"), self.notes.lines("nap")), (["first"], ["last"]))
 
     def test_one_that_waits_long_enough_runs(self) -> None:
-        bridge = self.start('queue_timeout = "20s"\n', capacity=1)
+        bridge = self.start(PATIENT, capacity=1)
         bridge.open()
-        answers = together(6, lambda at: bridge.value("nap", {"seconds": 0.2, "name": str(at)}))
-        self.assertEqual(answers, [str(at) for at in range(6)])
-        self.assertEqual(len(self.notes.lines("nap")), 6)
+        first = self.hold("first")
+        others = [self.later(str(at)) for at in range(5)]
+        self.wait_until_queued(5)
+        self.notes.release("first")
+        self.assertEqual(first.result(TIMEOUT)["name"], "first")
+        self.assertEqual([one.result(TIMEOUT) for one in others], [str(at) for at in range(5)])
+        self.assertEqual(len(self.notes.lines("nap")), 5)
 
     def test_first_come_first_served(self) -> None:
-        bridge = self.start(capacity=1)
+        bridge = self.start(PATIENT, capacity=1)
         bridge.open()
-        threads = []
-        for at in range(5):
-            one = threading.Thread(target=bridge.outcome, args=("nap", {"seconds": 0.4, "name": str(at)}), daemon=True)
-            one.start()
-            threads.append(one)
-            # The next one comes later, by more than the way to the server takes.
-            if at == 0:
-                self.notes.wait_for("nap", "0")
-            time.sleep(0.05)
-        for one in threads:
-            one.join(30)
-        self.assertEqual(self.notes.lines("nap"), [str(at) for at in range(5)])
+        self.hold("first")
+        calls = []
+        for at in range(4):
+            calls.append(self.later(str(at)))
+            # The next one comes when this one has its place.
+            self.wait_until_queued(at + 1)
+        self.notes.release("first")
+        for one in calls:
+            one.result(TIMEOUT)
+        self.assertEqual(self.notes.lines("nap"), [str(at) for at in range(4)])
 
     def test_one_that_is_cancelled_while_it_waits_never_runs_and_leaves_its_place(self) -> None:
-        bridge = self.start("max_queue = 1\n", capacity=1)
+        bridge = self.start(PATIENT + "max_queue = 1\n", capacity=1)
         bridge.open()
-        first = self.in_background(lambda: bridge.value("nap", {"seconds": 2, "name": "first"}))
-        self.notes.wait_for("nap", "first")
-        refused = bridge.refused_call("nap", {"seconds": 0, "name": "gone"}, timeout=0.3)
-        self.assertEqual(refused.code, Code.DEADLINE_EXCEEDED)
-        self.assertEqual(bridge.value("nap", {"seconds": 0, "name": "second"}), "second", "there was room again")
-        self.assertEqual(first.result(), "first")
-        self.assertEqual(self.notes.lines("nap"), ["first", "second"])
+        first = self.hold("first")
+        late = bridge.refused_call("nap", {"seconds": 0, "name": "late"}, timeout=0.3)
+        self.assertEqual(late.code, Code.DEADLINE_EXCEEDED)
+        self.wait_until_queued(0)
+        gone = bridge.stub.ExecuteTool.future(
+            execution(bridge.session, "nap", {"seconds": 0, "name": "gone"}), timeout=LONG
+        )
+        self.wait_until_queued(1)
+        gone.cancel()
+        self.wait_until_queued(0)
+        second = self.later("second")
+        self.wait_until_queued(1)
+        self.notes.release("first")
+        self.assertEqual(first.result(TIMEOUT)["name"], "first")
+        self.assertEqual(second.result(TIMEOUT), "second", "there was room again")
+        self.assertEqual(self.notes.lines("nap"), ["second"])
 
     def test_the_deadline_counts_from_the_start_and_not_from_the_turn(self) -> None:
-        bridge = self.start(capacity=1)
+        bridge = self.start(PATIENT, capacity=1)
         bridge.open()
-        first = self.in_background(lambda: bridge.value("nap", {"seconds": 1.5, "name": "first"}))
-        self.notes.wait_for("nap", "first")
-        with at_most(1.4, "half a second"):
-            refused = bridge.refused_call("nap", {"seconds": 0, "name": "late"}, metadata={"timeout_ms": "500"})
+        first = self.hold("first")
+        late = {"seconds": 0, "name": "late"}
+        refused = self.limited(
+            lambda: bridge.refused_call("nap", late, metadata={"timeout_ms": "500"}, timeout=LONG)
+        )
         self.assertEqual(refused.code, Code.DEADLINE_EXCEEDED)
-        first.result()
+        self.assertFalse(first.done())
+        self.notes.release("first")
+        first.result(TIMEOUT)
         bridge.value("nap", {"seconds": 0, "name": "last"})
-        self.assertEqual(self.notes.lines("nap"), ["first", "last"])
+        self.assertEqual(self.notes.lines("nap"), ["last"])
 
     def test_a_pool_s_own_limits_win(self) -> None:
-        bridge = self.start('queue_timeout = "20s"\n', capacity=1, queue_timeout="100ms", max_queue=2)
+        # Long enough for four calls to be there before the first of them has waited for so long.
+        bridge = self.start(PATIENT, capacity=1, queue_timeout="1s", max_queue=2)
         bridge.open()
-        outcomes = together(5, lambda at: bridge.outcome("nap", {"seconds": 1, "name": str(at)}))
+        first = self.hold("first")
+        refused = together(4, lambda at: bridge.refused_call("nap", {"seconds": 0, "name": str(at)}))
         texts = sorted(
-            next(word for word in ("queue_timeout", "pool_saturated") if word in one.text)
-            for one in outcomes
-            if isinstance(one, Refused)
+            next(word for word in ("queue_timeout", "pool_saturated") if word in one.text) for one in refused
         )
         self.assertEqual(texts, ["pool_saturated"] * 2 + ["queue_timeout"] * 2)
+        self.notes.release("first")
+        self.assertEqual(first.result(TIMEOUT)["name"], "first")
 
     def test_one_full_pool_is_not_another(self) -> None:
         self.py = self.pool(capacity=1, queue_timeout="100ms")
         other = self.pool("other", adapter="adapters.Clashing")
         bridge = self.serve("", self.py, other)
         eventually(lambda: "unique" in bridge.tools(), "the other pool's tools")
-        first = self.in_background(lambda: bridge.value("nap", {"seconds": 1.5, "name": "first"}))
-        self.notes.wait_for("nap", "first")
+        first = self.hold("first")
         self.assertIn("queue_timeout", bridge.refused_call("add", {"a": 1, "b": 2}).text)
-        with at_most(1, "the other pool"):
-            self.assertEqual(bridge.value("unique"), "unique")
-        first.result()
+        self.assertEqual(bridge.value("unique"), "unique")
+        self.assertFalse(first.done())
+        self.notes.release("first")
+        first.result(TIMEOUT)
 
     def test_capacity_by_default_is_what_an_unmodified_worker_can_do(self) -> None:
         bridge = self.start('queue_timeout = "100ms"\n')
         bridge.open()
         capacity = min(32, (os.cpu_count() or 1) + 4)
-        outcomes = together(capacity + 2, lambda at: bridge.outcome("nap", {"seconds": 1.5, "name": str(at)}))
-        self.assertEqual(sum(isinstance(one, Refused) for one in outcomes), 2, outcomes)
-        self.assertEqual(len(self.notes.lines("nap")), capacity)
+        calls = [self.hold(str(at)) for at in range(capacity)]
+        for _ in range(2):
+            self.assertIn("queue_timeout", bridge.refused_call("nap", {"seconds": 0, "name": "one more"}).text)
+        for at in range(capacity):
+            self.notes.release(str(at))
+        self.assertEqual([call.result(TIMEOUT)["name"] for call in calls], [str(at) for at in range(capacity)])
+        self.assertEqual((len(self.notes.lines("hold")), self.notes.lines("nap")), (capacity, []))
 
 
 class AffinityTest(PoolCase):
@@ -202,32 +251,35 @@ class AffinityTest(PoolCase):
     def test_and_not_when_it_is_busy(self) -> None:
         self.start(count=2, capacity=1)
         session = self.session()
-        pids = together(2, lambda at: self.where(session, 0.5))
-        self.assertEqual(len(set(pids)), 2)
+        busy = self.hold("busy", session=session)
+        pid = self.where(session)
+        self.notes.release("busy")
+        self.assertNotEqual(busy.result(TIMEOUT)["pid"], pid)
 
     def test_a_strict_session_waits_for_its_worker(self) -> None:
-        self.start(count=2, capacity=1, affinity="strict-queue")
+        self.start(PATIENT, count=2, capacity=1, affinity="strict-queue")
         session, other = self.session(), self.session()
         pid = self.where(session)
-        answers = together(4, lambda at: self.where(session, 0.2))
-        self.assertEqual(answers, [pid] * 4)
-        busy = self.in_background(lambda: self.where(session, 1.5))
-        eventually(lambda: self.notes.lines("where").count(f"{pid} {session}") == 6, "it is busy")
-        with at_most(1.2, "others overtake"):
-            self.assertNotEqual(self.where(other), pid)
-        busy.result()
+        busy = self.hold("busy", session=session)
+        waiting = [self.in_background(lambda: self.where(session)) for _ in range(3)]
+        self.wait_until_queued(3)
+        self.assertNotEqual(self.where(other), pid, "others overtake")
+        self.assertEqual([one.done() for one in (busy, *waiting)], [False] * 4)
+        self.notes.release("busy")
+        self.assertEqual(busy.result(TIMEOUT)["pid"], pid)
+        self.assertEqual([one.result(TIMEOUT) for one in waiting], [pid] * 3)
 
     def test_a_strict_session_that_does_not_wait(self) -> None:
         self.start(count=2, capacity=1, affinity="strict-fail-fast")
         session = self.session()
         pid = self.where(session)
-        busy = self.in_background(lambda: self.where(session, 1.0))
-        eventually(lambda: len(self.notes.lines("where")) == 2, "it is busy")
-        with at_most(0.8, "failing fast"):
-            refused = self.bridge.refused_call("where", session=session)
+        busy = self.hold("busy", session=session)
+        refused = self.bridge.refused_call("where", session=session)
         self.assertEqual(refused.code, Code.RESOURCE_EXHAUSTED)
         self.assertIn("worker_busy", refused.text)
-        self.assertEqual(busy.result(), pid)
+        self.assertFalse(busy.done(), "it did not wait for that")
+        self.notes.release("busy")
+        self.assertEqual(busy.result(TIMEOUT)["pid"], pid)
         self.assertEqual(self.where(session), pid)
 
     def test_a_strict_session_whose_worker_is_gone_is_told(self) -> None:
@@ -238,7 +290,7 @@ class AffinityTest(PoolCase):
                 pid = self.where(session)
                 os.kill(pid, signal.SIGKILL)
                 eventually(lambda: not is_alive(pid), "it is gone")  # noqa: B023 - called at once
-                eventually(lambda: len(self.py.ready_pids()) == 2, "the pool is whole")
+                eventually(lambda: len(self.py.ready_pids()) == 2, "the pool is whole", TIMEOUT)
                 refused = self.bridge.refused_call("where", session=session)
                 self.assertEqual(refused.code, Code.UNAVAILABLE)
                 self.assertIn("session_worker_unavailable", refused.text)
@@ -267,7 +319,6 @@ class DeathTest(PoolCase):
         bridge = self.start(count=3, capacity=2)
         sessions = [self.session() for _ in range(9)]
         stop = threading.Event()
-        ended: dict[int, float] = {}
         refused: list[Refused] = []
         wrong: list[object] = []
         done = itertools.count()
@@ -290,11 +341,10 @@ class DeathTest(PoolCase):
             eventually(lambda: finished > 50, "calls go through")
             before = self.py.pids()
             victim = min(before)
-            ended[victim] = time.monotonic()
             os.kill(victim, signal.SIGKILL)
             goal = finished + 100
-            eventually(lambda: finished > goal, "calls go on")
-            eventually(lambda: len(self.py.ready_pids() - {victim}) == 3, "the pool is whole")
+            eventually(lambda: finished > goal, "calls go on", TIMEOUT)
+            eventually(lambda: len(self.py.ready_pids() - {victim}) == 3, "the pool is whole", TIMEOUT)
             goal = finished + 50
             eventually(lambda: finished > goal, "calls go on")
         finally:
@@ -309,28 +359,26 @@ class DeathTest(PoolCase):
     def test_the_pool_is_whole_soon(self) -> None:
         self.start(count=2, capacity=1)
         (victim, other) = sorted(self.py.pids())
-        killed = time.monotonic()
         os.kill(victim, signal.SIGKILL)
-        eventually(lambda: len(self.py.ready_pids() - {victim}) == 2, "the pool is whole")
-        taken = time.monotonic() - killed
-        self.assertLess(taken, WHOLE_WITHIN + BUSY_MACHINE)
+        eventually(lambda: len(self.py.ready_pids() - {victim}) == 2, "the pool is whole", TIMEOUT)
         self.assertEqual(self.seen_pids(2), self.py.pids())
         self.assertIn(other, self.py.pids())
 
+    @ahead
     def test_a_call_that_crashes_its_worker(self) -> None:
         bridge = self.start(capacity=2)
         bridge.open()
         for tool, arguments in (("crash", {"code": 139}), ("crash", {"code": 0}), ("segfault", {})):
             with self.subTest(tool):
                 before = self.py.pids()
-                with at_most(5, "telling"):
-                    refused = bridge.refused_call(tool, arguments)
+                refused = bridge.refused_call(tool, arguments)
                 self.assertEqual(refused.code, Code.UNAVAILABLE)
-                eventually(lambda: self.py.ready_pids() - before, "another one")  # noqa: B023 - called at once
+                eventually(lambda: self.py.ready_pids() - before, "another one", TIMEOUT)  # noqa: B023 - called at once
                 eventually(
                     lambda: isinstance(bridge.outcome("add", {"a": 1, "b": 2}), wire.ExecuteToolResponse), "calls"
                 )
 
+    @ahead
     def test_while_no_worker_is_there_calls_wait_or_are_told_that_it_is_unavailable(self) -> None:
         bridge = self.start(count=1)
         bridge.open()
@@ -345,7 +393,7 @@ class DeathTest(PoolCase):
             else:
                 self.assertEqual(value_of(outcome.result), 3)
             self.assertIn("add", bridge.tools(), "its tools stay known")
-            eventually(lambda: len(self.py.ready_pids() - {pid}) == 1, "another one")  # noqa: B023 - called at once
+            eventually(lambda: self.py.ready_pids() - {pid}, "another one", TIMEOUT)  # noqa: B023 - called at once
 
     def test_what_it_started_dies_with_it(self) -> None:
         bridge = self.start()
@@ -356,54 +404,61 @@ class DeathTest(PoolCase):
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: not is_alive(int(child)), "its child is gone too")
 
+    @ahead
     def test_one_that_stops_answering_is_replaced(self) -> None:
         """Three missed heartbeats; the call that it had is told, and the other worker does not notice."""
         bridge = self.start(count=2, capacity=1)
         session, other = self.session(), self.session()
         pid = self.where(session)
         hanging = self.in_background(
-            lambda: bridge.outcome("nap", {"seconds": 100, "name": "h"}, session=session, timeout=100)
+            lambda: bridge.outcome("nap", {"seconds": 300, "name": "h"}, session=session, timeout=LONG)
         )
         self.notes.wait_for("nap", "h")
         os.kill(pid, signal.SIGSTOP)
         try:
             stopped = time.monotonic()
             while pid in self.py.pids():
-                self.assertLess(time.monotonic() - stopped, 60, "it is still there")
-                self.assertNotEqual(self.where(other), pid)
-                time.sleep(0.2)
+                self.assertLess(time.monotonic() - stopped, REPLACED_WITHIN, "it is still there")
+                self.assertNotEqual(self.where(other, 0.2), pid)
             taken = time.monotonic() - stopped
             self.assertGreater(taken, 4, "three real misses, not one")
         finally:
             if is_alive(pid):
                 os.kill(pid, signal.SIGCONT)
-        refused = hanging.result(30)
+        refused = hanging.result(TIMEOUT)
         self.assertIsInstance(refused, Refused)
         self.assertEqual(refused.code, Code.UNAVAILABLE)
-        eventually(lambda: len(self.py.ready_pids()) == 2, "the pool is whole")
+        eventually(lambda: len(self.py.ready_pids()) == 2, "the pool is whole", TIMEOUT)
 
+    @ahead
     def test_one_that_pauses_for_a_moment_is_not(self) -> None:
         self.start(count=1)
         (pid,) = self.py.pids()
         os.kill(pid, signal.SIGSTOP)
+        # It cannot tell that it is being asked: the server asks every two seconds, and waits for ten.
         time.sleep(3)
         os.kill(pid, signal.SIGCONT)
         session = self.session()
         self.assertEqual(self.where(session), pid)
-        time.sleep(3)
+        heard = self.heartbeats(pid)
+        eventually(lambda: self.heartbeats(pid) >= heard + 2, "it is asked again", TIMEOUT)
         self.assertEqual(self.where(session), pid)
 
+    def heartbeats(self, pid: int) -> int:
+        return sum(line.startswith("Heartbeat") for line in self.notes.lines(f"rpcs-{pid}"))
+
+    @ahead
     def test_one_that_cannot_start_is_tried_less_and_less(self) -> None:
         broken = self.pool("broken", adapter="broken.Tools")
         self.py = self.pool()
         self.server = self.start_server(config=broken.config + self.py.config, bridge="127.0.0.1:0")
         self.bridge = self.client()
         eventually(lambda: "add" in self.bridge.tools(), "the good pool's tools")
-        eventually(lambda: len(self.notes.lines("broken")) >= 3, "it is tried again")
+        eventually(lambda: len(self.notes.lines("broken")) > len(PAUSES), "it is tried again", 2 * TIMEOUT)
         self.assertIn("this adapter is broken on purpose", self.server.log(), "why is in the log")
-        first = len(self.notes.lines("broken"))
-        time.sleep(5)
-        self.assertLessEqual(len(self.notes.lines("broken")) - first, 6, "it does not spin")
+        tried = [float(at) for at in self.notes.lines("broken")]
+        for earlier, later, pause in zip(tried, tried[1:], PAUSES):
+            self.assertGreaterEqual(later - earlier, pause, "it does not spin")
         self.assertEqual(self.bridge.value("add", {"a": 1, "b": 2}), 3)
 
     def test_a_command_that_does_not_exist(self) -> None:
@@ -421,7 +476,7 @@ class DeathTest(PoolCase):
 
 
 class RecyclingTest(PoolCase):
-    def without_a_failure(self, until, seconds: float = 0.01, timeout: float = 60) -> list[int]:
+    def without_a_failure(self, until, seconds: float = 0.01, timeout: float = REPLACED_WITHIN) -> list[int]:
         """Calls from four sessions at once until something is so; gives the processes in the order of their calls."""
         sessions = [self.session() for _ in range(4)]
         stop = threading.Event()
@@ -451,31 +506,36 @@ class RecyclingTest(PoolCase):
     def test_after_so_many_calls(self) -> None:
         self.start(count=2, capacity=2, max_requests=20)
         self.without_a_failure(lambda seen: len(set(seen)) >= 5)
-        eventually(lambda: len(self.py.pids()) == 2, "the old ones are ended")
+        eventually(lambda: len(self.py.pids()) == 2, "the old ones are ended", TIMEOUT)
 
     def test_after_some_time(self) -> None:
-        self.start(count=1, capacity=4, max_age="2s")
+        self.start(count=1, capacity=4, max_age="1s")
         self.without_a_failure(lambda seen: len(set(seen)) >= 3)
         eventually(lambda: len(self.py.pids()) <= 2, "the old ones are ended")
 
+    @ahead
     def test_when_it_has_grown(self) -> None:
         bridge = self.start(count=1, capacity=4, max_memory="200MiB")
         bridge.open()
         fat = bridge.value("hog", {"mebibytes": 300})
-        self.without_a_failure(lambda seen: seen and seen[-1] != fat, timeout=90)
-        eventually(lambda: not is_alive(int(fat)), "the fat one is ended")
+        # Longer calls: some run at any time, and half a minute of them does not keep the machine busy.
+        self.without_a_failure(lambda seen: seen and seen[-1] != fat, seconds=0.1)
+        eventually(lambda: not is_alive(int(fat)), "the fat one is ended", TIMEOUT)
 
     def test_a_long_call_is_waited_for(self) -> None:
         bridge = self.start(count=1, capacity=2, max_requests=3)
         bridge.open()
-        long = self.in_background(lambda: bridge.value("nap", {"seconds": 4, "name": "long"}))
-        self.notes.wait_for("nap", "long")
+        long = self.hold("long")
         before = self.py.pids()
         for _ in range(5):
             bridge.value("add", {"a": 1, "b": 2})
-        eventually(lambda: self.py.pids() - before, "the next one starts")
-        self.assertEqual(long.result(), "long")
-        eventually(lambda: not (self.py.pids() & before), "then the old one ends")
+        eventually(lambda: self.py.ready_pids() - before, "the next one starts", TIMEOUT)
+        # It has taken over, and the old one is there for the call alone.
+        eventually(lambda: bridge.value("where")["pid"] not in before, "the next one is called", TIMEOUT)
+        self.assertEqual((self.py.pids() & before, long.done()), (before, False))
+        self.notes.release("long")
+        self.assertEqual({long.result(TIMEOUT)["pid"]}, before)
+        eventually(lambda: not (self.py.pids() & before), "then the old one ends", TIMEOUT)
 
     def test_by_default_they_stay(self) -> None:
         self.start(count=1)

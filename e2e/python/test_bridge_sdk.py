@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import io
 import json
@@ -13,8 +14,8 @@ import sys
 import unittest
 from pathlib import Path
 
-from bridge_case import ALLOW, OFFLINE, WORKERS, BridgeTestCase, Notes, Pool, SharedBridgeCase, is_alive
-from bridge_client import Code, Refused, at_most, event_filter, packed_text, raw_any, together, toggle, value_of, wire
+from bridge_case import ALLOW, LONG, OFFLINE, WORKERS, BridgeTestCase, Notes, Pool, SharedBridgeCase, is_alive
+from bridge_client import TIMEOUT, Code, Refused, event_filter, packed_text, raw_any, together, toggle, value_of, wire
 from gateway_client import Gateway, eventually
 from packages import load
 
@@ -71,12 +72,11 @@ class CallTest(SdkCase):
 
     def test_bytes_both_ways(self) -> None:
         data = os.urandom(16 << 20)
-        with at_most(20, "sixteen mebibytes there and back"):
-            answer = self.bridge.call("reverse", binary={"data": data}, timeout=60)
+        answer = self.bridge.call("reverse", binary={"data": data}, timeout=120)
         self.assertTrue(answer.success, answer.error_message)
         self.assertEqual(answer.binary_result, data[::-1])
         self.assertEqual(answer.metadata["content_type"], "application/octet-stream")
-        measured = self.bridge.value("measure", binary={"data": data}, timeout=60)
+        measured = self.bridge.value("measure", binary={"data": data}, timeout=120)
         self.assertEqual(measured["sha256"], hashlib.sha256(data).hexdigest())
 
     def test_bytes_that_say_what_they_are(self) -> None:
@@ -142,7 +142,12 @@ class CallTest(SdkCase):
 
     def test_cancelling(self) -> None:
         for tool in ("doze", "patient"):
-            refused = self.bridge.refused_call(tool, {"seconds": 60, "name": "x"}, metadata={"timeout_ms": "400"})
+            call = functools.partial(self.bridge.refused_call, tool, {"seconds": LONG, "name": "x"}, timeout=LONG)
+            refused = self.ended_while_running(
+                tool,
+                "x",
+                lambda limit: call(metadata={"timeout_ms": limit}),  # noqa: B023 - called at once
+            )
             self.assertEqual(refused.code, Code.DEADLINE_EXCEEDED)
         self.notes.wait_for("doze-cancelled", "x")
         self.notes.wait_for("patient-done", "x True")
@@ -250,7 +255,7 @@ class ClientTest(SdkCase):
         with self.assertRaises(patchboard.ToolNotFound):
             client.call("no_such_tool")
         with self.assertRaises(patchboard.DeadlineExceeded):
-            client.call_tool("doze", {"seconds": 60}, timeout=0.3)
+            client.call_tool("doze", {"seconds": LONG}, timeout=0.3)
         with self.assertRaises(patchboard.Unsupported):
             list(client.stream("add", a=1, b=2))
         with self.assertRaises(patchboard.VariableNotFound):
@@ -287,7 +292,7 @@ class ClientTest(SdkCase):
         client = self.client()
         client.ping()
         client.tools()
-        watching = self.in_background(lambda: next(client.variables.watch("w*", timeout=20)))
+        watching = self.in_background(lambda: next(client.variables.watch("w*", timeout=30)))
         other = self.client(session_id=client.session_id)
         number = 0
         while not watching.done():
@@ -325,8 +330,12 @@ class ConnectionTest(BridgeTestCase):
             patchboard.Client(server.address("bridge"), token="wrong", timeout=30).ping()
 
     def test_no_server_at_all(self) -> None:
-        with self.assertRaises((patchboard.Unavailable, patchboard.DeadlineExceeded)):
-            patchboard.Client("127.0.0.1:9", timeout=2).ping()
+        with socket.socket() as plug:
+            # A port that is nobody else's, where nothing listens.
+            plug.bind(("127.0.0.1", 0))
+            client = patchboard.Client(f"127.0.0.1:{plug.getsockname()[1]}", timeout=2)
+            with self.assertRaises((patchboard.Unavailable, patchboard.DeadlineExceeded)):
+                client.ping()
 
 
 class PoolTest(BridgeTestCase):
@@ -335,13 +344,20 @@ class PoolTest(BridgeTestCase):
         self.serve(bridge, self.py)
         self.bridge.open()
 
-    def where(self, session: str, seconds: float = 0.0) -> int:
-        return self.bridge.value("where", {"seconds": seconds}, session=session)["pid"]
+    def where(self, session: str) -> int:
+        return self.bridge.value("where", session=session)["pid"]
+
+    def both(self) -> set[int]:
+        """The processes that take two calls at once."""
+        names = [f"both-{session}" for session in (self.session(), self.session())]
+        calls = [self.hold(name, session=name.removeprefix("both-")) for name in names]
+        for name in names:
+            self.notes.release(name)
+        return {call.result(TIMEOUT)["pid"] for call in calls}
 
     def test_a_killed_worker_is_replaced(self) -> None:
         self.start(count=2, capacity=1)
-        sessions = [self.session() for _ in range(2)]
-        before = set(together(2, lambda at: self.where(sessions[at], 0.3)))
+        before = self.both()
         self.assertEqual(len(before), 2)
         victim = min(before)
         os.kill(victim, signal.SIGKILL)
@@ -349,14 +365,14 @@ class PoolTest(BridgeTestCase):
             outcome = self.bridge.outcome("add", {"a": 1, "b": 2})
             if isinstance(outcome, Refused):
                 self.assertEqual(outcome.code, Code.UNAVAILABLE)
-        eventually(lambda: len(self.py.pids() - {victim}) == 2, "another one")
-        eventually(lambda: len(set(together(2, lambda at: self.where(sessions[at], 0.3)))) == 2, "both work")
+        eventually(lambda: self.report()["ready"] == 2 and len(self.py.pids() - {victim}) == 2, "another one", TIMEOUT)
+        self.assertEqual(self.both(), self.py.pids(), "both work")
 
     def test_none_outlives_the_server(self) -> None:
         self.start(count=2)
         pids = self.py.pids()
         self.server.kill()
-        eventually(lambda: not any(is_alive(pid) for pid in pids), "all are gone", 10)
+        eventually(lambda: not any(is_alive(pid) for pid in pids), "all are gone", TIMEOUT)
 
     def test_they_end_in_order(self) -> None:
         self.start()
@@ -373,8 +389,12 @@ class PoolTest(BridgeTestCase):
 
     def test_capacity_is_what_both_agree_on(self) -> None:
         self.start('queue_timeout = "100ms"\n', capacity=2)
-        outcomes = together(4, lambda at: self.bridge.outcome("nap", {"seconds": 1.0, "name": str(at)}))
-        self.assertEqual(sum(isinstance(one, Refused) for one in outcomes), 2, outcomes)
+        calls = [self.hold(str(at)) for at in range(2)]
+        for _ in range(2):
+            self.assertIn("queue_timeout", self.bridge.refused_call("nap", {"seconds": 0.0}).text)
+        for at in range(2):
+            self.notes.release(str(at))
+        self.assertEqual([call.result(TIMEOUT)["name"] for call in calls], ["0", "1"])
 
     def test_broken_tools_are_told_in_the_log(self) -> None:
         broken = self.notes.folder / "broken_tools.py"
@@ -431,13 +451,12 @@ class WarmTest(BridgeTestCase):
         self.assertEqual(self.notes.lines("imports"), [str(imported_by)])
 
     def test_a_killed_one_is_back_without_another_import(self) -> None:
-        self.start(env={"FIXTURE_IMPORT_SECONDS": "3"})
+        self.start()
         victim = self.both()[0]["pid"]
         os.kill(victim, signal.SIGKILL)
         eventually(lambda: not is_alive(victim), "it is gone")
-        with at_most(10, "another copy"):
-            eventually(lambda: not isinstance(self.bridge.outcome("where"), Refused), "calls go through")
-            self.assertNotIn(victim, {one["pid"] for one in self.both()})
+        eventually(lambda: not isinstance(self.bridge.outcome("where"), Refused), "calls go through", TIMEOUT)
+        self.assertNotIn(victim, {one["pid"] for one in self.both()})
         self.assertEqual(len(self.notes.lines("imports")), 1)
 
     def test_they_work(self) -> None:
@@ -464,10 +483,10 @@ class WarmTest(BridgeTestCase):
         told = self.both()
         pids = {one["pid"] for one in told} | {one["imported_by"] for one in told}
         self.server.kill()
-        eventually(lambda: not any(is_alive(pid) for pid in pids), "all are gone", 10)
+        eventually(lambda: not any(is_alive(pid) for pid in pids), "all are gone", TIMEOUT)
         self.server.start()
         self.assertEqual(self.server.terminate(), 0)
-        eventually(lambda: not self.py.pids(), "all are gone", 10)
+        eventually(lambda: not self.py.pids(), "all are gone", TIMEOUT)
 
     def test_recycling(self) -> None:
         self.start(count=1, capacity=2, max_requests=5)

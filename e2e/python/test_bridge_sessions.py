@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
 import unittest
 
+from ahead_case import ahead, ahead_last
 from bridge_case import BridgeTestCase, SharedBridgeCase
-from bridge_client import Code, at_most, grpc, opening, registration, together, wire
+from bridge_client import TIMEOUT, Code, grpc, opening, registration, together, wire
 from gateway_client import eventually
 from patchboard_server import NotReady
+
+
+def setUpModule() -> None:
+    LifetimeTest.begin_ahead()
+
+
+load_tests = ahead_last
 
 
 class PingTest(SharedBridgeCase):
@@ -188,17 +197,19 @@ class QuotaTest(BridgeTestCase):
 
 class LifetimeTest(BridgeTestCase):
     def test_a_session_that_nobody_uses_ends(self) -> None:
-        bridge = self.serve('session_ttl = "1s"\n')
+        bridge = self.serve('session_ttl = "500ms"\n')
         bridge.open("short")
         # Looking at it would keep it alive, so the time itself has to pass.
-        time.sleep(1.5)
+        time.sleep(0.8)
         refused = bridge.refused("GetSession", wire.GetSessionRequest(session_id="short"))
         self.assertEqual((refused.code, refused.text), (Code.NOT_FOUND, "Session not found: short"))
         self.assertFalse(bridge.beat("short").session_valid)
         self.assertFalse(bridge.beat("short").session_valid, "and is not revived by being asked for")
 
+    @ahead
     def test_every_use_keeps_it(self) -> None:
-        bridge = self.serve('session_ttl = "2s"\n')
+        # Longer than a busy machine keeps any of the uses waiting.
+        bridge = self.serve('session_ttl = "4s"\n')
         uses = {
             "beaten": lambda: self.assertTrue(bridge.beat("beaten").session_valid),
             "looked-at": lambda: bridge.get("looked-at"),
@@ -216,17 +227,22 @@ class LifetimeTest(BridgeTestCase):
         for name in uses:
             self.assertEqual(bridge.get(name).metadata["name"], name)
 
+    @ahead
     def test_a_call_that_takes_longer_does_not_lose_its_session(self) -> None:
-        bridge = self.serve('session_ttl = "1s"\n', self.pool())
+        bridge = self.serve('session_ttl = "2s"\n', self.pool())
         bridge.open("slow")
         self.assertEqual(bridge.value("nap", {"seconds": 3, "name": "long"}, session="slow"), "long")
         self.assertTrue(bridge.is_there("slow"))
 
+    @ahead
     def test_the_workers_that_saw_it_are_told_and_their_heartbeats_do_not_keep_it(self) -> None:
-        bridge = self.serve('session_ttl = "3s"\n', self.pool())
+        # Several heartbeats in the lifetime of a session.
+        pool = self.pool(env={"SNAKEPIT_HEARTBEAT_CONFIG": json.dumps({"interval_ms": 100})})
+        bridge = self.serve('session_ttl = "2s"\n', pool)
         bridge.open("seen")
         bridge.value("echo", {"value": 1}, session="seen")
-        eventually(lambda: "CleanupSession seen" in self.notes.all("rpcs-"), "the worker is told", 20)
+        eventually(lambda: "CleanupSession seen" in self.notes.all("rpcs-"), "the worker is told", TIMEOUT)
+        self.assertGreater(self.notes.lines("beats").count("seen"), 3)
         self.assertFalse(bridge.is_there("seen"))
 
     def test_a_place_is_free_again(self) -> None:
@@ -240,8 +256,7 @@ class LifetimeTest(BridgeTestCase):
                 self.assertIn("session_quota_exceeded", error.details())
                 return False
 
-        with at_most(15, "making room"):
-            eventually(has_room, "there is room")
+        eventually(has_room, "there is room", TIMEOUT)
 
 
 class RestartTest(BridgeTestCase):

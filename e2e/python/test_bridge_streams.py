@@ -6,8 +6,8 @@ import json
 import time
 import unittest
 
-from bridge_case import BridgeTestCase, Bystander, Pool, SharedBridgeCase, resident_mebibytes
-from bridge_client import Code, at_most, grpc, raw_any, registration, together, wire
+from bridge_case import LONG, BridgeTestCase, Bystander, Pool, SharedBridgeCase, resident_mebibytes
+from bridge_client import TIMEOUT, Code, grpc, raw_any, registration, together, wire
 from gateway_client import eventually
 
 
@@ -42,8 +42,8 @@ class GoodTest(StreamCase):
 
     def test_the_first_chunk_does_not_wait_for_the_second(self) -> None:
         call = self.bridge.stream("wait_stream")
-        with at_most(5, "the first chunk"):
-            self.assertEqual(next(call).data, b"waiting")
+        # There is no second one for an hour.
+        self.assertEqual(next(call).data, b"waiting")
         call.cancel()
 
     def test_several_at_once(self) -> None:
@@ -87,8 +87,9 @@ class BadTest(StreamCase):
         self.assertEqual((error["type"], error["message"]), ("ValueError", "no three"))
 
     def test_a_tool_that_hangs_has_a_deadline(self) -> None:
-        with at_most(4, "one second"):
-            refused = self.bridge.refused_stream("hanging_stream", metadata={"timeout_ms": "1000"})
+        refused = self.limited(
+            lambda: self.bridge.refused_stream("hanging_stream", metadata={"timeout_ms": "500"}, timeout=LONG)
+        )
         self.assertEqual(refused.code, Code.DEADLINE_EXCEEDED)
 
     def test_an_outsider_s_tool(self) -> None:
@@ -109,7 +110,7 @@ class PressureTest(BridgeTestCase):
         memory = resident_mebibytes(self.server.pid)
         with Bystander(self.server.address("bridge")) as bystander:
             self.assertEqual(bridge.value("add", {"a": 1, "b": 2}), 3, "others work on")
-        self.assertLess(bystander.longest, 2)
+            bystander.wait_for_pings(20)
         for _ in range(produced + 100):
             next(call)
         eventually(lambda: len(self.notes.lines("flood")) > produced, "it goes on when read")
@@ -120,7 +121,7 @@ class PressureTest(BridgeTestCase):
 
     def still(self, name: str) -> int:
         """The number of lines once it no longer grows."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 2 * TIMEOUT
         count = -1
         while (now := len(self.notes.lines(name))) != count:
             self.assertLess(time.monotonic(), deadline, f"{name} goes on and on: {now}")
@@ -164,16 +165,16 @@ class PressureTest(BridgeTestCase):
         call = bridge.stream("wait_stream")
         next(call)
         bridge.outcome("crash")
-        with self.assertRaises(grpc.RpcError) as ended, at_most(10, "the end of the stream"):
+        with self.assertRaises(grpc.RpcError) as ended:
             next(call)
         self.assertEqual(ended.exception.code(), Code.UNAVAILABLE)
 
     def test_the_server_s_end_ends_it_within_the_drain(self) -> None:
-        bridge = self.serve("", self.pool())
+        bridge = self.serve("", self.pool(), before='drain = "1s"\n')
         bridge.open()
-        call = bridge.stream("wait_stream")
+        call = bridge.stream("wait_stream", timeout=LONG)
         next(call)
-        self.assertEqual(self.server.terminate(), 0)
+        self.assertEqual(self.server.terminate(2 * TIMEOUT), 0)
         with self.assertRaises(grpc.RpcError):
             next(call)
 

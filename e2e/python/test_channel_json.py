@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import http.client
 import json
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
+from ahead_case import ahead, ahead_last
 from channel_case import WEBHOOK_SECRET, ChannelTestCase, said
 from channel_stand_ins import Fail, StandIn, hub_signature, post
 from gateway_client import Gateway, eventually
@@ -20,6 +22,14 @@ from raw_client import status_of
 from stub_model import Call, Failure, Hold, Reply, Text
 
 SYNC = 'reply = "sync"\n'
+
+
+def setUpModule() -> None:
+    AsyncTest.begin_ahead()
+    ConversationTest.begin_ahead()
+
+
+load_tests = ahead_last
 
 
 class SyncTest(ChannelTestCase):
@@ -63,7 +73,8 @@ class SyncTest(ChannelTestCase):
         started = time.monotonic()
         answer = self.deliver_json({"content": "hi", "id": "n1", "reply_url": f"{place.url}/answers"})
         self.accepted(answer)
-        self.assertTrue(0.8 < time.monotonic() - started < 5, time.monotonic() - started)
+        self.assertGreater(time.monotonic() - started, 0.8)
+        # It was answered while the run was still going on.
         release.set()
         (sent,) = place.wait_for(1)
         self.assertEqual((sent.method, sent.path), ("POST", "/answers"))
@@ -73,9 +84,12 @@ class SyncTest(ChannelTestCase):
     def test_a_caller_that_hangs_up_does_not_stop_the_run(self) -> None:
         release = self.held()
         self.hook(Reply(Hold(release), Text("done all the same")), keys=SYNC)
-        with self.assertRaises(TimeoutError):
-            self.deliver_json({"content": "hi", "account": "ada", "peer": "room"}, timeout=1)
+        caller = http.client.HTTPConnection(self.server.gateway, timeout=30)
+        self.addCleanup(caller.close)
+        body = json.dumps({"content": "hi", "account": "ada", "peer": "room"})
+        caller.request("POST", "/webhook/hook", body, {"X-Webhook-Token": WEBHOOK_SECRET})
         self.model.wait_for_requests(1)
+        caller.close()
         release.set()
 
         def is_kept() -> bool:
@@ -133,12 +147,13 @@ class AsyncTest(ChannelTestCase):
         replies = sorted(one.json["reply"] for one in place.accepted)
         self.assertEqual(replies, ["echo: no id", "echo: no id either", "echo: one"])
 
+    @ahead
     def test_without_an_id_the_same_bytes_after_the_window_are_something_new(self) -> None:
         place = self.hook(keys='replay_window = "1s"\n')
         body = {"content": "good morning", "reply_url": f"{place.url}/answers"}
         self.accepted(self.deliver_json(body))
         place.wait_for(1)
-        eventually(lambda: self.deliver_json(body).status == 202, "the window is over", 10)
+        eventually(lambda: self.deliver_json(body).status == 202, "the window is over", 30)
         place.wait_for(2)
 
 
@@ -345,6 +360,7 @@ class ConversationTest(ChannelTestCase):
         self.gateway.chat("what has landed?", channel="hook", account="ada", peer="one")
         self.assertIn("the eagle has landed", said(self.model.requests[-1]))
 
+    @ahead
     def test_failing_to_post_is_tried_again(self) -> None:
         place = self.hook()
         place.next(Fail(503), Fail(429, retry_after=1))
@@ -363,7 +379,7 @@ class ConfigTest(ServerTestCase):
             env=server.environment(),
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             stdin=subprocess.DEVNULL,
         )
         self.assertEqual(done.returncode, 2, f"{config}\n{done.stdout}{done.stderr}")

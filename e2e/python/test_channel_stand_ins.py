@@ -23,7 +23,7 @@ from plugin_support import another_version, with_text
 
 
 def ask(place: StandIn, path: str, body: dict | None = None, **headers: str) -> tuple[int, bytes, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
     try:
         data = None if body is None else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -11,7 +11,7 @@ from gateway_client import Gateway
 from patchboard_server import ServerTestCase, binary
 from stub_model import Call, Failure, Reply, StubModel, Text
 
-TIMEOUT = 30
+TIMEOUT = 60
 SESSION = "default:cli:local:main"
 
 

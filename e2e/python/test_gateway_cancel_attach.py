@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 
 from gateway_case import GatewayTestCase
-from gateway_client import Gateway, Turn
+from gateway_client import TIMEOUT, Gateway, Turn
 from stub_model import Hold, Reply, Text
 
 SESSION = "default:websocket:alice:main"
@@ -28,7 +28,7 @@ class CancelTest(StreamTestCase):
         gateway.result("chat.cancel", id=request)
         rest = gateway.turn(request)
         self.assertEqual((rest.events.count("done"), rest.events[-1]), (1, "done"))
-        self.assertTrue(self.model.requests[0].gone.wait(20), "the call goes on upstream")
+        self.assertTrue(self.model.requests[0].gone.wait(TIMEOUT), "the call goes on upstream")
         self.assertEqual(gateway.result("ping"), "pong")
         self.assertTrue(gateway.nothing_kept(request))
 
@@ -68,7 +68,7 @@ class CancelTest(StreamTestCase):
         self.model.wait_for_requests(1)
         gateway.result("chat.cancel", id=request)
         self.assertEqual(gateway.turn(request).events[-1], "done")
-        self.assertTrue(self.model.requests[0].gone.wait(20))
+        self.assertTrue(self.model.requests[0].gone.wait(TIMEOUT))
 
     def test_only_the_connection_that_asked_can_cancel_and_only_while_it_runs(self) -> None:
         release = self.held()
@@ -235,7 +235,8 @@ class OrphanTest(StreamTestCase):
         gateway = self.connect(Reply(Text("on and on"), Hold(self.held())), more='[gateway]\norphan_grace = "200ms"\n')
         gateway.until(gateway.start("talk"), "text")
         gateway.abort()
-        self.assertTrue(self.model.requests[0].gone.wait(20), "the call goes on upstream")
+        # Half of what the grace is by default.
+        self.assertTrue(self.model.requests[0].gone.wait(30), "the call goes on upstream")
         back = self.another()
         turn = back.turn(back.ask("chat.attach", session=SESSION, after=0))
         self.assertEqual((turn.text, turn.events[-1]), ("on and on", "done"))

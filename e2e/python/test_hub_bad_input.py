@@ -15,7 +15,6 @@ from hub_client import TIMEOUT, App, registration, side, upgrade
 from raw_client import BINARY, CLOSE, PING, TEXT, close_code, frame, is_closed_within, peak_memory
 
 MEBIBYTE = 1_048_576
-LONGEST = 3.0
 
 
 def padded(size: int, name: str = "notebook") -> str:
@@ -36,13 +35,12 @@ class BadInputTestCase(HubTestCase):
         self.bystander = bystander
 
     def see_off(self, bystander: Bystander) -> None:
-        """The bystander had a quiet time, and the server is the one it was."""
+        """The bystander's messages have all been delivered and still are, and the server is the one it was."""
         try:
             bystander.more_rounds()
         finally:
             bystander.__exit__(None)
         self.assertTrue(self.server.is_running)
-        self.assertLess(bystander.longest, LONGEST)
 
     def plug(self):
         plug = upgrade(self.server)

@@ -94,7 +94,7 @@ class CheckTest(unittest.TestCase):
                     [binary(), "hub", "check", url, "--once", "--timeout", "1"],
                     capture_output=True,
                     text=True,
-                    timeout=30,
+                    timeout=60,
                 )
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn("error", done.stderr)

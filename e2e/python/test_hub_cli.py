@@ -139,7 +139,7 @@ class LookTest(CliTestCase):
         for command in ("send", "clients", "messages", "resend", "route", "check"):
             with self.subTest(command):
                 done = subprocess.run(
-                    [binary(), "hub", command, "--help"], capture_output=True, text=True, timeout=30, check=True
+                    [binary(), "hub", command, "--help"], capture_output=True, text=True, timeout=60, check=True
                 )
                 self.assertIn("Usage:", done.stdout)
 

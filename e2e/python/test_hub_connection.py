@@ -11,9 +11,13 @@ import unittest
 import raw_client
 from gateway_client import eventually
 from hub_case import MUSIC, NOTEBOOK, HubTestCase
-from hub_client import TIMEOUT, App, registration, side
+from hub_client import BEFORE_DEFAULTS, NEVER, TIMEOUT, App, registration, side
 
-QUICK = 'ping_interval = "1s"\npong_timeout = "1s"\n'
+QUICK = 'ping_interval = "300ms"\npong_timeout = "1s"\n'
+# The same where somebody has to answer in time.
+STEADY = 'ping_interval = "300ms"\npong_timeout = "2s"\n'
+# Nobody is pinged or dropped by the clock within the life of a test.
+UNTIMED = f'ping_interval = "{NEVER}"\npong_timeout = "{NEVER}"\nresponse_timeout = "{NEVER}"\n'
 
 
 def has_ipv6() -> bool:
@@ -26,15 +30,12 @@ def has_ipv6() -> bool:
 
 
 class TakeOverTest(HubTestCase):
-    def test_the_name_of_a_dead_connection_is_taken_over_within_seconds(self) -> None:
-        self.serve()
+    def test_the_name_of_a_dead_connection_is_taken_over_long_before_its_next_ping(self) -> None:
+        self.serve(UNTIMED)
         dead = self.deaf("notebook")
         app = self.app()
-        started = time.monotonic()
         answer = app.register("notebook", NOTEBOOK)
-        took = time.monotonic() - started
         self.assertIs(answer["success"], True, answer)
-        self.assertLess(took, 4.0, "two seconds for the ping, and a little")
         app.name = "notebook"
         self.delivered(app, "notebook: it is me again")
         self.assertTrue(dead.is_dropped_within(TIMEOUT), "the old connection is of no use any more")
@@ -45,12 +46,10 @@ class TakeOverTest(HubTestCase):
         self.assertIs(self.app().register("notebook", NOTEBOOK)["success"], True)
 
     def test_the_name_of_a_living_connection_is_not(self) -> None:
-        self.serve()
+        self.serve(UNTIMED)
         holder = self.app("notebook")
-        started = time.monotonic()
         answer = self.app().register("notebook", NOTEBOOK)
         self.assertEqual((answer["success"], answer["code"]), (False, "DUPLICATE_NAME"))
-        self.assertLess(time.monotonic() - started, 3.0)
         self.delivered(holder, "notebook: still you")
 
     def test_one_that_answers_its_ping_by_hand_is_living(self) -> None:
@@ -73,16 +72,21 @@ class TakeOverTest(HubTestCase):
         self.assertEqual({one["code"] for one in answers if not one["success"]}, {"DUPLICATE_NAME"})
 
     def test_the_others_do_not_wait_meanwhile(self) -> None:
-        self.serve()
-        self.deaf("notebook")
+        self.serve(UNTIMED)
         jukebox = self.app("jukebox", MUSIC)
-        newcomer = self.app()
-        newcomer.send("registration", registration("notebook")["payload"])
-        started = time.monotonic()
-        self.delivered(jukebox, "jukebox: play on")
-        self.assertIs(self.app().register("third", NOTEBOOK)["success"], True)
-        self.assertLess(time.monotonic() - started, 1.0)
-        self.assertIs(newcomer.take("registration_response")["payload"]["success"], True)
+        # A newcomer waits two seconds for the dead one's pong. The others are served before that: not in every round
+        # on a busy machine, but in none if they had to wait as well.
+        for at in range(15):
+            self.deaf(f"dead{at}")
+            newcomer = self.app()
+            newcomer.send("registration", registration(f"dead{at}")["payload"])
+            self.delivered(jukebox, "jukebox: play on")
+            self.assertIs(self.app().register(f"third{at}", NOTEBOOK)["success"], True)
+            still_waits = newcomer.has_nothing_yet()
+            self.assertIs(newcomer.take("registration_response")["payload"]["success"], True)
+            if still_waits:
+                return
+        self.fail("the others had to wait in every round")
 
     def test_a_message_the_dead_one_had_goes_to_its_heir(self) -> None:
         self.serve()
@@ -102,8 +106,7 @@ class HeartbeatTest(HubTestCase):
         self.serve(QUICK)
         deaf = self.deaf("notebook")
         started = time.monotonic()
-        self.assertTrue(deaf.is_dropped_within(TIMEOUT))
-        self.assertLess(time.monotonic() - started, 5.0, "a second to the ping, a second to wait, and a little")
+        self.assertTrue(deaf.is_dropped_within(BEFORE_DEFAULTS))
         self.assertGreater(time.monotonic() - started, 0.9, "it had a chance")
         self.assertIs(self.app().register("notebook", NOTEBOOK)["success"], True)
 
@@ -111,16 +114,18 @@ class HeartbeatTest(HubTestCase):
         self.serve(QUICK)
         deaf = self.deaf("notebook")
         deadline = time.monotonic() + TIMEOUT
-        with self.assertRaises((OSError, EOFError)):
+        with self.assertRaises((ConnectionError, EOFError)):
             while time.monotonic() < deadline:
                 deaf.send(b'{"type":"response","payload":{"messageId":"msg-0","type":"ack","payload":{}}}')
-                deaf.next_ping(5.0)
+                deaf.next_ping()
 
     def test_who_pongs_stays(self) -> None:
-        self.serve(QUICK)
+        self.serve(STEADY)
         patient = self.deaf("notebook")
         usual = self.app("jukebox", MUSIC)
-        for _ in range(5):
+        started = time.monotonic()
+        # Longer than it takes to be dropped for not answering.
+        while time.monotonic() - started < 3.0:
             patient.pong(patient.next_ping())
         self.say("notebook: still there?")
         self.assertEqual(patient.next_message().text, "still there?")
@@ -131,7 +136,7 @@ class HeartbeatTest(HubTestCase):
         self.deaf().next_ping()
 
     def test_what_the_dropped_one_had_goes_to_the_next(self) -> None:
-        self.serve(QUICK)
+        self.serve(STEADY)
         deaf = self.deaf("notebook")
         jukebox = self.app("jukebox", MUSIC)
         said = self.say("notebook: play some songs from my favourite playlist")
@@ -139,18 +144,32 @@ class HeartbeatTest(HubTestCase):
         self.assertEqual(jukebox.next_message().id, said["id"])
 
 
+class HalfRequestTestCase(HubTestCase):
+    """A connection that sends half a request and no more."""
+
+    def begin(self) -> None:
+        self.serve('register_timeout = "2s"\n')
+        self.plug = raw_client.connect(side(self.server))
+        self.addCleanup(self.plug.close)
+        self.plug.sendall(b"GET / HTTP/1.1\r\nHost: ")
+
+
+def setUpModule() -> None:
+    # It has ten seconds to send the rest.
+    global half_request
+    half_request = HalfRequestTestCase.for_module()
+    half_request.begin()
+
+
 class SilentTest(HubTestCase):
     def test_a_connection_that_does_not_register_is_dropped(self) -> None:
-        self.serve('register_timeout = "1s"\n')
+        self.go_on_with(half_request)
         registered = self.app("notebook")
-        silent, refused, slow = self.app(), self.app(), raw_client.connect(side(self.server))
-        self.addCleanup(slow.close)
-        slow.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        silent, refused = self.app(), self.app()
         self.assertIs(refused.register("no good", NOTEBOOK)["success"], False)
-        started = time.monotonic()
-        silent.closed_with()
-        refused.closed_with()
-        self.assertLess(time.monotonic() - started, 5.0)
+        silent.closed_with(BEFORE_DEFAULTS)
+        refused.closed_with(BEFORE_DEFAULTS)
+        slow = half_request.plug
         self.assertTrue(raw_client.is_closed_within(slow, TIMEOUT), "half a request is no reason to wait for ever")
         self.delivered(registered, "notebook: you stay")
 
@@ -184,20 +203,18 @@ class GoodbyeTest(HubTestCase):
         self.assertEqual(self.server.process.wait(TIMEOUT), 0)
 
     def test_deaf_apps_do_not_hold_it_up(self) -> None:
-        self.serve()
+        # Neither a ping nor the time for the answer ends it, but the drain does.
+        self.serve(UNTIMED, before='drain = "1s"\n')
         self.deaf("notebook")
         self.say("notebook: unanswered")
-        started = time.monotonic()
         self.assertEqual(self.server.terminate(), 0)
-        self.assertLess(time.monotonic() - started, 12.0, "ten seconds to drain, and a little")
 
     def test_idle_apps_do_not_hold_it_up(self) -> None:
-        self.serve()
+        # There is nothing to drain, and no time to be waited for.
+        self.serve(UNTIMED, before=f'drain = "{NEVER}"\n')
         self.app("notebook")
         self.app()
-        started = time.monotonic()
         self.assertEqual(self.server.terminate(), 0)
-        self.assertLess(time.monotonic() - started, 5.0, "there is nothing to wait for")
 
     def test_an_app_that_says_goodbye_is_answered_and_forgotten(self) -> None:
         self.serve()

@@ -8,13 +8,15 @@ import time
 import unittest
 
 from hub_case import NONSENSE, WAITING, Answer, HubTestCase
+from hub_client import NEVER, TIMEOUT
 
 UNKNOWN = "msg-00000000-0000-4000-8000-000000000000"
 
 
 class HttpTestCase(HubTestCase):
     def setUp(self) -> None:
-        self.serve()
+        # Whoever waits for an app that does not answer is not answered because of that.
+        self.serve(f'response_timeout = "{NEVER}"\n')
 
     def post(self, body: object = None, *, raw: bytes | None = None, query: str = "", **options) -> Answer:
         return self.request("POST", f"/v1/messages{query}", body, raw=raw, **options)
@@ -130,39 +132,41 @@ class SubmitTest(HttpTestCase):
 class WaitTest(HttpTestCase):
     def test_it_waits_for_the_acknowledgement_and_tells_who_gave_it(self) -> None:
         notebook = self.app("notebook")
-        answer = self.say_and_wait("notebook: x", 20)
+        answer = self.say_and_wait("notebook: x")
         message = notebook.next_message()
         self.assertFalse(answer.done())
         notebook.ack(message)
-        said = answer.result(timeout=20)
+        said = answer.result(timeout=TIMEOUT)
         self.assertEqual((said["id"], said["state"]), (message.id, "delivered"))
         self.assertEqual([one["client"] for one in said["attempts"]], ["notebook"])
 
     def test_it_waits_for_refusals_and_tells_every_reason(self) -> None:
         notebook = self.app("notebook")
-        answer = self.say_and_wait("notebook: x", 20)
+        answer = self.say_and_wait("notebook: x")
         notebook.reject(notebook.next_message(), "I would rather not")
-        said = answer.result(timeout=20)
+        said = answer.result(timeout=TIMEOUT)
         self.assertEqual((said["state"], said["attempts"][0]["reason"]), ("refused", "I would rather not"))
 
     def test_it_waits_no_longer_than_told(self) -> None:
         notebook = self.app("notebook")
         started = time.monotonic()
         said = self.say("notebook: x", wait=1)
-        self.assertTrue(0.8 < time.monotonic() - started < 5, time.monotonic() - started)
+        self.assertGreater(time.monotonic() - started, 0.8)
         self.assertEqual(said["state"], "sent")
         notebook.ack(notebook.next_message())
         self.settled(said["id"], "delivered")
 
     def test_not_at_all_when_it_is_zero(self) -> None:
-        self.app("notebook")
-        started = time.monotonic()
-        self.say("notebook: x", wait=0)
-        self.assertLess(time.monotonic() - started, 1.0)
+        notebook = self.app("notebook")
+        said = self.say("notebook: x", wait=0)
+        self.assertIn(said["state"], ("queued", "sent"))
+        # It is answered although the app has not answered yet.
+        notebook.ack(notebook.next_message())
+        self.settled(said["id"], "delivered")
 
     def test_not_when_there_is_nobody_to_wait_for(self) -> None:
         self.app("notebook")
-        said = self.say(NONSENSE, wait=2)
+        said = self.say(NONSENSE, wait=120)
         self.assertEqual(said["state"], "held")
 
     def test_a_caller_that_hangs_up_takes_nothing_with_it(self) -> None:
@@ -170,7 +174,7 @@ class WaitTest(HttpTestCase):
         body = json.dumps({"text": "notebook: x"}).encode()
         host, port = self.server.address("hub").rsplit(":", 1)
         with socket.create_connection((host, int(port))) as plug:
-            head = f"POST /v1/messages?wait=20 HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+            head = f"POST /v1/messages?wait=60 HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
             plug.sendall(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
             message = notebook.next_message()
         notebook.ack(message)

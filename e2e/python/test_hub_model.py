@@ -8,7 +8,7 @@ import unittest
 from typing import Callable
 
 from hub_case import MUSIC, NONSENSE, NOTEBOOK, UNHEARD, WAITING, HubTestCase
-from hub_client import App
+from hub_client import BEFORE_DEFAULTS, App
 from runs_case import whole_text
 from stub_model import Call, Drop, Failure, Hold, Reply, Request, StubModel, Text
 from stub_model_wire import plain_text
@@ -201,7 +201,7 @@ class RefusalTest(ModelTestCase):
         first, second = self.riddlers()
         self.say(NONSENSE)
         first.next_message()
-        second.next_message()
+        second.next_message(BEFORE_DEFAULTS)
         self.assertIn("Response timeout", text_of(model.wait_for_requests(2)[1]))
 
     def test_refused_by_all_the_model_is_not_asked_about_nobody(self) -> None:

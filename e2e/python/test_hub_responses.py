@@ -7,10 +7,12 @@ import unittest
 
 from gateway_client import eventually
 from hub_case import MUSIC, NOTEBOOK, WAITING, HubTestCase
-from hub_client import App
+from hub_client import BEFORE_DEFAULTS, NEVER, App
 
 SONGS = "play some songs from my favourite playlist"
 QUICK = 'response_timeout = "1s"\n'
+# Where the second app has to answer in time.
+LESS_QUICK = 'response_timeout = "2s"\n'
 TIMED_OUT = "Response timeout"
 
 
@@ -109,13 +111,13 @@ class RejectTest(ResponseTestCase):
 
 class SilenceTest(ResponseTestCase):
     def test_a_silent_app_is_passed_over_after_the_timeout(self) -> None:
-        notebook, jukebox = self.two(QUICK)
+        notebook, jukebox = self.two(LESS_QUICK)
         started = time.monotonic()
         said = self.say(f"notebook: {SONGS}")
         first = notebook.next_message()
-        second = jukebox.next_message()
+        second = jukebox.next_message(BEFORE_DEFAULTS)
         took = time.monotonic() - started
-        self.assertTrue(0.9 < took < 4.0, took)
+        self.assertGreater(took, 1.9)
         self.assert_rerouted(first, second)
         jukebox.ack(second)
         self.settled(said["id"], "delivered")
@@ -152,7 +154,7 @@ class SilenceTest(ResponseTestCase):
         self.assertEqual([one["client"] for one in shown["attempts"]], ["notebook", "jukebox"])
 
     def test_malformed_responses_leave_the_timer_running(self) -> None:
-        notebook, jukebox = self.two(QUICK)
+        notebook, jukebox = self.two(LESS_QUICK)
         malformed = (
             lambda identity: {"messageId": identity, "type": "maybe", "payload": {}},
             lambda identity: {"messageId": identity, "type": "ACK", "payload": {}},
@@ -204,13 +206,11 @@ class DepartureTest(ResponseTestCase):
     def test_who_leaves_with_a_message_is_passed_over_at_once(self) -> None:
         for leave in (App.close, App.abort):
             with self.subTest(leave.__name__):
-                notebook, jukebox = self.two()
-                started = time.monotonic()
+                notebook, jukebox = self.two(f'response_timeout = "{NEVER}"\n')
                 said = self.say(f"notebook: {SONGS}")
                 first = notebook.next_message()
                 leave(notebook)
                 second = jukebox.next_message()
-                self.assertLess(time.monotonic() - started, 5.0, "not after thirty seconds")
                 self.assert_rerouted(first, second)
                 jukebox.ack(second)
                 self.settled(said["id"], "delivered")

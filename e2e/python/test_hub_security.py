@@ -8,7 +8,7 @@ import unittest
 
 from gateway_client import eventually
 from hub_case import NOTEBOOK, HubTestCase
-from hub_client import App, exceptions, status_of, upgrade
+from hub_client import TIMEOUT, App, exceptions, status_of, upgrade
 from patchboard_server import NotReady
 from raw_client import UPGRADE
 
@@ -94,7 +94,7 @@ class AddressTest(HubTestCase):
             self.assertIn("hub", str(refused))
             return
         port = int(self.server.address("hub").rsplit(":", 1)[1])
-        with socket.create_connection((outside, port), timeout=10) as plug:
+        with socket.create_connection((outside, port), timeout=TIMEOUT) as plug:
             plug.sendall(b"GET /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             self.assertIn(b" 403 ", plug.recv(100))
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 import unittest
 
 from gateway_client import Gateway, eventually
 from hub_case import MUSIC, NONSENSE, NOTEBOOK, HubTestCase
+from hub_client import BEFORE_DEFAULTS, NEVER, TIMEOUT
 from stub_model import Call, Reply, StubModel, Text
 
+# Two minutes, in milliseconds: the most a call may wait.
+LONGEST_CALL = 120_000
 ALLOW = '\n[tools.approval]\n"*" = "allow"\n'
 
 
@@ -17,8 +19,11 @@ class ToolTestCase(HubTestCase):
     def setUp(self) -> None:
         self.model = StubModel()
         self.addCleanup(self.model.close)
+        self.serve_tools(NEVER)
+
+    def serve_tools(self, response_timeout: str) -> None:
         provider = self.model.provider_config("openai")
-        self.serve('response_timeout = "3s"\n', before=provider, more=ALLOW, gateway="127.0.0.1:0")
+        self.serve(f'response_timeout = "{response_timeout}"\n', before=provider, more=ALLOW, gateway="127.0.0.1:0")
 
     def tools(self) -> list[str]:
         return self.command("tools", "list").stdout.split()
@@ -48,7 +53,7 @@ class RegistryTest(ToolTestCase):
         notebook.notify(message, title="Saved", body="In the list.")
         eventually(lambda: self.message(message.id)["notifications"], "the notification is stored")
         notebook.ack(message)
-        done = called.result(timeout=60)
+        done = called.result(timeout=TIMEOUT)
         outcome = json.loads(done.stdout)
         self.assertEqual((outcome["message_id"], outcome["state"]), (message.id, "delivered"))
         self.assertEqual([one["body"] for one in outcome["notifications"]], ["In the list."])
@@ -58,36 +63,40 @@ class RegistryTest(ToolTestCase):
         called = self.call("app.notebook", {"text": "play some songs from my favourite playlist"}, code=None)
         message = notebook.next_message()
         notebook.reject(message, "I cannot sing")
-        done = called.result(timeout=60)
+        done = called.result(timeout=TIMEOUT)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("I cannot sing", done.stdout + done.stderr)
         self.assert_nothing_before(jukebox, message.id)
 
     def test_silence_is_a_tool_error(self) -> None:
+        self.serve_tools("1s")
         self.app("notebook")
-        started = time.monotonic()
-        done = self.call("app.notebook", {"text": "x"}, code=None).result(timeout=60)
+        # The call itself would wait for longer than this test does.
+        arguments = {"text": "x", "wait_ms": LONGEST_CALL}
+        done = self.call("app.notebook", arguments, code=None).result(timeout=BEFORE_DEFAULTS)
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertIn("Response timeout", done.stdout + done.stderr)
-        self.assertLess(time.monotonic() - started, 9.0, "three seconds for the app, and a little")
 
     def test_a_call_waits_no_longer_than_told(self) -> None:
         notebook = self.app("notebook")
-        started = time.monotonic()
-        done = self.call("app.notebook", {"text": "x", "wait_ms": 200}, code=None).result(timeout=60)
-        self.assertLess(time.monotonic() - started, 2.9)
+        patient = self.call("app.notebook", {"text": "the first", "wait_ms": LONGEST_CALL})
+        first = notebook.next_message()
+        done = self.call("app.notebook", {"text": "x", "wait_ms": 200}, code=None).result(timeout=TIMEOUT)
         self.assertIn(notebook.next_message().id, done.stdout + done.stderr)
+        self.assertFalse(patient.done(), "the one that was called before waits still")
+        notebook.ack(first)
+        self.assertIn(first.id, patient.result(timeout=TIMEOUT).stdout)
 
     def test_bad_arguments_are_refused(self) -> None:
         self.app("notebook")
         for arguments in ({}, {"text": 5}, {"text": ""}, {"text": "x", "wait_ms": "a"}, {"text": "x", "wait_ms": -1}):
             with self.subTest(arguments):
-                done = self.call("app.notebook", arguments, code=None).result(timeout=60)
+                done = self.call("app.notebook", arguments, code=None).result(timeout=TIMEOUT)
                 self.assertNotEqual(done.returncode, 0)
         self.assertEqual(self.page()["items"], [])
 
     def test_an_app_that_is_not_there_is_no_tool(self) -> None:
-        done = self.call("app.nobody", {"text": "x"}, code=None).result(timeout=60)
+        done = self.call("app.nobody", {"text": "x"}, code=None).result(timeout=TIMEOUT)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("app.nobody", done.stderr)
 
@@ -99,11 +108,11 @@ class RegistryTest(ToolTestCase):
         message = jukebox.next_message()
         self.assertEqual((message.text, message.is_direct), (text, False))
         jukebox.ack(message)
-        self.assertIn(message.id, called.result(timeout=60).stdout)
+        self.assertIn(message.id, called.result(timeout=TIMEOUT).stdout)
 
     def test_sending_what_fits_nobody_is_held_and_told(self) -> None:
         self.app("jukebox", MUSIC)
-        done = self.call("hub_send", {"text": NONSENSE}).result(timeout=60)
+        done = self.call("hub_send", {"text": NONSENSE}).result(timeout=TIMEOUT)
         self.assertIn("held", done.stdout)
 
 

@@ -25,10 +25,12 @@ stdio = load("mcp.client.stdio")
 streamable_http = load("mcp.client.streamable_http")
 httpx = load("httpx2")
 
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 POLL = 0.02
 FIXTURE = str(Path(__file__).with_name("mcp_fixture.py"))
 NOTE = "what the note says"
+# Programs in Python take their time to start on a busy machine.
+PATIENT = 'start_timeout = "2m"\n'
 
 
 def until(happened, what: str) -> None:
@@ -51,7 +53,7 @@ def is_alive(pid: int) -> bool:
 
 
 def sleeping(seconds: str) -> bool:
-    """Does any process sleep for just that long?"""
+    """Does any process sleep for just that long? The number is to be one that nobody else uses."""
     for entry in Path("/proc").iterdir():
         try:
             command = (entry / "cmdline").read_bytes().split(b"\0")
@@ -123,7 +125,7 @@ class HttpTest(ClientTestCase):
 
     def test_a_cancelled_call_stops(self) -> None:
         server = self.server_with_note()
-        self.conversation(self.over_http(server), lambda client: self.cancel_a_call(client, "1234.5"))
+        self.conversation(self.over_http(server), lambda client: self.cancel_a_call(client, f"1234.{os.getpid()}1"))
 
     def test_many_calls_at_once(self) -> None:
         server = self.server_with_note()
@@ -179,11 +181,10 @@ class StdioTest(ClientTestCase):
     def test_a_cancelled_call_stops(self) -> None:
         server = self.server_with_note()
         transport = self.over_stdio("--data-dir", str(server.data_dir), folder=server.folder)
-        self.conversation(transport, lambda client: self.cancel_a_call(client, "1234.25"))
+        self.conversation(transport, lambda client: self.cancel_a_call(client, f"1234.{os.getpid()}2"))
 
     def test_a_server_that_comes_back_is_used_again(self) -> None:
-        gateway = f"127.0.0.1:{free_port()}"
-        server = self.server_with_note(gateway=gateway)
+        server = self.server_with_note(gateway=f"127.0.0.1:{reserved_port(self)}")
 
         async def talk(client) -> None:
             self.assertFalse((await client.call_tool("read", {"path": "note.txt"})).is_error)
@@ -233,7 +234,7 @@ class RunTest(RunsTestCase):
         command = json.dumps([sys.executable, "-m", "mcp_server_time", "--local-timezone", "Europe/Vienna"])
         call = Call(known_as("clock.convert_time"), {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"})
         runs = self.connect(
-            Reply(call), Reply(Text("It is evening there.")), more=f"\n[mcp.clock]\ncommand = {command}\n"
+            Reply(call), Reply(Text("It is evening there.")), more=f"\n[mcp.clock]\ncommand = {command}\n{PATIENT}"
         )
         has_come = lambda: "clock.convert_time" in [tool["name"] for tool in runs.ask("tools_list")["tools"]]
         until(has_come, "the server's tools are offered")
@@ -246,26 +247,20 @@ class RunTest(RunsTestCase):
         self.assertEqual(run.reply, "It is evening there.")
 
 
-class AgentTest(GatewayTestCase):
-    def setUp(self) -> None:
-        self.model = StubModel()
-        self.addCleanup(self.model.close)
+def with_fixture(model: StubModel) -> Server:
+    """A server with the fixture, whose folder is the server's own. It is not started."""
+    server = Server(config=None, env={"CANARY_SECRET": "not for programs"})
+    (server.folder / "description").write_text("adds two numbers")
+    command = json.dumps([sys.executable, FIXTURE])
+    folder = json.dumps(str(server.folder))
+    server.config_file.write_text(
+        f"{model.provider_config('openai')}\n[mcp.fixture]\ncommand = {command}\n{PATIENT}"
+        f"[mcp.fixture.env]\nFIXTURE_FOLDER = {folder}\n"
+    )
+    return server
 
-    def fixture(self) -> Server:
-        """A server with the fixture, whose folder is the server's own."""
-        config = self.model.provider_config("openai")
-        server = Server(config=None, env={"CANARY_SECRET": "not for programs"})
-        self._own_servers.append(server)
-        self.addCleanup(server.close)
-        (server.folder / "description").write_text("adds two numbers")
-        command = json.dumps([sys.executable, FIXTURE])
-        folder = json.dumps(str(server.folder))
-        server.config_file.write_text(
-            f"{config}\n[mcp.fixture]\ncommand = {command}\n[mcp.fixture.env]\nFIXTURE_FOLDER = {folder}\n"
-        )
-        self.server = server.start()
-        return self.server
 
+class AgentTestCase(GatewayTestCase):
     def tools(self, gateway) -> dict[str, dict]:
         return {tool["name"]: tool for tool in gateway.result("tool.list", limit=500)["items"]}
 
@@ -282,10 +277,22 @@ class AgentTest(GatewayTestCase):
         (result,) = turn.data("tool_result")
         return result
 
+
+class AgentTest(AgentTestCase):
+    def setUp(self) -> None:
+        self.model = StubModel()
+        self.addCleanup(self.model.close)
+
+    def fixture(self) -> Server:
+        self.server = with_fixture(self.model)
+        self._own_servers.append(self.server)
+        self.addCleanup(self.server.close)
+        return self.server.start()
+
     def test_an_agent_uses_a_published_server(self) -> None:
         load("mcp_server_time")
         command = json.dumps([sys.executable, "-m", "mcp_server_time", "--local-timezone", "Europe/Vienna"])
-        more = f'\n[mcp.clock]\ncommand = {command}\n[tools.approval]\n"clock.*" = "allow"\n'
+        more = f'\n[mcp.clock]\ncommand = {command}\n{PATIENT}[tools.approval]\n"clock.*" = "allow"\n'
         self.server = self.start_server(config=self.model.provider_config("openai") + more)
         gateway = self.another()
         spec = self.wait_for_tool(gateway, "clock.get_current_time")
@@ -295,18 +302,6 @@ class AgentTest(GatewayTestCase):
         self.assertEqual(json.loads(result["content"])["timezone"], "Europe/Vienna")
         result = self.call_by_agent(gateway, "clock.get_current_time", {"timezone": "Nowhere/Land"})
         self.assertTrue(result["is_error"], result)
-
-    def test_an_agent_uses_a_server_whose_environment_is_clean(self) -> None:
-        self.fixture()
-        gateway = self.another()
-        self.wait_for_tool(gateway, "fixture.add")
-        result = self.call_by_agent(gateway, "fixture.add", {"a": 2, "b": 3})
-        self.assertEqual((result["content"], result["is_error"]), ("the sum is 5", False))
-        result = self.call_by_agent(gateway, "fixture.fail", {})
-        self.assertEqual((result["content"], result["is_error"]), ("Error executing tool fail", True))
-        names = self.call_by_agent(gateway, "fixture.environment", {})["content"].split()
-        self.assertIn("FIXTURE_FOLDER", names)
-        self.assertEqual([name for name in names if "CANARY" in name or "KEY" in name], [])
 
     def test_a_changed_tool_is_held_back_and_the_log_says_why(self) -> None:
         server = self.fixture()
@@ -326,18 +321,6 @@ class AgentTest(GatewayTestCase):
         server.start()
         self.wait_for_tool(self.another(), "fixture.add")
 
-    def test_a_cancelled_turn_cancels_the_call(self) -> None:
-        server = self.fixture()
-        gateway = self.another()
-        self.wait_for_tool(gateway, "fixture.wait")
-        log = server.folder / "log"
-        self.model.script(Reply(Call(known_as("fixture.wait"), {})))
-        request = gateway.start("wait for it")
-        until(lambda: log.exists() and "waiting" in log.read_text(), "the tool waits")
-        gateway.result("chat.cancel", id=request)
-        until(lambda: "cancelled" in log.read_text(), "the tool hears of it")
-        self.assertEqual(gateway.turn(request).events[-1], "done")
-
     def test_a_server_that_dies_is_started_again_and_none_is_left_behind(self) -> None:
         server = self.fixture()
         gateway = self.another()
@@ -352,18 +335,6 @@ class AgentTest(GatewayTestCase):
         self.assertEqual(server.terminate(), 0)
         self.assertFalse(is_alive(second))
 
-    def test_a_server_cannot_read_the_data_directory(self) -> None:
-        server = self.fixture()
-        gateway = self.another()
-        self.wait_for_tool(gateway, "fixture.peek")
-        result = self.call_by_agent(gateway, "fixture.peek", {"path": str(server.folder / "description")})
-        self.assertEqual((result["content"], result["is_error"]), ("it says: adds two numbers", False))
-        for name in ("operator.token", "server.json", "patchboard.db"):
-            secret = server.data_dir / name
-            self.assertTrue(secret.exists(), name)
-            result = self.call_by_agent(gateway, "fixture.peek", {"path": str(secret)})
-            self.assertTrue(result["is_error"], result)
-
     def test_a_killed_server_takes_its_mcp_servers_along(self) -> None:
         server = self.fixture()
         self.wait_for_tool(self.another(), "fixture.add")
@@ -373,7 +344,7 @@ class AgentTest(GatewayTestCase):
         until(lambda: not is_alive(program), "the program is gone")
 
     def test_a_server_behind_http_that_comes_late(self) -> None:
-        port = free_port()
+        port = reserved_port(self)
         config = f'{self.model.provider_config("openai")}\n[mcp.far]\nurl = "http://127.0.0.1:{port}/mcp"\n'
         self.server = self.start_server(config=config)
         gateway = self.another()
@@ -390,10 +361,63 @@ class AgentTest(GatewayTestCase):
         self.assertEqual((result["content"], result["is_error"]), ("the sum is 42", False))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+class SharedFixtureTest(AgentTestCase):
+    """Tests that leave the fixture as it was, which takes seconds to start."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.model = StubModel()
+        cls.addClassCleanup(cls.model.close)
+        cls.server = with_fixture(cls.model)
+        cls.addClassCleanup(cls.server.close)
+        cls.server.start()
+
+    def setUp(self) -> None:
+        # Its log is shown when this test fails.
+        self._own_servers.append(self.server)
+
+    def test_an_agent_uses_a_server_whose_environment_is_clean(self) -> None:
+        gateway = self.another()
+        self.wait_for_tool(gateway, "fixture.add")
+        result = self.call_by_agent(gateway, "fixture.add", {"a": 2, "b": 3})
+        self.assertEqual((result["content"], result["is_error"]), ("the sum is 5", False))
+        result = self.call_by_agent(gateway, "fixture.fail", {})
+        self.assertEqual((result["content"], result["is_error"]), ("Error executing tool fail", True))
+        names = self.call_by_agent(gateway, "fixture.environment", {})["content"].split()
+        self.assertIn("FIXTURE_FOLDER", names)
+        self.assertEqual([name for name in names if "CANARY" in name or "KEY" in name], [])
+
+    def test_a_cancelled_turn_cancels_the_call(self) -> None:
+        gateway = self.another()
+        self.wait_for_tool(gateway, "fixture.wait")
+        log = self.server.folder / "log"
+        self.model.script(Reply(Call(known_as("fixture.wait"), {})))
+        request = gateway.start("wait for it")
+        until(lambda: log.exists() and "waiting" in log.read_text(), "the tool waits")
+        gateway.result("chat.cancel", id=request)
+        until(lambda: "cancelled" in log.read_text(), "the tool hears of it")
+        self.assertEqual(gateway.turn(request).events[-1], "done")
+
+    def test_a_server_cannot_read_the_data_directory(self) -> None:
+        gateway = self.another()
+        self.wait_for_tool(gateway, "fixture.peek")
+        result = self.call_by_agent(gateway, "fixture.peek", {"path": str(self.server.folder / "description")})
+        self.assertEqual((result["content"], result["is_error"]), ("it says: adds two numbers", False))
+        for name in ("operator.token", "server.json", "patchboard.db"):
+            secret = self.server.data_dir / name
+            self.assertTrue(secret.exists(), name)
+            result = self.call_by_agent(gateway, "fixture.peek", {"path": str(secret)})
+            self.assertTrue(result["is_error"], result)
+
+
+def reserved_port(test: unittest.TestCase) -> int:
+    """A port that only who asks for it by number can have, and only with SO_REUSEADDR, as servers do. Until one listens
+    there, connecting is refused."""
+    holder = socket.socket()
+    test.addCleanup(holder.close)
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 from gateway_client import eventually
 from patchboard_server import FOREIGN_SETTINGS, binary
 
-TIMEOUT = 20
+TIMEOUT = 60
 KEY = "canary-key-0123456789"
 ENTER = ""
 

@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from bridge_case import ALLOW, Notes, Pool, wait_for_pool
 from bridge_client import Bridge
-from gateway_client import Gateway, eventually
+from gateway_client import Gateway
 from packages import load
-from plugin_support import Plugin, PluginTestCase, component, json_values, operator_token
+from plugin_support import Plugin, PluginTestCase, component, in_time, json_values, operator_token
 from runs_client import Runs
 from stub_model import Call, Reply, StubModel, Text
 
-TIMEOUT = 30
+TIMEOUT = 60
 
 
 class ChatTest(PluginTestCase):
@@ -216,7 +216,7 @@ class WithoutTest(PluginTestCase):
         """Whoever asks while plugins are still being loaded gets the tool or a clear error, and then the tool."""
         self.server = self.prepare(Plugin("echo").config, Plugin("echo")).start()
         gateway = self.another()
-        eventually(lambda: "echo" in self.tools(gateway), "the tool is offered")
+        in_time(lambda: "echo" in self.tools(gateway), "the tool is offered")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`patchboard plugins`: list, check, new, load, unload and approve; for whoever writes plugins and whoever runs
 them."""
 
+# begins early: builds a new plugin
 from __future__ import annotations
 
 import os
@@ -10,11 +11,12 @@ import unittest
 from pathlib import Path
 
 from bridge_case import ALLOW
-from gateway_client import eventually
-from plugin_support import Plugin, PluginTestCase, component, json_values, sha256
+from plugin_support import REPOSITORY, Plugin, PluginTestCase, component, in_time, json_values, sha256
 
 TARGET = "wasm32-wasip2"
 BUILD_TIMEOUT = 400
+# Kept between runs, so that only the new project itself is built and not what it depends on.
+BUILD_FOLDER = REPOSITORY / "target" / "e2e" / "new-plugin"
 CANNOT_BUILD = (
     "can't find crate for `core`",
     "target may not be installed",
@@ -70,7 +72,7 @@ class ManageTest(PluginTestCase):
         self.assertNotEqual(self.command("plugins", "load", str(outside), code=None).returncode, 0)
 
     def becomes_waiting(self, gateway, name: str) -> None:
-        eventually(lambda: self.plugins(gateway)[name]["waiting_for_approval"], f"{name} waits for approval")
+        in_time(lambda: self.plugins(gateway)[name]["waiting_for_approval"], f"{name} waits for approval")
 
 
 class CheckTest(PluginTestCase):
@@ -186,7 +188,9 @@ def build(project: Path) -> Path:
     if cargo is None:
         raise unittest.SkipTest("cargo is not there")
     subprocess.run(["rustup", "target", "add", TARGET], capture_output=True, timeout=BUILD_TIMEOUT)
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(project / "target"), "CARGO_TERM_COLOR": "never"}
+    for older in list(BUILD_FOLDER.rglob(f"*{project.name}*")):
+        shutil.rmtree(older) if older.is_dir() else older.unlink(missing_ok=True)
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILD_FOLDER), "CARGO_TERM_COLOR": "never"}
     done = subprocess.run(
         [cargo, "build", "--release", "--target", TARGET],
         cwd=project,
@@ -199,7 +203,7 @@ def build(project: Path) -> Path:
         if reason in done.stderr:
             raise unittest.SkipTest(f"the plugin cannot be built here: {reason}")
     assert done.returncode == 0, done.stderr
-    (built,) = (project / "target" / TARGET / "release").glob("*.wasm")
+    (built,) = (BUILD_FOLDER / TARGET / "release").glob("*.wasm")
     return built
 
 

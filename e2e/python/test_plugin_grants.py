@@ -4,6 +4,7 @@ settings it reads and secrets it never sees."""
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import unittest
 
@@ -224,13 +225,13 @@ class HostFunctionTest(PluginTestCase):
 
 
 class SecretTest(PluginTestCase):
-    def with_secret(self, place: StandIn) -> Gateway:
-        plugin = Plugin("hostile", grants=(place.grant,), secrets={"key": "env:PLUGIN_KEY"})
+    def with_secret(self, grant: str) -> Gateway:
+        plugin = Plugin("hostile", grants=(grant,), secrets={"key": "env:PLUGIN_KEY"})
         return self.serve(plugin, more=OPEN_LOOPBACK + ALLOW, env={"PLUGIN_KEY": SECRET})
 
     def test_it_is_put_in_on_the_way_out_and_seen_by_nobody_else(self) -> None:
         with StandIn() as place:
-            gateway = self.with_secret(place)
+            gateway = self.with_secret(place.grant)
             url = f"{place.url}/in/{{{{secret:key}}}}/path?and={{{{secret:key}}}}"
             content, is_error = self.call("hostile", gateway, what="http", url=url)
             self.assertFalse(is_error, content)
@@ -249,7 +250,7 @@ class SecretTest(PluginTestCase):
 
     def test_it_does_not_choose_the_host(self) -> None:
         with StandIn() as place:
-            gateway = self.with_secret(place)
+            gateway = self.with_secret(place.grant)
             for url in (
                 f"http://{{{{secret:key}}}}@127.0.0.1:{place.port}/",
                 "http://{{secret:key}}.example.com/",
@@ -264,7 +265,7 @@ class SecretTest(PluginTestCase):
     def test_it_does_not_follow_a_redirect(self) -> None:
         """The place redirected to is named by the other side, with words it may have got from the secret."""
         with StandIn() as place, StandIn() as other:
-            gateway = self.with_secret(place)
+            gateway = self.with_secret(place.grant)
             place.next(Redirect(f"{other.url}/x"))
             content, is_error = self.call("hostile", gateway, what="http", url=f"{place.url}/{{{{secret:key}}}}")
             self.assertTrue(is_error, content)
@@ -273,10 +274,12 @@ class SecretTest(PluginTestCase):
             self.assertNotIn(SECRET, self.server.log())
 
     def test_an_error_does_not_show_it(self) -> None:
-        with StandIn() as place:
-            gateway = self.with_secret(place)
-            place.close()
-            content, is_error = self.call("hostile", gateway, what="http", url=f"{place.url}/{{{{secret:key}}}}")
+        # A port that nobody listens on, and that nobody else can take meanwhile.
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            gateway = self.with_secret(f"http:{address}")
+            content, is_error = self.call("hostile", gateway, what="http", url=f"http://{address}/{{{{secret:key}}}}")
             self.assertTrue(is_error, content)
             self.assertNotIn(SECRET, content)
             self.assertNotIn(SECRET, self.server.log())
@@ -285,7 +288,7 @@ class SecretTest(PluginTestCase):
         plugin = Plugin("echo", secrets={"key": "env:NO_SUCH_VARIABLE"})
         server = self.prepare(plugin.config, plugin)
         done = subprocess.run(
-            server.command(), cwd=server.folder, env=server.environment(), capture_output=True, text=True, timeout=20
+            server.command(), cwd=server.folder, env=server.environment(), capture_output=True, text=True, timeout=60
         )
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("NO_SUCH_VARIABLE", done.stderr)
@@ -301,7 +304,7 @@ class ConfigTest(PluginTestCase):
             env=self.server.environment(),
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
         )
         self.assertEqual(done.returncode, 2, f"{plugin}\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr

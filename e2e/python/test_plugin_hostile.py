@@ -5,38 +5,45 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 import unittest
 
 from bridge_case import ALLOW
 from channel_stand_ins import Late, Page, Redirect, StandIn
-from gateway_client import Gateway, eventually
+from gateway_client import Gateway
 from plugin_support import (
     OPEN_LOOPBACK,
+    TIMEOUT,
     Plugin,
     PluginTestCase,
+    Pinging,
     Pulse,
     component,
     figures,
+    in_time,
     resident,
     warnings,
 )
 
-LIMITS = '[limits]\nplugin_time = "2s"\nplugin_memory = "32MiB"\nplugin_output = "1MiB"\nplugin_fuel = 50000000000\n'
-ENDLESS = '[limits]\nplugin_time = "60s"\nplugin_fuel = 100000000000000\n'
-# The longest that anybody may wait for a `ping`, in milliseconds.
-UNNOTICED = 5.0
-ROUNDS = 3
+# Time that no call needs, however busy the machine: what ends a call is the bound that is tested.
+ENOUGH_TIME = 'plugin_time = "60s"'
+LIMITS = f'[limits]\n{ENOUGH_TIME}\nplugin_memory = "32MiB"\nplugin_output = "1MiB"\nplugin_fuel = 50000000000\n'
+# Where time is the bound that is tested.
+SHORT = LIMITS.replace(ENOUGH_TIME, 'plugin_time = "1s"')
+TOO_LONG = "plugin hostile ran longer than 1 s"
+# Longer than any test waits: a call that ends was ended by something else.
+ENDLESS = '[limits]\nplugin_time = "10m"\nplugin_fuel = 100000000000000\n'
+# While calls that never end are under way.
+PINGS = 100
 
 
 class HostileTestCase(PluginTestCase):
     def hostile(self, *grants: str, limits: str = LIMITS, more: str = ALLOW, **options) -> Gateway:
         return self.serve(Plugin("hostile", grants=grants), Plugin("echo"), more=limits + more, **options)
 
-    def contained(self, gateway: Gateway, what: str, *words: str, timeout: float = 20, **arguments) -> str:
+    def contained(self, gateway: Gateway, what: str, *words: str, **arguments) -> str:
         """The tool fails, for this reason, which the log names; the server goes on as before."""
         request = self.begin(gateway, "hostile", what=what, **arguments)
-        content, is_error = self.answer_of(gateway, request, timeout)
+        content, is_error = self.answer_of(gateway, request)
         self.assertTrue(is_error, content[:500])
         self.assertLess(len(content), 10_000)
         for word in words:
@@ -45,27 +52,23 @@ class HostileTestCase(PluginTestCase):
         return content
 
     def assert_logged(self, *words: str) -> None:
-        eventually(lambda: warnings(self.server, "hostile", *words), f"a warning about hostile and {words}")
+        in_time(lambda: warnings(self.server, "hostile", *words), f"a warning about hostile and {words}")
 
 
 class ContainedTest(HostileTestCase):
     def test_an_endless_loop(self) -> None:
-        gateway = self.hostile()
-        started = time.monotonic()
-        self.contained(gateway, "loop", "plugin hostile ran longer than 2 s")
-        self.assertLess(time.monotonic() - started, 6)
-        self.assert_logged("ran longer than 2 s")
+        gateway = self.hostile(limits=SHORT)
+        self.contained(gateway, "loop", TOO_LONG)
+        self.assert_logged("ran longer than 1 s")
 
     def test_an_endless_loop_of_host_calls(self) -> None:
-        gateway = self.hostile()
-        self.contained(gateway, "spin_host", "plugin hostile ran longer than 2 s")
-        self.assert_logged("ran longer than 2 s")
+        gateway = self.hostile(limits=SHORT)
+        self.contained(gateway, "spin_host", TOO_LONG)
+        self.assert_logged("ran longer than 1 s")
 
     def test_no_more_fuel(self) -> None:
-        gateway = self.hostile(limits='[limits]\nplugin_time = "30s"\nplugin_fuel = 10000000\n')
-        started = time.monotonic()
+        gateway = self.hostile(limits='[limits]\nplugin_time = "10m"\nplugin_fuel = 10000000\n')
         self.contained(gateway, "loop", "plugin hostile ran out of fuel (10000000)")
-        self.assertLess(time.monotonic() - started, 10)
         self.assert_logged("ran out of fuel")
 
     def test_memory_that_grows(self) -> None:
@@ -73,7 +76,8 @@ class ContainedTest(HostileTestCase):
         before = resident(self.server)
         self.contained(gateway, "grow", "plugin hostile used more than 32 MiB of memory")
         self.assert_logged("used more than 32 MiB")
-        eventually(lambda: resident(self.server) < before + 40, f"memory is given back ({before} MiB before)")
+        given_back = f"memory is given back ({before} MiB before)"
+        in_time(lambda: resident(self.server) < before + 40, given_back)
 
     def test_a_huge_answer(self) -> None:
         gateway = self.hostile(limits=LIMITS.replace("32MiB", "256MiB"))
@@ -119,10 +123,8 @@ class ContainedTest(HostileTestCase):
         self.assertEqual(self.bad("hostile", gateway=gateway, what="error", text="no luck"), "no luck")
 
     def test_a_sleep(self) -> None:
-        gateway = self.hostile()
-        started = time.monotonic()
-        self.contained(gateway, "sleep", "plugin hostile ran longer than 2 s", ms=60_000)
-        self.assertLess(time.monotonic() - started, 6)
+        gateway = self.hostile(limits=SHORT)
+        self.contained(gateway, "sleep", TOO_LONG, ms=600_000)
 
     def test_state_that_wants_to_stay(self) -> None:
         gateway = self.hostile()
@@ -140,7 +142,7 @@ class ContainedTest(HostileTestCase):
     def test_a_line_of_the_log_stays_one_line(self) -> None:
         gateway = self.hostile()
         self.good("hostile", gateway=gateway, what="log_lines")
-        eventually(lambda: "forged" in self.server.log(), "what it wrote")
+        in_time(lambda: "forged" in self.server.log(), "what it wrote")
         (line,) = [line for line in self.server.log().splitlines() if "forged" in line]
         self.assertIn("hostile", line)
         self.assertIn("first", line)
@@ -151,7 +153,7 @@ class ContainedTest(HostileTestCase):
         self.assertEqual(self.good("hostile", gateway=self.hostile(), what="random_flood"), str(64 * 1024))
 
     def test_a_store_has_an_end(self) -> None:
-        gateway = self.hostile("store:notes", limits=LIMITS.replace('"2s"', '"20s"'))
+        gateway = self.hostile("store:notes")
         content = self.bad("hostile", gateway=gateway, what="store_flood", name="notes")
         self.assertIn("full: ", content)
         kept = int(content.removeprefix("after ").split(":")[0])
@@ -257,12 +259,10 @@ class AuthorityTest(HostileTestCase):
         with StandIn() as granted:
             release = threading.Event()
             self.addCleanup(release.set)
-            gateway = self.hostile(granted.grant, more=OPEN_LOOPBACK + ALLOW)
+            gateway = self.hostile(granted.grant, limits=SHORT, more=OPEN_LOOPBACK + ALLOW)
             granted.next(Late(release))
-            started = time.monotonic()
             content, is_error = self.call("hostile", gateway, what="http", url=f"{granted.url}/slow")
             self.assertTrue(is_error, content)
-            self.assertLess(time.monotonic() - started, 6)
 
 
 class DescribeTest(PluginTestCase):
@@ -272,7 +272,7 @@ class DescribeTest(PluginTestCase):
 
     def test_malformed_descriptions_are_refused_with_a_reason(self) -> None:
         plugins = [Plugin(f"describe-{kind}", data=component(f"hostile-describe-{kind}")) for kind in self.KINDS]
-        gateway = self.serve(*plugins, Plugin("echo"), more=LIMITS)
+        gateway = self.serve(*plugins, Plugin("echo"), more=LIMITS.replace(ENOUGH_TIME, 'plugin_time = "2s"'))
         listed = self.plugins(gateway)
         for kind in self.KINDS:
             with self.subTest(kind):
@@ -280,7 +280,7 @@ class DescribeTest(PluginTestCase):
                 self.assertEqual((found["state"], found["tools"]), ("refused", []), found)
                 self.assertTrue(found["error"], found)
                 self.assertLess(len(found["error"]), 2000)
-                eventually(lambda: warnings(self.server, f"describe-{kind}"), f"{kind} is in the log")
+                in_time(lambda: warnings(self.server, f"describe-{kind}"), f"{kind} is in the log")
                 print(f"describe-{kind}: {found['error']}", flush=True)
         self.assertEqual(listed["echo"]["state"], "ready")
         self.assertEqual(gateway.result("status")["plugins"], 1)
@@ -288,13 +288,9 @@ class DescribeTest(PluginTestCase):
         offered = sorted(name for name, tool in self.tools(gateway).items() if tool["kind"] == "wasm")
         self.assertEqual(offered, sorted(listed["echo"]["tools"]))
 
-
     def test_the_server_does_not_wait_long_for_one_that_never_ends(self) -> None:
         plugin = Plugin("describe-loop", data=component("hostile-describe-loop"))
-        server = self.prepare(plugin.config + '[limits]\nplugin_time = "60s"\nplugin_fuel = 100000000000000\n', plugin)
-        started = time.monotonic()
-        self.server = server.start(timeout=20)
-        print(f"ready after {time.monotonic() - started:.1f} s", flush=True)
+        self.server = self.prepare(plugin.config + ENDLESS, plugin).start()
         with Gateway(self.server) as gateway:
             self.assertEqual(gateway.result("ping"), "pong")
             found = self.settled(gateway, "describe-loop", "refused")
@@ -302,49 +298,52 @@ class DescribeTest(PluginTestCase):
 
 
 class TogetherTest(HostileTestCase):
-    def storm(self, whats: list[dict]) -> tuple[list[float], list[tuple[str, bool]]]:
-        """Ten calls at once, and pings as long as they run."""
-        gateway = self.another()
-        pulse = Pulse(self.server)
-        self.addCleanup(pulse.close)
-        requests = [
-            self.begin(gateway, "hostile", account=f"a{at}", **what) for at, what in enumerate(whats)
-        ]
-        beats: list[float] = pulse.feel(1.5)
-        answers: list[tuple[str, bool]] = []
-        for request in requests:
-            answers.append(self.answer_of(gateway, request, 60))
-        return beats, answers
-
     def check(self, name: str, whats: list[dict]) -> None:
-        """The best of three rounds counts: what else the machine does must not fail this, and a server that is held
-        up by its plugins is so in all of them."""
-        self.hostile(limits=LIMITS)
+        """Ten calls at once: each is ended at its bound and named in the log, and every ping meanwhile is answered."""
+        gateway = self.hostile(limits=SHORT)
+        before = resident(self.server)
+        requests = self.begin_all(gateway, whats)
+        with Pinging(self.server) as pinging:
+            answers = [self.answer_of(gateway, request) for request in requests]
+        print(f"\nten at once, {name}: {figures(pinging.beats)}", flush=True)
+        for what, (content, is_error) in zip(whats, answers):
+            self.assertTrue(is_error, f"{what}: {content[:300]}")
+            self.assertIn("hostile", content)
+        in_time(lambda: len(warnings(self.server, "hostile")) >= len(whats), "each is in the log")
+        self.assertEqual(self.good("echo", gateway=gateway, text="still here"), "still here")
+        given_back = f"memory is given back ({before} MiB before)"
+        in_time(lambda: resident(self.server) < before + 64, given_back)
+        print(f"memory: {before} MiB before, {resident(self.server)} MiB after", flush=True)
+
+    def check_endless(self, what: str) -> None:
+        """Pings and other plugins are answered while ten calls are under way that would not end by themselves."""
+        gateway = self.hostile(limits=ENDLESS)
+        requests = self.begin_all(gateway, [{"what": what}] * 10)
+        other = self.another()
+        in_time(lambda: self.plugins(other)["hostile"]["calls"] == 10, "all have begun")
         pulse = Pulse(self.server)
         self.addCleanup(pulse.close)
-        print(f"\nquiet: {figures(pulse.feel(1.0))}", flush=True)
-        before = resident(self.server)
-        longest: list[float] = []
-        for _ in range(ROUNDS):
-            beats, answers = self.storm(whats)
-            print(f"ten at once, {name}: {figures(beats)}", flush=True)
-            for what, (content, is_error) in zip(whats, answers):
-                self.assertTrue(is_error, f"{what}: {content[:300]}")
-                self.assertIn("hostile", content)
-            longest.append(max(beats))
-            self.assertGreater(len(beats), 100)
-            if longest[-1] < UNNOTICED:
-                break
-        self.assertLess(min(longest), UNNOTICED)
-        self.assertEqual(self.good("echo", text="still here"), "still here")
-        eventually(lambda: resident(self.server) < before + 64, f"memory is given back ({before} MiB before)")
-        print(f"memory: {before} MiB before, {resident(self.server)} MiB after", flush=True)
+        beats = [pulse.beat() for _ in range(PINGS)]
+        print(f"\nten at once that do not end, {what}: {figures(beats)}", flush=True)
+        self.assertEqual(self.good("echo", gateway=other, text="at the same time"), "at the same time")
+        for request in requests:
+            gateway.result("chat.cancel", id=request)
+            results = gateway.turn(request, TIMEOUT).data("tool_result")
+            self.assertEqual([one["content"] for one in results], ["cancelled"], "it was under way until now")
+
+    def begin_all(self, gateway: Gateway, whats: list[dict]) -> list[str]:
+        requests = [self.begin(gateway, "hostile", account=f"a{at}", **what) for at, what in enumerate(whats)]
+        for request in requests:
+            gateway.until(request, "tool_use", TIMEOUT)
+        return requests
 
     def test_ten_endless_loops(self) -> None:
         self.check("loop", [{"what": "loop"}] * 10)
+        self.check_endless("loop")
 
     def test_ten_endless_loops_of_host_calls(self) -> None:
         self.check("spin_host", [{"what": "spin_host"}] * 10)
+        self.check_endless("spin_host")
 
     def test_ten_that_grow(self) -> None:
         self.check("grow", [{"what": "grow"}] * 10)
@@ -354,13 +353,13 @@ class TogetherTest(HostileTestCase):
         self.check("all kinds", [{"what": kind} for kind in kinds])
 
     def test_more_than_may_run_at_once_wait_their_turn(self) -> None:
-        gateway = self.hostile(limits='[limits]\nplugin_time = "1s"\nplugin_calls = 4\n')
+        gateway = self.hostile(limits='[limits]\nplugin_time = "2s"\nplugin_calls = 4\n')
         requests = [self.begin(gateway, "hostile", account=f"a{at}", what="loop") for at in range(8)]
         good = self.begin(gateway, "echo", account="good", text="patient")
         for request in requests:
-            content, is_error = self.answer_of(gateway, request, 60)
+            content, is_error = self.answer_of(gateway, request)
             self.assertTrue(is_error, content)
-        self.assertEqual(self.answer_of(gateway, good, 60), ("patient", False))
+        self.assertEqual(self.answer_of(gateway, good), ("patient", False))
 
     def test_a_chat_that_is_cancelled_stops_its_call(self) -> None:
         gateway = self.hostile(limits=ENDLESS + "plugin_calls = 1\n")
@@ -368,25 +367,19 @@ class TogetherTest(HostileTestCase):
         gateway.until(request, "tool_use")
         gateway.result("chat.cancel", id=request)
         gateway.turn(request)
-        # With one place only, the next call shows that it is free again.
-        started = time.monotonic()
+        # With one place only, the next call shows that it is free again, long before the loop's own time is over.
         self.assertEqual(self.good("echo", gateway=gateway, account="bob", text="x"), "x")
-        self.assertLess(time.monotonic() - started, 10)
 
     def test_a_stop_of_the_server_does_not_wait_for_a_loop(self) -> None:
-        gateway = self.hostile(
-            limits=ENDLESS, before='drain = "1s"\n'
-        )
+        gateway = self.hostile(limits=ENDLESS, before='drain = "1s"\n')
         request = self.begin(gateway, "hostile", what="loop")
         gateway.until(request, "tool_use")
-        started = time.monotonic()
         self.assertEqual(self.server.terminate(), 0)
-        self.assertLess(time.monotonic() - started, 6)
 
 
 class QuietTest(HostileTestCase):
     def test_arguments_are_not_in_the_log(self) -> None:
-        gateway = self.hostile()
+        gateway = self.hostile(limits=SHORT)
         self.call("hostile", gateway, what="error", value="argument-canary")
         self.call("hostile", gateway, what="loop", value="argument-canary")
         self.assertNotIn("argument-canary", self.server.log())

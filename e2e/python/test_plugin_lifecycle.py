@@ -3,16 +3,24 @@ rights than somebody agreed to."""
 
 from __future__ import annotations
 
+import itertools
+import threading
+import time
 import unittest
 from pathlib import Path
 
 from bridge_case import ALLOW
-from gateway_client import Gateway, eventually
+from channel_stand_ins import Late, StandIn
+from gateway_client import Gateway
+from plugin_suite import several_at_once
 from plugin_support import (
+    OPEN_LOOPBACK,
+    TIMEOUT,
     Plugin,
     PluginTestCase,
     another_version,
     component,
+    in_time,
     put,
     sha256,
     wait_for_log,
@@ -50,10 +58,10 @@ class FolderTest(FolderTestCase):
         self.settled(gateway, "echo", "ready")
         self.assertEqual(self.good("echo", gateway=gateway, text="x"), "x")
         put(self.folder / "notes.wasm", component("notes"))
+        (self.folder / "echo.wasm").unlink()
         self.settled(gateway, "notes", "ready")
         self.assertIn("note_add", self.tools(gateway))
-        (self.folder / "echo.wasm").unlink()
-        eventually(lambda: "echo" not in self.tools(gateway), "its tools are gone")
+        in_time(lambda: "echo" not in self.tools(gateway), "its tools are gone")
         found = self.plugins(gateway).get("echo")
         self.assertTrue(found is None or found["state"] == "unloaded", found)
         put(self.folder / "echo.wasm", component("echo"))
@@ -69,7 +77,7 @@ class FolderTest(FolderTestCase):
         gateway = self.serve_folder({"notes.wasm": component("notes")})
         self.settled(gateway, "notes", "ready")
         put(self.folder / "notes.toml", b'grants = ["store:notes"]\n')
-        eventually(lambda: self.plugins(gateway)["notes"]["waiting_for_approval"], "it waits")
+        in_time(lambda: self.plugins(gateway)["notes"]["waiting_for_approval"], "it waits")
         changes = self.plugins(gateway)["notes"]["waiting_for_approval"]["changes"]
         self.assertEqual(changes, ["new grant store:notes"])
         self.bad("note_add", gateway=gateway, title="a", text="b")
@@ -171,7 +179,7 @@ class BadFileTest(PluginTestCase):
                 self.assertEqual(found["state"], "refused", found)
                 self.assertTrue(found["error"])
                 self.assertLess(len(found["error"]), 1000)
-                eventually(lambda: warnings(self.server, name), f"{name} is in the log")
+                in_time(lambda: warnings(self.server, name), f"{name} is in the log")
                 print(f"{name}: {found['error']}", flush=True)
         self.assertIn("component", listed["module"]["error"])
         self.assertIn("WebAssembly", listed["text"]["error"])
@@ -226,27 +234,24 @@ class ChangeTest(PluginTestCase):
         self.assertEqual(self.settled(gateway, "echo")["state"], "ready")
 
     def test_a_running_call_ends_on_the_version_it_began_with(self) -> None:
-        gateway = self.serve(Plugin("hostile"), more='[limits]\nplugin_time = "60s"\n' + ALLOW)
+        gateway, request, release = self.begin_and_hold()
         other = self.another()
         new = another_version(component("hostile"))
-        request = self.begin(gateway, "hostile", what="sleep", ms=8000)
-        self.under_way(other, "hostile")
         self.put("hostile", new)
         self.becomes(other, "hostile", sha256=sha256(new), state="ready")
         self.assertIn("1", self.good("hostile", gateway=other, account="bob", what="count"))
-        self.assertTrue(gateway.nothing_kept(request))
-        content, is_error = self.answer_of(gateway, request, 30)
+        release.set()
+        content, is_error = self.answer_of(gateway, request)
         self.assertFalse(is_error, content)
 
     def test_an_unload_lets_a_running_call_end(self) -> None:
-        gateway = self.serve(Plugin("hostile"), more='[limits]\nplugin_time = "60s"\n' + ALLOW)
+        gateway, request, release = self.begin_and_hold()
         operator = self.operator()
-        request = self.begin(gateway, "hostile", what="sleep", ms=4000)
-        self.under_way(operator, "hostile")
         self.assertEqual(operator.result("plugin.unload", name="hostile"), {"unloaded": "hostile"})
         self.assertNotIn("hostile", self.tools(operator))
         self.assertTrue(self.call("hostile", operator, account="bob", what="count")[1])
-        content, is_error = self.answer_of(gateway, request, 30)
+        release.set()
+        content, is_error = self.answer_of(gateway, request)
         self.assertFalse(is_error, content)
 
     def test_what_asks_for_more_is_held_until_it_is_approved(self) -> None:
@@ -339,7 +344,7 @@ class ChangeTest(PluginTestCase):
     def test_a_bad_file_does_not_take_the_good_one_s_place(self) -> None:
         gateway = self.serve(Plugin("echo"))
         self.put("echo", b"oops")
-        eventually(lambda: warnings(self.server, "echo"), "a warning")
+        in_time(lambda: warnings(self.server, "echo"), "a warning")
         self.assertEqual(self.good("echo", gateway=gateway, text="x"), "x")
         self.put("echo", another_version(component("echo")))
         self.becomes(gateway, "echo", sha256=sha256(another_version(component("echo"))), state="ready")
@@ -350,22 +355,39 @@ class ChangeTest(PluginTestCase):
         wrong: list[tuple[str, bool]] = []
         for version in versions:
             self.put("echo", version)
-            for number in range(200):
+            deadline = time.monotonic() + TIMEOUT
+            for number in itertools.count():
+                has_taken_over = self.plugins(gateway)["echo"]["sha256"] == sha256(version)
                 answer = self.call("echo", gateway, account=f"a{number % 10}", text=str(number))
                 if answer != (str(number), False):
                     wrong.append(answer)
-                if self.plugins(gateway)["echo"]["sha256"] == sha256(version):
+                if has_taken_over:
                     break
-            self.becomes(gateway, "echo", sha256=sha256(version))
+                self.assertLess(time.monotonic(), deadline, "the new version does not take over")
+                # Fifty a second are enough to meet the moment of the change.
+                time.sleep(0.02)
         self.assertEqual(wrong, [])
 
-    def under_way(self, gateway: Gateway, name: str) -> None:
-        eventually(lambda: self.plugins(gateway)[name]["calls"] == 1, "the call has begun")
+    def begin_and_hold(self) -> tuple[Gateway, str, threading.Event]:
+        """A server with `hostile`, a call of it that is under way, and what lets the call end."""
+        place, release = StandIn(), threading.Event()
+        self.addCleanup(place.close)
+        self.addCleanup(release.set)
+        more = '[limits]\nplugin_time = "10m"\n' + OPEN_LOOPBACK + ALLOW
+        gateway = self.serve(Plugin("hostile", grants=(place.grant,)), more=more)
+        place.next(Late(release))
+        request = self.begin(gateway, "hostile", what="http", url=f"{place.url}/held")
+        place.wait_for_any(1)
+        return gateway, request, release
 
     def held(self, gateway: Gateway, name: str) -> dict:
         """The plugin once a version of it waits for approval; whether the state says `held` while the old one goes on
         is not looked at."""
-        eventually(lambda: (self.plugins(gateway)[name]["waiting_for_approval"] or {}).get("changes"), f"{name} waits")
+
+        def waits() -> object:
+            return (self.plugins(gateway)[name]["waiting_for_approval"] or {}).get("changes")
+
+        in_time(waits, f"{name} waits")
         return self.plugins(gateway)[name]
 
 
@@ -434,7 +456,7 @@ class MethodTest(PluginTestCase):
 
 class CacheTest(PluginTestCase):
     def test_compiled_code_is_kept_for_the_owner_alone_and_never_trusted_when_changed(self) -> None:
-        self.serve(Plugin("echo"))
+        self.serve(Plugin("echo"), own_cache=True)
         folder = self.server.data_dir / "cache" / "plugins"
         (file,) = folder.glob("*.cwasm")
         self.assertTrue(file.name.startswith(sha256(component("echo"))), file.name)
@@ -455,6 +477,11 @@ def with_world(data: bytes, old: bytes, new: bytes) -> bytes:
     """A component whose interfaces have another name."""
     assert old in data, old
     return data.replace(old, new)
+
+
+def load_tests(loader: unittest.TestLoader, tests: unittest.TestSuite, pattern: str | None) -> unittest.TestSuite:
+    # A changed file is taken after four seconds, so nearly all of the time is spent waiting.
+    return several_at_once(tests)
 
 
 if __name__ == "__main__":

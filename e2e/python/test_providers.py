@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 import unittest
 
 from gateway_client import Gateway, Turn
@@ -13,8 +12,10 @@ from patchboard_server import ServerTestCase
 from stub_model import Call, Cut, Drop, Failure, Hold, Raw, Reply, Request, StreamError, StubModel, Text
 
 KINDS = ("openai", "anthropic")
-# What retries and fallbacks of one call may take before the first token, and what a busy machine adds.
-GIVES_UP_WITHIN = 8.0 + 4.0
+# The first provider of several is asked once more before the next, the last one three times more.
+MOST_AT_THE_FIRST, MOST_AT_THE_LAST = 2, 4
+# Less than the 45 s that a provider has for its answer unless the configuration says otherwise.
+BEFORE_THE_USUAL_TIMEOUT = 40.0
 
 
 class LastChunk(bytes):
@@ -260,10 +261,9 @@ class TroubleTest(ProviderTestCase):
                 self.assertEqual(len(model.requests), 1)
 
     def test_waiting_as_long_as_the_provider_wants_ends_after_8_s(self) -> None:
-        gateway, _ = self.talk("openai", *[Failure(429, headers={"Retry-After": "3600"})] * 20)
-        started = time.monotonic()
+        gateway, model = self.talk("openai", *[Failure(429, headers={"Retry-After": "3600"})] * 20)
         self.assertEqual(gateway.chat("hi").events, ["error", "done"])
-        self.assertLess(time.monotonic() - started, GIVES_UP_WITHIN)
+        self.assertEqual(len(model.requests), 1, "a wait that is too long is not begun")
 
     def test_a_silent_stream_ends_at_the_idle_timeout(self) -> None:
         never = threading.Event()
@@ -282,9 +282,8 @@ class TroubleTest(ProviderTestCase):
                 'response_timeout = "300ms"\nmodel = "m"\n'
             )
             gateway = self.connect(config)
-            started = time.monotonic()
-            self.assertEqual(gateway.chat("hi").events, ["error", "done"])
-            self.assertLess(time.monotonic() - started, GIVES_UP_WITHIN)
+            turn = gateway.turn(gateway.start("hi"), BEFORE_THE_USUAL_TIMEOUT)
+            self.assertEqual(turn.events, ["error", "done"])
 
 
 class FallbackTest(ProviderTestCase):
@@ -302,11 +301,10 @@ class FallbackTest(ProviderTestCase):
     def test_the_second_provider_answers_in_its_own_dialect_and_with_its_own_model(self) -> None:
         for first_kind, second_kind in (("openai", "anthropic"), ("anthropic", "openai")):
             with self.subTest(first_kind):
-                second = self.stub()
-                gateway = self.pair(first_kind, self.broken(), second_kind, second)
-                started = time.monotonic()
+                first, second = self.broken(), self.stub()
+                gateway = self.pair(first_kind, first, second_kind, second)
                 turn = gateway.chat("hi")
-                self.assertLess(time.monotonic() - started, GIVES_UP_WITHIN)
+                self.assertLessEqual(len(first.requests), MOST_AT_THE_FIRST)
                 self.assertEqual((turn.text, turn.errors), ("echo: hi", []))
                 self.assertEqual(
                     (second.requests[0].api, second.requests[0].body["model"]), (second_kind, "second-model")
@@ -322,10 +320,11 @@ class FallbackTest(ProviderTestCase):
         self.assertEqual(second.requests, [])
 
     def test_when_all_fail_it_is_one_error_within_8_s(self) -> None:
-        gateway = self.pair("openai", self.broken(), "openai", self.broken())
-        started = time.monotonic()
+        first, second = self.broken(), self.broken()
+        gateway = self.pair("openai", first, "openai", second)
         turn = gateway.chat("hi")
-        self.assertLess(time.monotonic() - started, GIVES_UP_WITHIN)
+        self.assertLessEqual(len(first.requests), MOST_AT_THE_FIRST)
+        self.assertLessEqual(len(second.requests), MOST_AT_THE_LAST)
         self.assertEqual(turn.events, ["error", "done"])
         self.assertNotIn("canary", turn.errors[0])
 

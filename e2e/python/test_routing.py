@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import unittest
 
-from gateway_client import Gateway
+from gateway_client import TIMEOUT, Gateway
 from patchboard_server import ServerTestCase, binary
 from stub_model import Call, Reply, StubModel, Text
 
@@ -97,7 +97,7 @@ class RoutingTest(ServerTestCase):
                         [binary(), *command, "--config", str(bad)],
                         capture_output=True,
                         text=True,
-                        timeout=20,
+                        timeout=TIMEOUT,
                         stdin=subprocess.DEVNULL,
                     )
                     self.assertEqual(done.returncode, 2, done)

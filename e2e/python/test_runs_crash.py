@@ -4,16 +4,18 @@ that was cut shown as interrupted and entered again, each tool run once, and one
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import threading
+import time
 import unittest
 from typing import Callable
 
 from gateway_client import eventually
 from patchboard_server import binary
 from runs_case import RunsTestCase, tool_results_in, whole_text
-from runs_client import Run, Runs, processes_with
+from runs_client import TIMEOUT, Run, Runs, processes_with
 from runs_model import Thinker, candidate, part_of, said, task_of
 from stub_model import Call, Hold, Reply, Request, Text
 
@@ -72,11 +74,11 @@ class CrashTestCase(RunsTestCase):
     def recover(self, scene: Scene, *cut: str, reply: str = "done", lines: list[str] | None = None) -> Run:
         """Kills the server and looks at how the run goes on. `cut` are the nodes that were at work."""
         later = scene.kill_and_restart()
-        return self.check(scene, later.attached(scene.run.id, timeout=60), *cut, reply=reply, lines=lines)
+        return self.check(scene, later.attached(scene.run.id), *cut, reply=reply, lines=lines)
 
     def recover_from_anywhere(self, scene: Scene, **expected) -> Run:
         """Where the kill met the server is not known to its client: at most one node was at work."""
-        run = scene.kill_and_restart().attached(scene.run.id, timeout=30)
+        run = scene.kill_and_restart().attached(scene.run.id)
         cut = [event["id"] for event in run.of("node_exit") if event["result"] == INTERRUPTED]
         self.assertLessEqual(len(cut), 1)
         return self.check(scene, run, *cut, **expected)
@@ -199,15 +201,16 @@ class ToolTest(CrashTestCase):
             self.assertEqual((scene.lines, failed[first]), (["a", "b"], False))
 
     # A command of unknown outcome is asked about; nobody answers here.
-    SOON = '\n[limits]\napproval_timeout = "1s"\n'
+    SOON = '\n[limits]\napproval_timeout = "300ms"\n'
 
     def test_during_a_tool(self) -> None:
-        command = "echo ran >> log.txt; while [ ! -e go ]; do sleep 0.0314159; done; echo finished"
+        mark = f"0.03{os.getpid()}{time.monotonic_ns()}"
+        command = f"echo ran >> log.txt; while [ ! -e go ]; do sleep {mark}; done; echo finished"
         model = self.one_after_the_other(Call("bash", {"command": command}))
         scene = Scene(self, model, more=self.SOON).start().see("tool_start")
-        eventually(lambda: scene.lines == ["ran"], "the command has begun")
+        eventually(lambda: scene.lines == ["ran"], "the command has begun", TIMEOUT)
         scene.server.kill()
-        eventually(lambda: not processes_with("0.0314159"), "the command ends with its server", 5.0)
+        eventually(lambda: not processes_with(mark), "the command ends with its server", TIMEOUT)
         (scene.work / "go").touch()
         run = self.recover(scene, "act", lines=["ran"])
         # Nobody knows how far it came; the model is told so.
@@ -238,7 +241,7 @@ class ToolTest(CrashTestCase):
 
         scene = Scene(self, model, more=self.SOON).start()
         scene.see("tool_end", name="write_file")
-        eventually(lambda: sorted(scene.lines) == ["a", "b"], "both have begun")
+        eventually(lambda: sorted(scene.lines) == ["a", "b"], "both have begun", TIMEOUT)
         scene.server.kill()
         (scene.work / "go").touch()
         run = self.recover(scene, "act")
@@ -272,7 +275,7 @@ class ToolTest(CrashTestCase):
             self.model.wait_for_requests(2 * turn + 1)
             self.assertEqual(scene.lines, names[:turn])
             later = scene.kill_and_restart()
-        run = later.attached(scene.run.id, timeout=60)
+        run = later.attached(scene.run.id)
         self.check_again(scene, run)
         self.assert_whole(run, "react")
         self.assertEqual((run.reply, scene.lines), ("done", names))
@@ -317,12 +320,16 @@ class ApprovalTest(CrashTestCase):
             cwd=self.server.folder,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             stdin=subprocess.DEVNULL,
         )
 
     def test_during_an_approval_that_then_expires(self) -> None:
-        scene = self.begin('[limits]\napproval_timeout = "2s"\n')
+        scene = self.begin('[limits]\napproval_timeout = "10m"\n')
+        scene.server.kill()
+        # Only now, so that it does not expire before the kill.
+        config = scene.server.config_file
+        config.write_text(config.read_text().replace('"10m"', '"300ms"'))
         run = self.recover(scene, "act", lines=[])
         self.assertTrue(run.of("tool_end")[-1]["is_error"])
 

@@ -10,19 +10,30 @@ import os
 import subprocess
 import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import raw_client
 from gateway_client import eventually
 from patchboard_server import binary
 from raw_client import BINARY, CLOSE, PING, PONG, TEXT, UPGRADE, frame, peak_memory
 from runs_case import RunsTestCase
-from runs_client import Bystander, Runs, exceptions, processes_with, side, status_of, upgrade, url_of
+from runs_client import (
+    TIMEOUT,
+    Bystander,
+    Runs,
+    exceptions,
+    processes_with,
+    seconds_mark,
+    side,
+    status_of,
+    upgrade,
+    url_of,
+)
 from stub_model import Call, Reply, Request, Text
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 SECRET = "the secret outside"
 MARK = "left by a tool"
-UNNOTICED = 0.5
 
 
 def has_landlock() -> bool:
@@ -139,14 +150,13 @@ class TokenTest(RunsTestCase):
     def test_wrong_tokens_do_not_lock_out_the_right_one(self) -> None:
         self.serve()
         with Bystander(self.server, token=TOKEN) as bystander:
-            for number in range(30):
-                status = self.refused_with(token=f"wrong {number}")
-                self.assertIn(status, (401, 403, 429))
-                if status == 429:
-                    break
+            # After some, every further one is held back for a second.
+            with ThreadPoolExecutor(10) as pool:
+                statuses = list(pool.map(lambda number: self.refused_with(token=f"wrong {number}"), range(30)))
+            self.assertLessEqual(set(statuses), {401, 403, 429})
             with Runs(self.server, token=TOKEN) as runs:
                 self.assertEqual(runs.ask("ping", id="p")["type"], "pong")
-        self.assertLess(bystander.longest, UNNOTICED)
+            bystander.is_served()
 
     def test_off_loopback_it_does_not_start_without_one(self) -> None:
         for config in ("", "[runs]\ninsecure = true\n"):
@@ -168,7 +178,7 @@ class TokenTest(RunsTestCase):
             env={**self.server.environment(), "RUNS_TOKEN": TOKEN},
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             stdin=subprocess.DEVNULL,
         )
 
@@ -539,16 +549,18 @@ class BashTest(FolderTestCase):
 
     def test_a_time_limit_ends_the_whole_group(self) -> None:
         runs = self.prepare()
-        end = self.bash(runs, "sleep 1000.777 & sleep 1000.777; echo never", timeout=300)
+        mark = seconds_mark()
+        end = self.bash(runs, f"sleep {mark} & sleep {mark}; echo never", timeout=300)
         self.assertTrue(end["is_error"], end)
         self.assertNotIn("never", end["result"])
-        self.assertEqual(processes_with("1000.777"), [])
+        self.assertEqual(processes_with(mark), [])
 
     def test_what_it_leaves_in_the_background_ends_with_it(self) -> None:
         runs = self.prepare()
-        end = self.bash(runs, "(setsid sleep 1000.888 > /dev/null 2>&1 &); echo started")
+        mark = seconds_mark()
+        end = self.bash(runs, f"(setsid sleep {mark} > /dev/null 2>&1 &); echo started")
         self.assertIn("started", end["result"])
-        eventually(lambda: not processes_with("1000.888"), "the background process is gone", 5.0)
+        eventually(lambda: not processes_with(mark), "the background process is gone", TIMEOUT)
 
     def test_endless_output_costs_little(self) -> None:
         runs = self.prepare()
@@ -596,7 +608,7 @@ class ChildTest(FolderTestCase):
         (self.work / "talk.sh").write_text(self.SCRIPT)
         script = f"bash talk.sh {host} {port} {base64.b64encode(opening).decode()}"
         command.append(Call("bash", {"command": script, "timeout": 20_000}))
-        run = runs.run("of the parent", working_folder=str(self.work), timeout=30)
+        run = runs.run("of the parent", working_folder=str(self.work))
         return run.of("tool_end")[0]["result"]
 
     def test_a_command_cannot_answer_in_the_place_of_a_person(self) -> None:
@@ -748,10 +760,10 @@ class NonsenseTest(RunsTestCase):
                     run = runs.run(f"after {name}")
                     self.assertEqual(run.reply, f"echo: after {name}")
                     self.assert_whole(run, "react")
+                    bystander.is_served()
             for number in range(50):
                 with raw_client.connect(side(self.server)) as plug:
                     plug.sendall(os.urandom(200) if number % 2 else b"GET / HTTP/1.1\r\nHost: ")
-        self.assertLess(bystander.longest, UNNOTICED)
         self.assertGreater(bystander.pings, 20)
         self.assertLess(peak_memory(self.server), 150)
 

@@ -480,7 +480,7 @@ class WhoMayAnswerTest(ApprovalTestCase):
             cwd=self.server.folder,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             stdin=subprocess.DEVNULL,
         )
 

@@ -10,7 +10,7 @@ import urllib.request
 
 from patchboard_server import ServerTestCase, binary
 
-TIMEOUT = 20
+TIMEOUT = 60
 
 
 def health(server) -> str:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from stub_model import Call, Cut, Drop, Failure, Hold, Raw, Reply, StreamError, StubModel, Text
 
-TIMEOUT = 20
+TIMEOUT = 60
 PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 
 

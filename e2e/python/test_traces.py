@@ -9,11 +9,19 @@ import unittest
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from ahead_case import ahead, ahead_last
 from bridge_case import ALLOW, OFFLINE, BridgeTestCase
 from gateway_client import Gateway, eventually
 from test_bridge_sdk import sdk_pool
 
 SERVER, CLIENT, INTERNAL = 2, 3, 1
+
+
+def setUpModule() -> None:
+    TraceTest.begin_ahead()
+
+
+load_tests = ahead_last
 
 
 class Collector:
@@ -92,6 +100,7 @@ class TraceTest(BridgeTestCase):
         self.assertEqual((span["parentSpanId"], span["kind"]), (above, kind), span["name"])
         self.assertLessEqual(int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"]))
 
+    @ahead
     def test_a_program_calls_a_tool(self) -> None:
         trace, client, header = position()
         self.assertEqual(self.bridge.value("add", {"a": 2, "b": 3}, headers=[("traceparent", header)]), 5)
@@ -106,6 +115,7 @@ class TraceTest(BridgeTestCase):
         self.assertTrue(worker["worker_id"])
         self.assertEqual(self.collector.resources[0]["service.name"], "patchboard")
 
+    @ahead
     def test_an_agent_calls_a_tool(self) -> None:
         trace, client, header = position()
         with Gateway(self.server, additional_headers={"traceparent": header}) as gateway:
@@ -120,6 +130,7 @@ class TraceTest(BridgeTestCase):
         self.assertEqual(attributes(spans["run"])["run.outcome"], "completed")
         self.assertNotIn("/call", json.dumps(self.collector.spans))
 
+    @ahead
     def test_a_tool_that_fails(self) -> None:
         trace, _, header = position()
         answer = self.bridge.call("add", {"a": "no", "b": "number"}, headers=[("traceparent", header)])
@@ -131,6 +142,7 @@ class TraceTest(BridgeTestCase):
             self.assertEqual(spans[name]["status"]["code"], 2, spans[name])
         self.assertNotIn("private", json.dumps(self.collector.spans))
 
+    @ahead
     def test_traces_nobody_keeps_are_not_sent(self) -> None:
         self.bridge.value("add", {"a": 1, "b": 1})
         trace, _, header = position()
@@ -147,6 +159,7 @@ class TraceTest(BridgeTestCase):
         self.assertEqual(self.server.terminate(), 0)
         self.assertLessEqual({"request", "tool_call"}, set(self.collector.of(trace)))
 
+    @ahead
     def test_a_collector_that_refuses_is_told_of_once(self) -> None:
         self.collector.status = 400
         for count in (1, 2):
@@ -160,7 +173,7 @@ class TraceTest(BridgeTestCase):
         eventually(lambda: "traces are sent again" in self.server.log(), "the end of the trouble")
         self.assertEqual(self.server.log().count("traces cannot be sent"), 1)
         host, port = self.server.address("gateway").rsplit(":", 1)
-        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60) as answer:
             metrics = answer.read().decode()
         self.assertRegex(metrics, r'patchboard_trace_spans_dropped_total\{reason="refused"\} [1-9]')
         self.assertRegex(metrics, r"patchboard_trace_spans_sent_total [1-9]")

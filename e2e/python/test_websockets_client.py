@@ -10,7 +10,7 @@ from patchboard_server import ServerTestCase
 
 client = load("websockets.sync.client")
 
-TIMEOUT = 20
+TIMEOUT = 60
 
 
 class WebsocketsClientTest(ServerTestCase):

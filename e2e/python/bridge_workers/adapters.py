@@ -15,10 +15,12 @@ import uuid
 from pathlib import Path
 
 from worker_adapter import Adapter, tool
-from worker_notes import note
+from worker_notes import note, wait_for_release
 
-# A worker that takes its time to start.
+# A worker that takes its time to start: so many seconds, or until the test lets it go on.
 time.sleep(float(os.environ.get("FIXTURE_IMPORT_SECONDS", "0")))
+if _release := os.environ.get("FIXTURE_IMPORT_RELEASE"):
+    wait_for_release(_release)
 _kept: list[bytes] = []
 
 
@@ -74,6 +76,13 @@ class Tools(Adapter):
         time.sleep(seconds)
         note("nap-done", name)
         return name
+
+    @tool("Runs on a thread until the test lets it end")
+    def hold(self, name: str):
+        note("hold", name)
+        wait_for_release(name)
+        note("hold-done", name)
+        return {"pid": os.getpid(), "session": self.context.session_id, "name": name}
 
     @tool("Sleeps on the loop, and can be woken")
     async def doze(self, seconds: float, name: str = ""):

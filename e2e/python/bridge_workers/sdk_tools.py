@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 from patchboard import Binary, Context, Progress, on_session_end, on_start, on_stop, serve, tool
 
-from worker_notes import note
+from worker_notes import note, wait_for_release
 
 time.sleep(float(os.environ.get("FIXTURE_IMPORT_SECONDS", "0")))
 IMPORTED_BY = os.getpid()
@@ -116,6 +116,15 @@ def nap(seconds: float, name: str = "") -> str:
     note("nap", name)
     time.sleep(seconds)
     return name
+
+
+@tool
+def hold(context: Context, name: str) -> dict[str, Any]:
+    """Runs on a thread until the test lets it end."""
+    note("hold", name)
+    wait_for_release(name)
+    note("hold-done", name)
+    return {"pid": os.getpid(), "session": context.session_id, "name": name}
 
 
 @tool

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 FOLDER = os.environ.get("FIXTURE_FOLDER")
+# Longer than any test waits; a worker whose test is gone does not wait for ever.
+LONGEST_WAIT = 300.0
+POLL = 0.01
 
 
 def note(name: str, text: str) -> None:
@@ -16,3 +20,10 @@ def note(name: str, text: str) -> None:
             os.write(handle, f"{text}\n".encode())
         finally:
             os.close(handle)
+
+
+def wait_for_release(name: str) -> None:
+    """Until the test has put a file `release-NAME` into the folder."""
+    deadline = time.monotonic() + LONGEST_WAIT
+    while FOLDER and not (Path(FOLDER) / f"release-{name}").exists() and time.monotonic() < deadline:
+        time.sleep(POLL)

@@ -11,6 +11,7 @@ import grpc
 from google.protobuf import any_pb2, struct_pb2, wrappers_pb2
 
 import bridge_wire as wire
+from worker_notes import note
 
 
 class SessionContext:
@@ -87,6 +88,7 @@ class Heartbeats:
         while True:
             request = wire.HeartbeatRequest(session_id=session_id)
             request.client_time.GetCurrentTime()
+            note("beats", session_id)
             try:
                 await self.stub.Heartbeat(request, timeout=self.config["timeout_ms"] / 1000)
                 missed = 0
