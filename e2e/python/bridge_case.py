@@ -21,7 +21,7 @@ from gateway_client import Gateway, eventually
 from patchboard_server import Server, binary
 
 WORKERS = Path(__file__).parent / "bridge_workers"
-COMMAND_TIMEOUT = 60
+COMMAND_TIMEOUT = 120
 # For calls that the test itself ends, and for limits of the server that must not be what ended a call.
 LONG = 600.0
 OFFLINE = '[providers.main]\nkind = "offline"\n[agents.default]\nprovider = "main"\n'
@@ -89,6 +89,8 @@ class Pool:
             "command": [*command, "--snakepit-instance-name", self.mark],
             "working_folder": str(folder),
             "writable": [str(notes.folder)],
+            # On a busy machine Python and its packages may need longer than the usual 30 s.
+            "start_timeout": "2m",
             **keys,
         }
         inline = ", ".join(f"{key} = {json.dumps(value)}" for key, value in environment.items())

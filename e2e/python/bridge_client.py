@@ -23,7 +23,7 @@ any_pb2 = load("google.protobuf.any_pb2")
 wrappers = load("google.protobuf.wrappers_pb2")
 wire = load("bridge_workers.bridge_wire")
 
-TIMEOUT = 30.0
+TIMEOUT = 120.0
 JSON_URL = "type.snakepit.bridge/json"
 WRAPPER_URL = "type.googleapis.com/google.protobuf."
 MESSAGE_LIMIT = 100 * 1024 * 1024

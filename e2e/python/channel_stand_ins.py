@@ -26,7 +26,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Union
 
-WAIT_TIMEOUT = 30.0
+WAIT_TIMEOUT = 120.0
 
 
 # What a stand-in can be told to do with one request.

@@ -25,7 +25,7 @@ exceptions = load("websockets.exceptions")
 
 # Only to end a test that hangs. What must come sooner than something else is shown by the order of events, or by
 # settings with which the other thing takes longer than this.
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 POLL = 0.02
 CHANNEL = "websocket"
 

@@ -26,7 +26,7 @@ client = load("websockets.sync.client")
 exceptions = load("websockets.exceptions")
 
 # Longer than the hub's own timeouts: where it matters which of the two ends a wait, a test sets the hub's to `NEVER`.
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 NEVER = "10m"
 # Sooner than any of them is over by default: where a test shows that a shorter one counts.
 BEFORE_DEFAULTS = 25.0

@@ -22,9 +22,9 @@ import unittest
 from pathlib import Path
 
 # Both only end a test that hangs: a busy machine may take long for either.
-READY_TIMEOUT = 60.0
+READY_TIMEOUT = 120.0
 # Drain takes ten seconds by default; beyond that the server does not end by itself.
-STOP_TIMEOUT = 45.0
+STOP_TIMEOUT = 120.0
 POLL = 0.01
 LOG_TAIL = 64 * 1024
 # A key or setting in the tester's environment must not change what is tested.

@@ -38,7 +38,7 @@ COMMITTED = REPOSITORY / "plugins" / "built"
 COMMAND_TIMEOUT = 120
 # For what must happen and tells nobody: it only ends a test that hangs. Compiling is done at low priority, and a
 # changed file is loaded when the second look at it, two seconds after the first, shows the same.
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 REPORT_KEYS = set("name state sha256 kinds grants tools source calls error waiting_for_approval".split())
 # The stand-ins listen here; without this no plugin reaches them, whatever its grants.
 OPEN_LOOPBACK = '[tools]\nfetch_private_hosts = ["127.0.0.1", "localhost"]\n'

@@ -29,7 +29,7 @@ client = load("websockets.sync.client")
 exceptions = load("websockets.exceptions")
 
 # It only ends a test that hangs.
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 POLL = 0.01
 STREAM = "run_stream_event"
 ENDINGS = ("run_end", "error")

@@ -25,7 +25,7 @@ from typing import Callable, Union
 
 import stub_model_wire as wire
 
-WAIT_TIMEOUT = 60.0
+WAIT_TIMEOUT = 120.0
 POLL = 0.01
 MAX_BODY = 64 * 1024 * 1024
 

@@ -18,7 +18,7 @@ from bridge_client import Bridge, Code, Listener, execution, grpc, json_any, pac
 from gateway_client import eventually
 
 FOLDER = Path(__file__).parent / "bridge_workers"
-START_TIMEOUT = 30.0
+START_TIMEOUT = 120.0
 
 
 class Parent:

@@ -25,7 +25,7 @@ stdio = load("mcp.client.stdio")
 streamable_http = load("mcp.client.streamable_http")
 httpx = load("httpx2")
 
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 POLL = 0.02
 FIXTURE = str(Path(__file__).with_name("mcp_fixture.py"))
 NOTE = "what the note says"

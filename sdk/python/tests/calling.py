@@ -21,7 +21,7 @@ def execute(
     session_id: str = "s1",
     metadata: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
-    timeout: float | None = 20,
+    timeout: float | None = 120,
 ) -> Any:
     request = execute_request(session_id, tool, arguments or {}, metadata or {})
     return worker.rpc("ExecuteTool")(request, timeout=timeout, metadata=list((headers or {}).items()))
@@ -42,6 +42,6 @@ def error(worker: Worker, tool: str, arguments: Mapping[str, Any] | None = None,
     return described
 
 
-def stream(worker: Worker, tool: str, arguments: Mapping[str, Any] | None = None, timeout: float = 20) -> Any:
+def stream(worker: Worker, tool: str, arguments: Mapping[str, Any] | None = None, timeout: float = 120) -> Any:
     request = execute_request("s1", tool, arguments or {}, {}, stream=True)
     return worker.rpc("ExecuteStreamingTool")(request, timeout=timeout)

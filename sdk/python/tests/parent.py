@@ -52,7 +52,7 @@ class Parent:
 
         return handle
 
-    def wait_for(self, rpc: str, timeout: float = 10.0) -> tuple[Any, dict[str, str]]:
+    def wait_for(self, rpc: str, timeout: float = 120.0) -> tuple[Any, dict[str, str]]:
         """The first request of that kind, waiting for it if need be."""
         with self.changed:
             assert self.changed.wait_for(lambda: any(one[0] == rpc for one in self.seen), timeout), f"no {rpc} came"

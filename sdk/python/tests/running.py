@@ -22,7 +22,7 @@ TOOLS = HERE / "worker_tools.py"
 _tick = threading.Event()
 
 
-def eventually(what: Callable[[], Any], timeout: float = 15.0) -> Any:
+def eventually(what: Callable[[], Any], timeout: float = 120.0) -> Any:
     """What becomes true sooner or later."""
     end = time.monotonic() + timeout
     while not (value := what()):

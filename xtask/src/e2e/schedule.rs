@@ -1,7 +1,7 @@
-//! Which driver runs when: several side by side, the longest first, and those that need the machine to themselves at the
-//! end, one after the other.
+//! Which driver runs when: several side by side, long ones beside short ones, and those that need the machine to
+//! themselves at the end, one after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -133,23 +133,27 @@ fn in_order(mut drivers: Vec<Driver>, known: &BTreeMap<String, f64>) -> Vec<Driv
     drivers
 }
 
-/// Lets `threads` threads take one job after the other. The first job that could not be carried out at all ends it, after
-/// those that have begun.
+/// Lets `threads` threads take one job after the other, half of them from the front and half from the back: the long ones,
+/// which are in front, would start too many programs at once if all of them began together. The first job that could not be
+/// carried out at all ends it, after those that have begun.
 fn share_out<J: Send, T: Send>(
     jobs: Vec<J>,
     threads: usize,
     run: &(impl Fn(&J) -> anyhow::Result<T> + Sync),
 ) -> anyhow::Result<Vec<T>> {
-    let waiting = Mutex::new(jobs.into_iter());
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || {
+    let waiting = Mutex::new(VecDeque::from(jobs));
+    let next = |thread: usize| {
+        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_multiple_of(2) { waiting.pop_front() } else { waiting.pop_back() }
+    };
+    let work = &|thread: usize| {
         let mut done = Vec::new();
-        while let Some(job) = next() {
+        while let Some(job) = next(thread) {
             match run(&job) {
                 Ok(result) => done.push(result),
                 Err(error) => {
                     // Whoever comes next finds nothing left to do.
-                    while next().is_some() {}
+                    while next(thread).is_some() {}
                     return Err(error);
                 }
             }
@@ -157,7 +161,7 @@ fn share_out<J: Send, T: Send>(
         Ok(done)
     };
     let results = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..threads.max(1)).map(|thread| scope.spawn(move || work(thread))).collect();
         workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
     let mut all = Vec::new();
