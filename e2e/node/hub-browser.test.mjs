@@ -153,7 +153,7 @@ const origin = (host) => `http://${host}:${site.address().port}`;
 async function open(t, host) {
   const page = await browser.newPage();
   t.after(() => page.close());
-  page.setDefaultTimeout(TIMEOUT);
+  page.setDefaultTimeout(2 * TIMEOUT);
   await page.goto(`${origin(host)}/`);
   return page;
 }

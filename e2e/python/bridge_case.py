@@ -89,8 +89,6 @@ class Pool:
             "command": [*command, "--snakepit-instance-name", self.mark],
             "working_folder": str(folder),
             "writable": [str(notes.folder)],
-            # On a busy machine Python and its packages may need longer than the usual 30 s.
-            "start_timeout": "2m",
             **keys,
         }
         inline = ", ".join(f"{key} = {json.dumps(value)}" for key, value in environment.items())
