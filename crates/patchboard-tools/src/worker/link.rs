@@ -20,8 +20,12 @@ use crate::words::with_causes;
 
 /// As workers have it themselves, in both directions.
 const MAX_MESSAGE: usize = 100 * 1024 * 1024;
-/// So much may be under way before the other side has to wait for us: images and arrays come in one go.
+/// So much of one call may be under way before the other side has to wait for us: images and arrays come in one go.
 const WINDOW: u32 = 16 * 1024 * 1024;
+/// As large as HTTP/2 allows, because the windows of the calls are what bounds memory. Were it as small as one of those, a
+/// stream that nobody reads would fill it, and no other call's answer, nor that of a heartbeat, would get through: the
+/// worker would be taken for dead.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 const MAX_FRAME: u32 = 1024 * 1024;
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
 /// Errors of streams come with their traceback in a header.
@@ -41,7 +45,7 @@ impl Link {
         let mut builder = http2::Builder::new(Tracked(tasks.clone()));
         builder
             .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
             .max_frame_size(MAX_FRAME)
             .max_send_buf_size(SEND_BUFFER)
             .max_header_list_size(MAX_HEADERS);
