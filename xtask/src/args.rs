@@ -57,6 +57,7 @@ pub(crate) enum Command {
     Bench(bench::Options),
     BenchRouting(bench::routing::Options),
     /// A process that `bench` starts; of no use by hand.
+    #[cfg(feature = "bench")]
     BenchPart(bench::Part),
 }
 
@@ -78,6 +79,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> anyhow::Result<C
                 None => Ok(Command::Bench(bench::Options::parse(words)?)),
             }
         }
+        #[cfg(feature = "bench")]
         part if part.starts_with("bench-") => Ok(Command::BenchPart(bench::Part::parse(part, words)?)),
         other => bail!("unknown command `{other}`\n\n{HELP}"),
     }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::output::say;
 use crate::plugins;
 use crate::test::{Counts, Finding, State};
 use crate::workspace::Workspace;
@@ -25,7 +26,6 @@ use crate::workspace::Workspace;
 pub(crate) use cache::key;
 use prepare::Environments;
 pub(crate) use prepare::Preparation;
-pub(crate) use schedule::default_side_by_side;
 use schedule::{Driver, Finished, Language};
 
 const NODE_FOLDERS: [&str; 2] = ["sdk/js/test", "e2e/node"];
@@ -64,18 +64,25 @@ impl Places {
     }
 }
 
-/// Runs every driver, `side_by_side` of them at a time.
-pub(crate) fn run(workspace: &Workspace, preparation: Preparation, side_by_side: usize) -> anyhow::Result<Finding> {
+/// Runs every driver, `side_by_side` of them at a time, or as many as suit the machine.
+pub(crate) fn run(
+    workspace: &Workspace,
+    preparation: Preparation,
+    side_by_side: Option<usize>,
+) -> anyhow::Result<Finding> {
     let places = Places::find(workspace)?;
     let binary = &places.binary;
     anyhow::ensure!(binary.is_file(), "no release binary: run `cargo xtask test --only build --only e2e`");
     plugins::prepare(workspace)?;
     let environments = preparation.wait()?;
     let drivers = all_drivers(&places)?;
+    let side_by_side = side_by_side.unwrap_or_else(schedule::suitable_side_by_side);
+    say!("{} files of tests, {side_by_side} side by side", drivers.len());
     Ok(summarise(schedule::run_all(&places, &environments, drivers, side_by_side)?))
 }
 
 /// The Python that the drivers run with, or why there is none that has `package`.
+#[cfg(feature = "bench")]
 pub(crate) fn python(root: &Path, target: &Path, package: &str) -> anyhow::Result<Result<PathBuf, String>> {
     let scratch = target.join("e2e");
     std::fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;

@@ -1,13 +1,14 @@
 //! Automation of this repository: `cargo xtask <command>`.
 //!
 //! Knows cargo, Python and Node as programs, and the repository as files. It depends on no crate of the workspace
-//! but the bridge's messages, which it speaks to measure it, so that it builds in seconds and can judge a tree that does
-//! not compile.
+//! so that it builds in seconds and can judge a tree that does not compile; only what measures (feature `bench`) knows the
+//! bridge's messages.
 
 mod args;
 mod bench;
 mod codegen;
 mod e2e;
+mod machine;
 mod output;
 mod plugins;
 mod process;
@@ -52,6 +53,7 @@ fn run() -> anyhow::Result<Verdict> {
         args::Command::Plugins(options) => plugins::run(&workspace, options),
         args::Command::Bench(options) => bench::run(&workspace, &options),
         args::Command::BenchRouting(options) => bench::routing::run(&workspace, &options),
+        #[cfg(feature = "bench")]
         args::Command::BenchPart(part) => bench::run_part(&workspace, part),
     }
 }

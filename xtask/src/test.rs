@@ -26,8 +26,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Verdict> {
     let preparation = options.chooses(Step::E2e).then(|| e2e::Preparation::start(workspace)).transpose()?;
-    let side_by_side = options.side_by_side.unwrap_or_else(e2e::default_side_by_side);
-    let mut drivers = Drivers { preparation, side_by_side };
+    let mut drivers = Drivers { preparation, side_by_side: options.side_by_side };
     let rows = run_steps(options, &mut |step| {
         say!("\n=== {} · {}", step.name(), step.about());
         step.run(workspace, &mut drivers)

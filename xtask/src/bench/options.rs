@@ -1,10 +1,8 @@
-//! The words behind `cargo xtask bench`, and those it starts itself with.
+//! The words behind `cargo xtask bench`.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-
-use super::rows;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -22,6 +20,35 @@ pub(crate) struct Options {
     /// How often each of the two is measured.
     pub(crate) pairs: u64,
 }
+
+/// What can be measured alone, known before what measures it is built.
+pub(crate) const ROWS: &[&str] = &[
+    "ping",
+    "turns",
+    "tokens",
+    "streams",
+    "start",
+    "memory",
+    "returned",
+    "size",
+    "growth",
+    "runs-ping",
+    "runs-list",
+    "runs-first",
+    "runs-streams",
+    "runs-resume",
+    "bash",
+    "hub",
+    "bridge-ping",
+    "bridge-tool",
+    "bridge-worker",
+    "bridge-binary",
+    "bridge-replaced",
+    "plugin",
+    HOSTILE,
+];
+/// The row that needs the plugins of this repository.
+pub(super) const HOSTILE: &str = "hostile";
 
 /// For each rate, where there is one build to measure and where there are two, each several times.
 const SECONDS: u64 = 4;
@@ -41,22 +68,6 @@ impl Default for Options {
             pairs: FEWEST_PAIRS,
         }
     }
-}
-
-/// What the program does as one of the processes of a measurement.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Measure(Options),
-    /// The instant model.
-    Stub,
-    /// The bare WebSocket echo.
-    Echo,
-    /// The bare gRPC echo.
-    GrpcEcho,
-    /// Cleans up after whoever holds its stdin, however that one ends.
-    Watchdog {
-        scratch: PathBuf,
-    },
 }
 
 impl Options {
@@ -98,33 +109,14 @@ impl Options {
     }
 }
 
-impl Part {
-    /// Reads a verb that starts with `bench-`.
-    pub(crate) fn parse(verb: &str, mut words: impl Iterator<Item = String>) -> anyhow::Result<Part> {
-        match verb {
-            "bench-measure" => Ok(Part::Measure(Options::parse(words)?)),
-            "bench-stub" => Ok(Part::Stub),
-            "bench-echo" => Ok(Part::Echo),
-            "bench-grpc-echo" => Ok(Part::GrpcEcho),
-            "bench-watchdog" => {
-                let scratch = words.next().context("`bench-watchdog` needs the folder to remove")?;
-                Ok(Part::Watchdog { scratch: scratch.into() })
-            }
-            other => bail!("unknown command `{other}`"),
-        }
-    }
-}
-
 /// The name of a row stands for the row, and its first word for all rows that begin with it.
 fn covers(name: &str, row: &str) -> bool {
     row.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 fn row_name(name: String) -> anyhow::Result<String> {
-    let mut known = rows::ALL.iter().map(|row| row.name());
-    if !known.any(|row| covers(&name, row)) {
-        let known: Vec<&str> = rows::ALL.iter().map(|row| row.name()).collect();
-        bail!("no row is called `{name}`; there are {}", known.join(", "));
+    if !ROWS.iter().any(|row| covers(&name, row)) {
+        bail!("no row is called `{name}`; there are {}", ROWS.join(", "));
     }
     Ok(name)
 }

@@ -28,6 +28,7 @@ impl Sample {
         low + (high - low) * (rank - below)
     }
 
+    #[cfg(feature = "bench")]
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

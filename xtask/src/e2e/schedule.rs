@@ -10,6 +10,7 @@ use anyhow::Context;
 
 use crate::e2e::driver::Outcome;
 use crate::e2e::{Environments, Places};
+use crate::machine;
 use crate::output::say;
 use crate::test::Counts;
 
@@ -17,6 +18,8 @@ use crate::test::Counts;
 const FOR_EACH_CORE: usize = 2;
 /// More would only wait for each other.
 const MOST_SIDE_BY_SIDE: usize = 8;
+/// For so long, before the first driver, it is watched what other programs use.
+const LISTEN: Duration = Duration::from_secs(1);
 /// The line by which a file says that it needs quiet, after the comment sign; the reason follows.
 const ALONE: &str = "runs alone:";
 /// The line by which a short file says that it takes long, so that a first run does not end with waiting for it.
@@ -84,10 +87,19 @@ fn place(text: &str) -> Place {
     }
 }
 
-/// As many as suit this machine.
-pub(crate) fn default_side_by_side() -> usize {
+/// As many as suit this machine and what else it does just now: each core that another program keeps busy is one less, or
+/// the tests would wait for each other until their deadlines pass.
+pub(super) fn suitable_side_by_side() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    (cores * FOR_EACH_CORE).min(MOST_SIDE_BY_SIDE)
+    // Where it cannot be told, the machine is taken to be idle.
+    let others = machine::busy_share(LISTEN).unwrap_or(0.0);
+    for_free_cores(cores, others)
+}
+
+/// `others` is the share of all cores that other programs use.
+fn for_free_cores(cores: usize, others: f64) -> usize {
+    let free = (1..=cores).rev().find(|free| (cores - free) as f64 >= (cores as f64 * others).round());
+    (free.unwrap_or(1) * FOR_EACH_CORE).min(MOST_SIDE_BY_SIDE)
 }
 
 pub(super) fn run_all(

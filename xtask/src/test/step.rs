@@ -26,8 +26,11 @@ pub(crate) enum Step {
 pub(crate) struct Drivers {
     /// Begun with the first step, so that packages arrive while the compiler runs; used up by the step.
     pub(crate) preparation: Option<e2e::Preparation>,
-    pub(crate) side_by_side: usize,
+    pub(crate) side_by_side: Option<usize>,
 }
+
+/// The one feature of the workspace that is off unless asked for.
+const EVERYTHING: &str = "xtask/bench";
 
 impl Step {
     pub(crate) const ALL: [Step; 7] =
@@ -78,8 +81,8 @@ impl Step {
         match self {
             Step::Fmt => plain(workspace.cargo(&["fmt", "--all", "--check"]), "run `cargo fmt --all`"),
             Step::Clippy => plain(
-                workspace.testing_cargo(&["build", "--workspace", "--all-targets"])?,
-                "clippy is not content: `cargo clippy --workspace --all-targets` shows the same",
+                workspace.testing_cargo(&["build", "--workspace", "--all-targets", "--features", EVERYTHING])?,
+                "clippy is not content: `cargo clippy --workspace --all-targets --all-features` shows the same",
             ),
             // The generated files' own tests are among the tests of the next step: no need to build them twice.
             Step::Tidy => Ok(match tidy::run(workspace, Scope::WithoutCompiling)? {
@@ -90,11 +93,25 @@ impl Step {
             Step::Plugins => plugins::check(workspace),
             // What the step `clippy` compiled is run.
             Step::Tests if workspace.has_cargo_tool("nextest") => counted(
-                workspace.testing_cargo(&["nextest", "run", "--workspace", "--no-fail-fast"])?,
+                workspace.testing_cargo(&[
+                    "nextest",
+                    "run",
+                    "--workspace",
+                    "--no-fail-fast",
+                    "--features",
+                    EVERYTHING,
+                ])?,
                 count::nextest_summary,
             ),
             Step::Tests => counted(
-                workspace.testing_cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"])?,
+                workspace.testing_cargo(&[
+                    "test",
+                    "--workspace",
+                    "--all-targets",
+                    "--no-fail-fast",
+                    "--features",
+                    EVERYTHING,
+                ])?,
                 count::libtest_result,
             ),
             Step::Build => plain(workspace.cargo(&["build", "--release"]), "the release binary does not build"),

@@ -43,9 +43,9 @@ fn pairs_are_measured_shorter_unless_told_otherwise() {
 fn a_first_word_chooses_all_rows_that_begin_with_it() {
     let chosen = |line: &str| -> Vec<&str> {
         let options = parsed(line).expect(line);
-        rows::ALL.iter().map(|row| row.name()).filter(|row| options.chooses(row)).collect()
+        ROWS.iter().copied().filter(|row| options.chooses(row)).collect()
     };
-    assert_eq!(chosen("").len(), rows::ALL.len());
+    assert_eq!(chosen("").len(), ROWS.len());
     assert_eq!(chosen("--only ping"), ["ping"]);
     assert_eq!(chosen("--only runs-ping --only size"), ["size", "runs-ping"]);
     assert_eq!(chosen("--only runs"), ["runs-ping", "runs-list", "runs-first", "runs-streams", "runs-resume"]);
@@ -70,19 +70,4 @@ fn mistakes_are_named() {
         let message = parsed(line).expect_err(line);
         assert!(message.contains(part), "`{line}` answered: {message}");
     }
-}
-
-#[test]
-fn the_processes_of_a_measurement_have_their_verbs() {
-    let part = |line: &str| {
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let verb = words.next().unwrap_or_default();
-        Part::parse(&verb, words).map_err(|error| error.to_string())
-    };
-    assert_eq!(part("bench-stub"), Ok(Part::Stub));
-    assert_eq!(part("bench-echo"), Ok(Part::Echo));
-    assert_eq!(part("bench-grpc-echo"), Ok(Part::GrpcEcho));
-    assert_eq!(part("bench-watchdog some/folder"), Ok(Part::Watchdog { scratch: "some/folder".into() }));
-    assert_eq!(part("bench-measure --seconds 1"), Ok(Part::Measure(Options { seconds: 1, ..Options::default() })));
-    assert_eq!(part("bench-mark"), Err("unknown command `bench-mark`".to_owned()));
 }

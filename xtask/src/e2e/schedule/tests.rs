@@ -27,6 +27,15 @@ fn a_file_says_itself_that_it_needs_quiet_or_takes_long() {
 }
 
 #[test]
+fn a_core_that_somebody_else_keeps_busy_is_not_counted() {
+    for (cores, others, expected) in
+        [(2, 0.0, 4), (2, 0.1, 4), (2, 0.5, 2), (2, 1.0, 2), (1, 1.0, 2), (4, 0.3, 6), (16, 0.0, 8), (16, 1.0, 2)]
+    {
+        assert_eq!(for_free_cores(cores, others), expected, "{cores} cores, {others} of them in use");
+    }
+}
+
+#[test]
 fn unknown_files_come_first_then_the_longest() {
     let early = Driver { place: Place::Early, ..driver("early", 1) };
     let drivers = vec![driver("quick", 9), driver("small", 1), early, driver("slow", 2), driver("large", 8)];
