@@ -106,6 +106,10 @@ class Pool:
             return self.pids()
         return {pid for pid in self.pids() if any("StreamTelemetry" in one for one in self.notes.lines(f"rpcs-{pid}"))}
 
+    def described(self) -> str:
+        """How far its workers have got, for a test that waited for them in vain."""
+        return ", ".join(f"worker {pid}: {self.notes.lines(f'rpcs-{pid}')}" for pid in self.pids()) or "no worker runs"
+
 
 class BridgeTestCase(AheadTestCase):
     """A server of its own for every test."""
@@ -265,7 +269,10 @@ def server_options(bridge: str, pools: tuple[Pool, ...], before: str, more: str,
 def wait_for_pool(bridge: Bridge, pool: Pool) -> None:
     """Until all its workers have been through everything the server does with a new one, and sessions see the tools."""
     probe = f"probe-{next(_names)}"
-    eventually(lambda: len(pool.ready_pids()) >= pool.keys.get("count", 1), f"the workers of {pool.name}", TIMEOUT)
+    try:
+        eventually(lambda: len(pool.ready_pids()) >= pool.keys.get("count", 1), f"the workers of {pool.name}", TIMEOUT)
+    except AssertionError as late:
+        raise AssertionError(f"{late}; {pool.described()}") from None
     eventually(lambda: bridge.tools(probe), f"the tools of {pool.name}", TIMEOUT)
     bridge.cleanup(probe)
 
