@@ -40,7 +40,7 @@ use report::Outcome;
 /// Before a row nothing of ours runs, so what is in use then is in use by others.
 const LISTEN: Duration = Duration::from_millis(300);
 
-/// What the release build does when it is started by `run`, or by itself.
+/// What that build does when it is started by `run`, or by itself.
 pub(crate) fn run_part(workspace: &Workspace, part: Part) -> anyhow::Result<Verdict> {
     match part {
         Part::Measure(options) => measure(workspace, options),
