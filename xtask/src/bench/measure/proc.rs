@@ -1,6 +1,6 @@
 //! What the kernel says of a process. Linux only; elsewhere the rows that need it say that they could not measure.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -15,6 +15,22 @@ pub(super) fn resident(pid: u32) -> anyhow::Result<u64> {
 /// The same in megabytes, as it is shown.
 pub(super) fn megabytes(pid: u32) -> anyhow::Result<f64> {
     Ok(resident(pid)? as f64 / 1e6)
+}
+
+/// How long a process may take to give freed memory back to the system.
+pub(super) const RETURN_TIME: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Memory in use, in bytes, as soon as it is `enough` or less, and at the latest after `RETURN_TIME`.
+pub(super) fn resident_after_return(pid: u32, enough: u64) -> anyhow::Result<u64> {
+    let started = Instant::now();
+    loop {
+        let seen = resident(pid)?;
+        if seen <= enough || started.elapsed() >= RETURN_TIME {
+            return Ok(seen);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
 }
 
 /// The most memory that was ever in use, in bytes.

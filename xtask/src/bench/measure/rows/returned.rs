@@ -18,9 +18,6 @@ const CLIENTS: usize = 5_000;
 const MESSAGE_BYTES: usize = 128 * 1024;
 /// Start-up work that goes on after the ready file is written is over by then, and so is reading what clients sent.
 const SETTLE: Duration = Duration::from_millis(1000);
-/// How long the server may take to give memory back after the clients have left.
-const WAIT: Duration = Duration::from_secs(20);
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Of the memory before, of which so much may be in use again.
 const MOST: f64 = 1.5;
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -38,29 +35,24 @@ impl Row for ReturnedMemory {
         let stub = env.stub()?;
         let server = env.server(stub.address, &[])?;
         std::thread::sleep(SETTLE);
-        let megabytes = || proc::megabytes(server.pid());
-        let before = megabytes()?;
+        let before = proc::resident(server.pid())?;
         let most = env.block_on(PATIENCE, async {
             let clients = load::open(CLIENTS, |_| half_a_message(server.gateway)).await?;
             tokio::time::sleep(SETTLE).await;
-            let most = megabytes();
+            let most = proc::megabytes(server.pid());
             drop(clients);
             most
         })?;
         let left = Instant::now();
-        let mut after = megabytes()?;
-        while after > before * MOST && left.elapsed() < WAIT {
-            std::thread::sleep(LOOK_AGAIN);
-            after = megabytes()?;
-        }
+        let after = proc::resident_after_return(server.pid(), (before as f64 * MOST) as u64)?;
         let note = format!(
             "{most:.1} MB while they were there, looked at {:.1} s after they left, at most {} s; baseline: before they came",
             left.elapsed().as_secs_f64(),
-            WAIT.as_secs()
+            proc::RETURN_TIME.as_secs()
         );
         Ok(vec![
-            Figure::new("memory after 5,000 clients with half a message", after, Unit::Megabytes)
-                .beside(before)
+            Figure::new("memory after 5,000 clients with half a message", after as f64 / 1e6, Unit::Megabytes)
+                .beside(before as f64 / 1e6)
                 .target(Target::RatioAtMost(MOST))
                 .note(note),
         ])
