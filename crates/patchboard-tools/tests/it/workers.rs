@@ -153,6 +153,8 @@ async fn a_worker_killed_under_load_takes_only_its_own_calls_along() {
         assert_eq!(fault(&output), Some(Fault::Unavailable), "{output:?}");
         let killed = Instant::now();
         assert!(many().await, "warm: {is_warm}");
+        // Its call fails with the connection, which may be before its end is heard of.
+        until("the pool has heard of it", || !running.pids().contains(&victim)).await;
         assert!(running.pools.until_ready(PATIENCE).await, "{:?}", running.pools.report());
         println!("warm: {is_warm}: whole again {:?} after a worker was killed", killed.elapsed());
         assert!(!running.pids().contains(&victim) && running.pids().len() == 2);
