@@ -12,6 +12,9 @@ use tokio_util::sync::CancellationToken;
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Held beyond the least that was ever held: less is not worth a walk over the heap.
 const WORTH_TRIMMING: u64 = 8 << 20;
+/// Where a walk left much behind, because memory was just being used or because it is not the heap's, the next one waits
+/// for twice as many looks, up to this: a walk a minute at most, and one within a minute after a burst.
+const MOST_LOOKS: u32 = 6;
 
 /// Looks from time to time and trims where that is worth it, until told to stop.
 pub(crate) async fn give_back(stop: CancellationToken) {
@@ -56,23 +59,36 @@ impl Usage {
 /// Decides when a walk over the heap would return something.
 #[derive(Debug)]
 struct Trimmer {
-    /// The least that was held, or what was left after the last time.
+    /// The least that was ever held.
     least_held: u64,
+    /// Looks between two walks, and those since the last one.
+    looks: u32,
+    since: u32,
 }
 
 impl Trimmer {
     fn new(usage: Usage) -> Self {
-        Self { least_held: usage.held() }
+        Self { least_held: usage.held(), looks: 1, since: 0 }
     }
 
     fn is_worth_it(&mut self, usage: Usage) -> bool {
-        self.least_held = self.least_held.min(usage.held());
-        usage.held() > self.least_held + WORTH_TRIMMING
+        if !self.holds_much(usage) {
+            self.looks = 1;
+            self.since = 0;
+            return false;
+        }
+        self.since += 1;
+        self.since >= self.looks
     }
 
-    /// What could not be returned is not tried again until more is held.
     fn trimmed(&mut self, usage: Usage) {
-        self.least_held = usage.held();
+        self.looks = if self.holds_much(usage) { (self.looks * 2).min(MOST_LOOKS) } else { 1 };
+        self.since = 0;
+    }
+
+    fn holds_much(&mut self, usage: Usage) -> bool {
+        self.least_held = self.least_held.min(usage.held());
+        usage.held() > self.least_held + WORTH_TRIMMING
     }
 }
 

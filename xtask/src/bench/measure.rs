@@ -34,6 +34,7 @@ use crate::workspace::Workspace;
 use crate::{Verdict, machine};
 
 use env::Env;
+use pairs::Builds;
 pub(crate) use part::Part;
 use report::Outcome;
 
@@ -55,10 +56,11 @@ pub(crate) fn run_part(workspace: &Workspace, part: Part) -> anyhow::Result<Verd
 fn measure(workspace: &Workspace, options: Options) -> anyhow::Result<Verdict> {
     let target = workspace.target_directory()?;
     let mut env = Env::new(workspace, &target, options)?;
-    let against = env.options.against.clone();
-    if let Some(other) = &against {
+    let mut against = None;
+    if let Some(other) = env.options.against.clone() {
         anyhow::ensure!(other.is_file(), "there is no program at {}", other.display());
         say!("against {}, {} pairs a row", other.display(), env.options.pairs);
+        against = Some(Builds::new(&env, &other)?);
     }
     if cfg!(debug_assertions) {
         say!("this is a debug build: its figures show that it can be measured, not how fast it is");
@@ -74,7 +76,7 @@ fn measure(workspace: &Workspace, options: Options) -> anyhow::Result<Verdict> {
         let started = Instant::now();
         let result = match &against {
             None => row.run(&env),
-            Some(other) => pairs::measure(*row, &mut env, other),
+            Some(builds) => pairs::measure(*row, &mut env, builds),
         };
         let outcome = Outcome { row: row.name(), others, result: result.map_err(|error| format!("{error:#}")) };
         for line in report::progress(&outcome, started.elapsed()) {

@@ -16,12 +16,20 @@ fn memory_in_use_is_never_worth_a_walk_and_memory_left_behind_is() {
 }
 
 #[test]
-fn what_could_not_be_returned_is_not_tried_again_until_more_is_held() {
+fn what_could_not_be_returned_is_tried_again_ever_more_seldom() {
     let mut trimmer = Trimmer::new(usage(22, 4));
-    assert!(trimmer.is_worth_it(usage(100, 4)));
-    trimmer.trimmed(usage(90, 4));
-    assert!(!trimmer.is_worth_it(usage(95, 4)));
-    assert!(trimmer.is_worth_it(usage(110, 4)));
+    let mut walks = Vec::new();
+    for look in 0..40 {
+        if trimmer.is_worth_it(usage(100, 4)) {
+            trimmer.trimmed(usage(90, 4));
+            walks.push(look);
+        }
+    }
+    assert_eq!(walks, [0, 2, 6, 12, 18, 24, 30, 36]);
+    // A walk in the middle of a burst does not keep what the burst leaves behind.
+    assert!((0..MOST_LOOKS).any(|_| trimmer.is_worth_it(usage(60, 4))));
+    trimmer.trimmed(usage(23, 4));
+    assert!(trimmer.is_worth_it(usage(60, 4)), "the next burst is looked at as the first one was");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A machine that slows down or warms up changes both of a pair alike, so each pair gives a ratio, and what is told is the
 //! median of these and how far they lie apart.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
@@ -14,11 +14,31 @@ use super::rows::Row;
 use crate::bench::stats::Sample;
 use crate::output::say;
 
+/// Copies of both builds, made alike. How much of a program counts as resident depends on how its file came into the
+/// system's cache: a linker's and a copy's differ by a megabyte.
+#[derive(Debug)]
+pub(super) struct Builds {
+    own: PathBuf,
+    other: PathBuf,
+}
+
+impl Builds {
+    pub(super) fn new(env: &Env, other: &Path) -> anyhow::Result<Builds> {
+        let folder = env.folder()?;
+        let copy = |from: &Path, name: &str| {
+            let to = folder.join(name);
+            std::fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+            anyhow::Ok(to)
+        };
+        Ok(Builds { own: copy(&env.binary, "this")?, other: copy(other, "other")? })
+    }
+}
+
 /// Measures a row for both builds, each first as often as the other.
-pub(super) fn measure(row: &dyn Row, env: &mut Env, other: &Path) -> anyhow::Result<Vec<Figure>> {
-    let own = env.binary.clone();
-    let result = take_turns(row, env, &own, other);
-    env.binary = own;
+pub(super) fn measure(row: &dyn Row, env: &mut Env, builds: &Builds) -> anyhow::Result<Vec<Figure>> {
+    let built = env.binary.clone();
+    let result = take_turns(row, env, &builds.own, &builds.other);
+    env.binary = built;
     result
 }
 
