@@ -18,7 +18,7 @@ pub(super) fn megabytes(pid: u32) -> anyhow::Result<f64> {
 }
 
 /// How long a process may take to give freed memory back to the system.
-pub(super) const RETURN_TIME: Duration = Duration::from_secs(20);
+pub(super) const RETURN_TIME: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Memory in use, in bytes, as soon as it is `enough` or less, and at the latest after `RETURN_TIME`.
