@@ -28,7 +28,7 @@ impl Sample {
         low + (high - low) * (rank - below)
     }
 
-    #[cfg(feature = "bench")]
+    #[cfg(any(test, feature = "bench"))]
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

@@ -85,7 +85,7 @@ impl Python {
     }
 
     /// The program, or why a package is not there that it needs.
-    #[cfg(feature = "bench")]
+    #[cfg(any(test, feature = "bench"))]
     pub(super) fn program_with(self, package: &str) -> Result<PathBuf, String> {
         self.lacks(package).map_or(Ok(self.program), Err)
     }
