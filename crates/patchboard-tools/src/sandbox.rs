@@ -7,38 +7,41 @@
 //!
 //! * `jail` – what a command may touch: the part that callers fill in.
 //! * `spawner` – starts supervisors, from one thread that lasts, and `jailed`, the handle of a running one.
-//! * `supervisor` – the other end, in the other process; `confine`, `ground` and `cover` make the jail, `kin` ends
-//!   descendants.
+//! * `supervisor` – the other end, in the other process; `confine` makes the jail, of `namespace`, `cover`, `ground` and
+//!   `filter`; `kin` ends descendants.
 //! * `kernel` – what the kernel can enforce, in words.
 //! * `order` – what the two processes say to each other.
 //!
-//! What a jail is made of: Landlock for files, TCP ports, signals and abstract sockets; no new privileges; no
-//! capabilities beyond those of an ordinary root; resource limits; a session of its own without a terminal; an
-//! environment of named variables; no inherited descriptors; a private folder for temporary files. Where a command may
-//! use everything but some paths, a mount namespace in which those are covered, if the kernel allows one.
+//! What a jail is made of: Landlock for files, TCP ports, signals and abstract sockets; a PID and a mount namespace, if
+//! the kernel allows them, in which nobody else has a number and what is protected is covered; a filter of system calls for
+//! what these leave open; no new privileges; no capabilities beyond those of an ordinary root; resource limits; a session of
+//! its own without a terminal; an environment of named variables; no inherited descriptors; a private folder for temporary
+//! files.
 //!
-//! What it is not, so that nobody relies on it: Landlock allows ports, it cannot forbid single ones, so a command that
-//! may connect at all may connect to this server too. Approvals stay out of its reach because the token that answers
-//! them is unreadable. UDP is not restricted, nor, before ABI 9, sockets that have a path. The number of processes is
-//! not limited: the kernel counts them per user, so any useful limit would depend on what else that user runs.
+//! What it is not, so that nobody relies on it: UDP is not restricted, nor, before Landlock ABI 9, sockets that have a
+//! path for programs that may use such sockets. The number of processes is not limited: the kernel counts them per user, so
+//! any useful limit would depend on what else that user runs.
 //!
 //! This module knows processes; it must not know tools.
 
 mod confine;
 mod cover;
+mod filter;
 mod ground;
 mod jail;
 mod jailed;
 mod kernel;
 mod kin;
+mod namespace;
 mod order;
 mod spawner;
 mod supervisor;
 
 pub use jail::{Input, Jail, Limits, Network, Program, Tcp, View, environment};
 pub use jailed::Jailed;
-pub use kernel::Landlock;
-pub(crate) use kin::descendants_of;
+pub use kernel::{JailLayer, Landlock};
+pub(crate) use kin::{descendants_of, known_inside_as};
+pub use namespace::Namespaces;
 pub use order::{Confinement, Ending};
 pub use spawner::Spawner;
 pub use supervisor::exec_main;

@@ -31,7 +31,7 @@ mod call;
 mod command;
 mod dispatch;
 mod events;
-mod folder;
+pub(crate) mod folder;
 mod keeper;
 mod link;
 mod machine;

@@ -74,10 +74,6 @@ enum Verb {
     Doctor(doctor::DoctorArgs),
     /// Explain an error code such as PB0103.
     Explain(explain::ExplainArgs),
-    /// Hold one command in its jail; for the server itself.
-    #[cfg(target_os = "linux")]
-    #[command(name = patchboard_tools::sandbox::EXEC_VERB, hide = true)]
-    Exec,
 }
 
 /// Where the configuration is; every command takes these.
@@ -145,6 +141,11 @@ impl Target {
 }
 
 pub(crate) fn run() -> ExitCode {
+    // Started for every command of an agent, so it does not wait for the description of the whole command line.
+    #[cfg(target_os = "linux")]
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == patchboard_tools::sandbox::EXEC_VERB) {
+        return exec::run().unwrap_or_else(|failure| failure.report());
+    }
     let cli = Cli::parse();
     let outcome = match cli.command {
         Verb::Serve(args) => serve::run(args),
@@ -163,8 +164,6 @@ pub(crate) fn run() -> ExitCode {
         Verb::Config(args) => config::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Explain(args) => explain::run(args),
-        #[cfg(target_os = "linux")]
-        Verb::Exec => exec::run(),
     };
     match outcome {
         Ok(code) => code,

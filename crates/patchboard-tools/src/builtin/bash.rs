@@ -25,6 +25,7 @@ use super::{Builtin, BuiltinTool, KIND};
 use crate::folder::Found;
 use crate::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Program, Spawner, environment};
 use crate::words::quoted;
+use crate::worker;
 use crate::workspaces::Workspaces;
 use output::{Outcome, answer};
 use seal::Seals;
@@ -55,6 +56,8 @@ pub struct BashOptions {
     /// All variables that commands get, besides those that `sandbox::Jail` adds.
     pub environment: BTreeMap<String, String>,
     pub network: Network,
+    /// Sockets with a path that no command reaches, even where it may use such sockets; nor those of workers.
+    pub closed_sockets: Vec<PathBuf>,
     pub limits: Limits,
 }
 
@@ -68,6 +71,7 @@ impl BashOptions {
             readable: Vec::new(),
             environment: environment(),
             network: Network::default(),
+            closed_sockets: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -202,7 +206,7 @@ impl Bash {
             // What it printed until then still counts.
             drop(tokio::time::timeout(LAST_WORDS, transcript.read_quietly()).await);
         }
-        Ok(answer(&outcome, &transcript, jailed.confinement(), &held.put_back()))
+        Ok(answer(&outcome, &transcript, jailed.confinement(), &self.options.network, &held.put_back()))
     }
 
     async fn start(&self, scope: &ToolScope, command: String, workdir: Option<String>) -> Result<Jailed, Refusal> {
@@ -220,6 +224,10 @@ impl Bash {
         jail.writable = vec![root];
         jail.readable.clone_from(&self.options.readable);
         jail.protected = self.options.workspaces.protected().to_vec();
+        if self.options.network.unix_sockets {
+            jail.protected.extend(self.options.closed_sockets.iter().cloned());
+            jail.protected.extend(worker::folder::of_this_server(&std::env::temp_dir()));
+        }
         jail.environment.clone_from(&self.options.environment);
         jail.network = self.options.network.clone();
         jail.limits = self.options.limits;

@@ -14,9 +14,11 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::cover::Cover;
+use super::filter::{self, FilterOptions};
 use super::ground::{Closed, Parcel, Survey};
 use super::jail::{Limits, Tcp, View};
 use super::kernel::{Landlock, WANTED};
+use super::namespace::{Namespaces, SHARED_MEMORY};
 use super::order::{Confinement, Order};
 
 /// What every program needs to start, to find its libraries and to resolve names. Of `/proc`, what tells about other
@@ -46,11 +48,15 @@ const SYSTEM: &[&str] = &[
 
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// What programs compute with, and where they share memory with their own children.
-const COMPUTING: &[&str] = &["/dev/dri", "/dev/kfd", "/dev/accel"];
-const SHARED_MEMORY: &str = "/dev/shm";
+/// What programs compute with, and their terminals.
+const COMPUTING: &[&str] = &["/dev/dri", "/dev/kfd", "/dev/accel", "/dev/pts", "/dev/ptmx", "/dev/tty"];
 /// There is one for each of its cards, and a few more.
 const NVIDIA: &str = "nvidia";
+
+/// The folder of the root that holds devices.
+const DEVICE_FOLDER: &str = "dev";
+/// Folders of the root that hold settings of the kernel.
+const KERNEL_SETTINGS: &[&str] = &["proc", "sys"];
 
 /// Secrets of the system that only root can read, closed where the server runs as root.
 const OF_ROOT: &[&str] = &[
@@ -84,10 +90,23 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETFCAP)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
+/// How protected paths are kept from the command.
+#[derive(Debug)]
+pub(super) struct PathProtection {
+    /// What Landlock has to keep closed.
+    pub(super) closed: Closed,
+    pub(super) cover: Cover,
+}
+
 /// Confines the calling thread. Where the kernel cannot enforce something it is left out and the answer says so; any
 /// other failure is one, in words.
-pub(super) fn confine(order: &Order, cover: Cover, writable: Vec<OwnedFd>) -> Result<Confinement, String> {
-    let (rules, survey) = rules(order, cover, writable)?;
+pub(super) fn confine(
+    order: &Order,
+    protection: &PathProtection,
+    namespaces: Namespaces,
+    writable: Vec<OwnedFd>,
+) -> Result<Confinement, String> {
+    let (rules, survey) = rules(order, &protection.closed, namespaces, writable)?;
     drop_capabilities().map_err(|error| format!("cannot drop capabilities: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot give up new privileges: {error}"))?;
     let status = rules.restrict_self().map_err(|error| landlock_failed(&error))?;
@@ -95,8 +114,16 @@ pub(super) fn confine(order: &Order, cover: Cover, writable: Vec<OwnedFd>) -> Re
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Landlock::from(status.landlock).abi(),
         RulesetStatus::NotEnforced => 0,
     };
+    // Last, because the filter applies to this thread too.
+    let system_calls = filter::apply(FilterOptions {
+        unix_sockets: order.network.unix_sockets,
+        listening: order.network.listen != Tcp::Closed,
+        outside_pids_visible: !namespaces.processes,
+        deny_ptrace: landlock_abi == 0,
+    })?;
     let Survey { has_closed_parts, left_out, .. } = survey;
-    Ok(Confinement { landlock_abi, has_closed_parts, left_out })
+    let covers = protection.cover == Cover::Laid;
+    Ok(Confinement { landlock_abi, namespaces, covers, system_calls, has_closed_parts, left_out })
 }
 
 /// Limits hold for the whole process; a supervisor needs far less than any of them.
@@ -119,21 +146,20 @@ pub(super) fn limit(limits: &Limits) -> io::Result<()> {
 }
 
 /// The rules, and how much of the writable folders they could grant.
-fn rules(order: &Order, cover: Cover, writable: Vec<OwnedFd>) -> Result<(RulesetCreated, Survey), String> {
+fn rules(
+    order: &Order,
+    closed: &Closed,
+    namespaces: Namespaces,
+    writable: Vec<OwnedFd>,
+) -> Result<(RulesetCreated, Survey), String> {
     let mut rules = empty_rules(order).map_err(|error| landlock_failed(&error))?;
-    let closed = closed(order, cover).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
     let mut survey = Survey::default();
     for folder in writable {
         let everything = AccessFs::from_all(WANTED) & !NO_DEVICES;
         survey.add(closed.beneath(folder, &mut |parcel| grant(&mut rules, parcel, everything))?);
     }
     if order.view.is_wide() {
-        let rights = if order.view == View::Everything { AccessFs::from_all(WANTED) } else { RUN };
-        let root = open(Path::new("/")).ok_or("cannot open the root of the file system")?;
-        survey.add(closed.beneath(root, &mut |parcel| grant(&mut rules, parcel, rights))?);
-        if order.view == View::ReadEverything {
-            grant_devices(&mut rules)?;
-        }
+        grant_wide(&mut rules, order.view, closed, &mut survey)?;
         return Ok((rules, survey));
     }
     let readable = SYSTEM.iter().map(Path::new).chain(order.readable.iter().map(Path::new));
@@ -145,7 +171,35 @@ fn rules(order: &Order, cover: Cover, writable: Vec<OwnedFd>) -> Result<(Ruleset
         let Some(opened) = open(Path::new(path)) else { continue };
         grant(&mut rules, Parcel { opened, is_directory: false }, DEVICE)?;
     }
+    if namespaces.own_shared_memory
+        && let Some(opened) = open(Path::new(SHARED_MEMORY))
+    {
+        grant(&mut rules, Parcel { opened, is_directory: true }, AccessFs::from_all(WANTED) & !NO_DEVICES)?;
+    }
     Ok((rules, survey))
+}
+
+/// Grants the whole file system, with two exceptions. `/proc` and `/sys` are read-only: as root, writing `core_pattern` would
+/// start a program outside any jail, and writing control groups could stop the server. As root, `/dev` is limited to a list,
+/// because reading a block device would bypass the protection of files.
+fn grant_wide(rules: &mut RulesetCreated, view: View, closed: &Closed, survey: &mut Survey) -> Result<(), String> {
+    let listed = std::fs::read_dir("/").map_err(|error| format!("cannot list the root of the file system: {error}"))?;
+    for entry in listed.flatten() {
+        let name = entry.file_name();
+        let rights = match view {
+            View::Everything if !KERNEL_SETTINGS.iter().any(|one| name == *one) => AccessFs::from_all(WANTED),
+            View::Everything | View::ReadEverything | View::Named => RUN,
+        };
+        let Some(opened) = open_unfollowed(&entry.path()) else { continue };
+        if name != DEVICE_FOLDER || !geteuid().is_root() {
+            survey.add(closed.beneath(opened, &mut |parcel| grant(rules, parcel, rights))?);
+        }
+    }
+    if closed.is_empty() {
+        let root = open(Path::new("/")).ok_or("cannot open the root of the file system")?;
+        grant(rules, Parcel { opened: root, is_directory: true }, AccessFs::ReadDir.into())?;
+    }
+    grant_devices(rules)
 }
 
 /// What has to be written to although it is no file of anybody's.
@@ -202,14 +256,19 @@ fn grant(rules: &mut RulesetCreated, parcel: Parcel, rights: BitFlags<AccessFs>)
     }
 }
 
-fn closed(order: &Order, cover: Cover) -> io::Result<Closed> {
-    if cover == Cover::Laid {
-        return Ok(Closed::default());
-    }
+/// The paths that Landlock has to keep closed. Must be collected before mounts cover them, which hides their inodes.
+pub(super) fn closed(order: &Order) -> Result<Closed, String> {
     let has_of_root = geteuid().is_root() && order.view == View::Named;
     let of_root: &[&str] = if has_of_root { OF_ROOT } else { &[] };
     let protected = order.protected.iter().map(Path::new);
-    Closed::of(protected.chain(of_root.iter().map(Path::new)))
+    let closed = Closed::of(protected.chain(of_root.iter().map(Path::new)));
+    closed.map_err(|error| format!("cannot inspect a protected path: {error}"))
+}
+
+/// `None` for symlinks: their targets are granted under their own names.
+fn open_unfollowed(path: &Path) -> Option<OwnedFd> {
+    let is_symlink = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    if is_symlink { None } else { open(path) }
 }
 
 fn open(path: &Path) -> Option<OwnedFd> {

@@ -1,4 +1,4 @@
-//! Covers paths with nothing, in a mount namespace of this process's own.
+//! Covers paths with nothing, in a mount namespace that this process is in.
 //!
 //! Landlock cannot take back what it grants; a mount namespace can: where a folder was, there is an empty one that cannot
 //! be written to, and where a file was, `/dev/null`. Everything around them is as usual, also what others make later.
@@ -11,10 +11,10 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
-use rustix::process::{chdir, getegid, geteuid};
-use rustix::thread::UnshareFlags;
+use rustix::mount::{MountFlags, mount, mount_bind};
+use rustix::process::chdir;
+
+use super::namespace::keep_mounts_inside;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cover {
@@ -25,14 +25,10 @@ pub(super) enum Cover {
 }
 
 impl Cover {
-    /// Covers what exists of `paths`. The process must have one thread only, or the kernel refuses, and be in its
-    /// working folder already: a folder that is entered by an older descriptor lies outside of the namespace. `Err` is
-    /// in words, when the process is left in a state that no command can be started from.
+    /// Covers what exists of `paths`. The process must be in its working folder already: a folder that is entered by an
+    /// older descriptor lies outside of the namespace. `Err` is in words.
     pub(super) fn lay<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, String> {
         let found = existing(paths).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
-        if !enter_namespace()? {
-            return Ok(Self::None);
-        }
         match lay_all(&found) {
             Ok(()) => Ok(Self::Laid),
             // Some systems allow namespaces and then nothing in them.
@@ -56,37 +52,8 @@ fn existing<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<Vec<Pat
     Ok(found)
 }
 
-/// Root needs no more than a mount namespace. Everybody else needs a user namespace around it, in which they are who
-/// they were, and everybody else is nobody.
-fn enter_namespace() -> Result<bool, String> {
-    let (user, group) = (geteuid(), getegid());
-    if user.is_root() {
-        return Ok(unshare(UnshareFlags::NEWNS).is_ok());
-    }
-    if unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).is_err() {
-        return Ok(false);
-    }
-    let (user, group) = (user.as_raw(), group.as_raw());
-    let said = [
-        ("setgroups", "deny".to_owned()),
-        ("uid_map", format!("{user} {user} 1")),
-        ("gid_map", format!("{group} {group} 1")),
-    ];
-    for (file, text) in said {
-        std::fs::write(Path::new("/proc/self").join(file), text)
-            .map_err(|error| format!("the supervisor cannot keep its user in a namespace: {file}: {error}"))?;
-    }
-    Ok(true)
-}
-
-fn unshare(namespaces: UnshareFlags) -> Result<(), Errno> {
-    #[expect(deprecated, reason = "what its successor is unsafe about is the table of descriptors, which stays shared")]
-    rustix::thread::unshare(namespaces)
-}
-
 fn lay_all(paths: &[PathBuf]) -> io::Result<()> {
-    // What is mounted outside later is seen inside, never the other way round.
-    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+    keep_mounts_inside()?;
     let inert = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     for path in paths {
         if path.is_dir() {

@@ -62,6 +62,10 @@ impl Closed {
         Ok(closed)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
     /// Hands everything at and beneath `root` that is not closed to `grant`, in as few parcels as possible.
     pub(super) fn beneath(
         &self,

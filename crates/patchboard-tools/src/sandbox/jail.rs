@@ -75,13 +75,15 @@ pub enum Input {
     Piped,
 }
 
-/// TCP only; enforced from Landlock ABI 4 on.
+/// Ports are those of TCP, enforced from Landlock ABI 4 on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
     pub connect: Tcp,
-    /// Binding a port. A socket that listens without having been bound gets a port of the kernel's choice even when
-    /// this is closed.
+    /// Binding a port, and listening at all.
     pub listen: Tcp,
+    /// Sockets of the Unix family, by which other programs of the same user can be reached. A connected pair of them can
+    /// always be had.
+    pub unix_sockets: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +129,7 @@ impl Jail {
 
 impl Default for Network {
     fn default() -> Self {
-        Self { connect: Tcp::Open, listen: Tcp::Closed }
+        Self { connect: Tcp::Open, listen: Tcp::Closed, unix_sockets: false }
     }
 }
 

@@ -19,7 +19,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// A command in its jail. Dropping this ends the command and everything it started.
 #[derive(Debug)]
 pub struct Jailed {
-    pub(super) pid: i32,
+    /// As the jail's own processes see it.
+    pub(super) pid_inside: i32,
     pub(super) confinement: Confinement,
     pub(super) scratch: PathBuf,
     pub(super) stdin: Option<pipe::Sender>,
@@ -34,9 +35,18 @@ pub struct Jailed {
 }
 
 impl Jailed {
-    /// Of the command, which leads a process group of that number.
-    pub fn pid(&self) -> i32 {
-        self.pid
+    /// Of the command, which leads a process group of that number; `None` once it has ended.
+    pub fn pid(&self) -> Option<u32> {
+        let inside = self.pid_inside.try_into().ok()?;
+        if !self.confinement.namespaces.processes {
+            return Some(inside);
+        }
+        kin::known_inside_as(self.supervisor_pid()?, inside)
+    }
+
+    /// The supervisor, if the command's processes have other numbers inside than here.
+    pub fn namespace_maker(&self) -> Option<u32> {
+        self.confinement.namespaces.processes.then_some(self.supervisor_pid()?)
     }
 
     pub fn supervisor_pid(&self) -> Option<u32> {

@@ -1,8 +1,11 @@
-//! What this kernel's Landlock can enforce.
+//! What this kernel can enforce, in words.
 
 use std::fmt;
 
 use landlock::{ABI, Access, AccessFs, LandlockStatus, Ruleset, RulesetAttr};
+
+use super::namespace::Namespaces;
+use super::order::Confinement;
 
 /// The newest ABI whose rights are asked for; older kernels enforce what they know.
 pub(super) const WANTED: ABI = ABI::V9;
@@ -84,6 +87,58 @@ impl fmt::Display for Landlock {
                 "commands are not confined to their folder: this kernel has no Landlock (Linux 5.13 or newer has)",
             ),
         }
+    }
+}
+
+/// One layer of a jail and whether this machine enforces it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JailLayer {
+    pub is_enforced: bool,
+    /// One sentence; for a missing layer it names the consequence.
+    pub description: String,
+}
+
+impl Confinement {
+    /// All layers, for `patchboard doctor`.
+    pub fn layers(&self) -> Vec<JailLayer> {
+        let Namespaces { processes, own_proc, .. } = self.namespaces;
+        let namespaces_hint = "this system gives this user no namespaces";
+        let landlock = match Landlock::probe() {
+            Landlock::Available { .. } => Landlock::Available { abi: self.landlock_abi },
+            missing @ (Landlock::NotEnabled | Landlock::NotImplemented) => missing,
+        };
+        let layer = |is_enforced: bool, yes: &str, no: String| JailLayer {
+            is_enforced,
+            description: if is_enforced { yes.to_owned() } else { no },
+        };
+        vec![
+            // Before ABI 6 a command can do things that other machines keep it from.
+            JailLayer { is_enforced: self.landlock_abi >= 6, description: landlock.to_string() },
+            layer(
+                self.system_calls,
+                "system calls that bypass Landlock are denied by seccomp",
+                "system calls that bypass Landlock are not denied: this kernel has no seccomp filters".to_owned(),
+            ),
+            layer(
+                processes,
+                "processes outside the jail have no pid in it (PID namespace)",
+                format!(
+                    "processes outside the jail have visible pids: {namespaces_hint}; changing their limits and priorities is denied"
+                ),
+            ),
+            layer(
+                own_proc,
+                "/proc shows only processes of the jail",
+                "/proc lists processes outside the jail; their memory and environment stay closed".to_owned(),
+            ),
+            layer(
+                self.covers,
+                "protected files are covered by mounts for workers and MCP servers",
+                format!(
+                    "protected files cannot be covered: {namespaces_hint}; workers and MCP servers cannot list or add to the folders around them"
+                ),
+            ),
+        ]
     }
 }
 

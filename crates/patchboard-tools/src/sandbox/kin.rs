@@ -27,11 +27,17 @@ pub(super) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
 }
 
 /// Ends every descendant of this process, which must be a subreaper: whoever loses a parent becomes its child, so no
-/// children means no descendants. Returns only then.
-pub(super) fn end_all(mut ended: impl FnMut(Pid, WaitStatus)) {
+/// children means no descendants. Returns only then. The first process of a PID namespace, which `is_first` says this one
+/// is, can hit all others in it with one call.
+pub(super) fn end_all(is_first: bool, mut ended: impl FnMut(Pid, WaitStatus)) {
     let mut pause = FIRST_PAUSE;
     loop {
-        strike(&descendants());
+        if is_first {
+            // The group of process 1 stands for everybody but process 1. Nobody there: then there is nobody to end.
+            kill_process_group(Pid::INIT, Signal::KILL).unwrap_or(());
+        } else {
+            strike(&descendants());
+        }
         if !reap(&mut ended) {
             return;
         }
@@ -78,6 +84,23 @@ fn descendants() -> Vec<Pid> {
 /// Those of another process, as far as the kernel keeps such lists.
 pub(crate) fn descendants_of(process: Pid) -> Vec<Pid> {
     with_theirs(children(process).unwrap_or_default())
+}
+
+/// Which descendant of a supervisor has this number in the PID namespace that the supervisor made; `None` when it is gone,
+/// or when the kernel keeps no lists of children.
+pub(crate) fn known_inside_as(supervisor: u32, number: u32) -> Option<u32> {
+    let supervisor = supervisor.try_into().ok().and_then(Pid::from_raw)?;
+    // The namespace lies one deeper than the supervisor itself; there may be more beneath it.
+    let depth = numbers(supervisor)?.len();
+    let is_it = |pid: &Pid| numbers(*pid).is_some_and(|numbers| numbers.get(depth) == Some(&number));
+    descendants_of(supervisor).into_iter().find(is_it)?.as_raw_pid().try_into().ok()
+}
+
+/// The numbers of a process, from this namespace to the innermost.
+fn numbers(process: Pid) -> Option<Vec<u32>> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_ascii_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 fn with_theirs(mut found: Vec<Pid>) -> Vec<Pid> {

@@ -16,6 +16,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::jail::{Limits, Network, View};
+use super::namespace::Namespaces;
 
 /// A longer order is refused by both sides.
 pub(super) const MAX_ORDER_BYTES: usize = 1024 * 1024;
@@ -70,6 +71,11 @@ pub enum Ending {
 pub struct Confinement {
     /// The Landlock ABI that is enforced; 0 when none is.
     pub landlock_abi: u32,
+    pub namespaces: Namespaces,
+    /// What is protected is covered by nothing, where the jail shows more than it names.
+    pub covers: bool,
+    /// System calls that would bypass the other layers are denied by seccomp.
+    pub system_calls: bool,
     /// A protected path lies beneath a folder the command may change: the directories on the way to it can be neither
     /// listed nor added to.
     pub has_closed_parts: bool,

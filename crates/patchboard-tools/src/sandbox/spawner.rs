@@ -19,9 +19,10 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use super::jail::{Input, Jail, Program};
+use super::jail::{Input, Jail, Program, View};
 use super::jailed::{Jailed, Reports};
 use super::order::{MAX_DESCRIPTORS, MAX_ORDER_BYTES, Order, Report, header, send_header};
+use super::supervisor::{TRY, WITHOUT};
 use super::{Confinement, EXEC_VERB, Error, Landlock};
 
 /// So many starts wait for the thread; more wait to wait.
@@ -48,10 +49,18 @@ impl Spawner {
     /// `supervisor` is a program that calls `exec_main` when its first argument is `EXEC_VERB`; for this very program
     /// that is `/proc/self/exe`, which stays right when the file is replaced. Says in the log how commands are confined.
     pub fn new(supervisor: impl Into<PathBuf>) -> Result<Self, Error> {
-        let supervisor = supervisor.into();
+        Self::with(supervisor.into(), None)
+    }
+
+    /// The same without namespaces, as on systems that give none.
+    pub fn without_namespaces(supervisor: impl Into<PathBuf>) -> Result<Self, Error> {
+        Self::with(supervisor.into(), Some(false))
+    }
+
+    fn with(supervisor: PathBuf, namespaces: Option<bool>) -> Result<Self, Error> {
         let (requests, waiting) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new().name("jail-spawner".to_owned());
-        thread.spawn(move || start_supervisors(&supervisor, waiting)).map_err(Error::Supervisor)?;
+        thread.spawn(move || start_supervisors(&supervisor, namespaces, waiting)).map_err(Error::Supervisor)?;
         let promised = Landlock::probe();
         match promised {
             Landlock::Available { .. } => tracing::info!("{promised}"),
@@ -74,6 +83,17 @@ impl Spawner {
         let (jailed, confinement) = tokio::time::timeout(START_TIMEOUT, opening).await.map_err(|_| Error::Silent)??;
         self.compare(confinement);
         Ok(jailed)
+    }
+
+    /// How commands are confined on this machine, found out by confining one.
+    pub async fn try_out(&self) -> Result<Confinement, Error> {
+        let folder = std::fs::File::open("/").map_err(Error::Supervisor)?.into();
+        let mut jail = Jail::around(folder).map_err(Error::Supervisor)?;
+        (jail.writable, jail.view) = (Vec::new(), View::ReadEverything);
+        let program = Program { program: "sh".into(), arguments: vec!["-c".into(), ":".into()], input: Input::Nothing };
+        let mut tried = self.spawn(jail, program).await?;
+        tried.wait().await?;
+        Ok(tried.confinement())
     }
 
     /// Says once when a jail has fewer walls than the kernel promised.
@@ -122,7 +142,7 @@ async fn open(
     match reports.next().await? {
         Report::Started { pid, confinement, scratch } => {
             let jailed = Jailed {
-                pid,
+                pid_inside: pid,
                 confinement,
                 scratch: scratch.into(),
                 stdin,
@@ -157,7 +177,8 @@ async fn send(socket: &mut UnixStream, order: &Order, descriptors: Vec<OwnedFd>)
     socket.write_all(&body).await.map_err(Error::Talk)
 }
 
-fn start_supervisors(supervisor: &Path, mut waiting: mpsc::Receiver<Request>) {
+/// `namespaces`: can they be had? Unless it is known, that is tried before the first start.
+fn start_supervisors(supervisor: &Path, mut namespaces: Option<bool>, mut waiting: mpsc::Receiver<Request>) {
     while let Some(request) = waiting.blocking_recv() {
         // Whoever asked may have gone away while waiting.
         if request.started.is_closed() {
@@ -166,8 +187,19 @@ fn start_supervisors(supervisor: &Path, mut waiting: mpsc::Receiver<Request>) {
         let _runtime = request.runtime.enter();
         let mut command = Command::new(supervisor);
         // Nothing of the server's environment, not even in the supervisor's own.
-        command.arg(EXEC_VERB).env_clear().stdin(request.socket).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg(EXEC_VERB);
+        if !*namespaces.get_or_insert_with(|| gives_namespaces(supervisor)) {
+            command.arg(WITHOUT);
+        }
+        command.env_clear().stdin(request.socket).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Nobody there to take it: its socket closes, and it ends.
         drop(request.started.send(command.spawn()));
     }
+}
+
+/// Some systems let a process into a user namespace and then do nothing there, and it cannot go back.
+fn gives_namespaces(supervisor: &Path) -> bool {
+    let mut trial = std::process::Command::new(supervisor);
+    trial.args([EXEC_VERB, TRY]).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    trial.status().is_ok_and(|status| status.success())
 }

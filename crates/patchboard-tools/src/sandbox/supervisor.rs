@@ -14,24 +14,56 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitStatus, getpid, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::confine::PathProtection;
 use super::cover::Cover;
+use super::ground::Closed;
+use super::namespace::Namespaces;
 use super::order::{ASK_TO_END, Confinement, Ending, Order, Report};
-use super::{Error, confine, kin};
+use super::{EXEC_VERB, Error, confine, kin, namespace};
 
 /// A server that started a supervisor has its order ready.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Names tried for the private folder before giving up.
 const SCRATCH_NAMES: u32 = 1000;
 
+/// The argument after `EXEC_VERB` that only tries to create the namespaces; the exit code is the result.
+pub(super) const TRY: &str = "try-namespaces";
+/// The argument after `EXEC_VERB` of a supervisor that creates no namespaces, because that failed.
+pub(super) const WITHOUT: &str = "without-namespaces";
+/// The argument after `EXEC_VERB` of the supervisor that runs as pid 1 of a PID namespace. It is followed by the pid of the
+/// process that created the namespace.
+const FIRST: &str = "first";
+
 /// What `patchboard __exec` does. Everything it has to say goes to the server over its standard input, which is a
 /// socket; standard output and error belong to the command.
+///
+/// `unshare` puts only children into a new PID namespace, so this program starts itself once more: that process is pid 1 and
+/// supervises, this one only waits for it.
 pub fn exec_main() -> Result<ExitCode, Error> {
+    let arguments: Vec<_> = std::env::args().skip(2).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if arguments == [TRY] {
+        let tried = namespace::enter().is_ok_and(|made| !made.processes || namespace::keep_mount_capability().is_ok());
+        return Ok(if tried { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(Error::ByHand)?;
+    // A person who runs this verb by hand has no socket there.
+    rustix::net::sockopt::socket_type(&socket).map_err(|error| Error::ByHand(error.into()))?;
     let server = UnixStream::from(socket);
-    server.set_read_timeout(Some(ORDER_TIMEOUT)).map_err(Error::ByHand)?;
-    let (order, descriptors) = Order::receive(&server).map_err(Error::ByHand)?;
+    let prepared = match arguments[..] {
+        [FIRST, maker] if getpid().is_init() => {
+            Ok(Some(SupervisorRole { is_first: true, ..SupervisorRole::new(maker) }))
+        }
+        [WITHOUT] => prepare(Namespaces::default()),
+        _ => namespace::enter().and_then(prepare),
+    };
     let reports = server.try_clone().map_err(Error::Talk)?;
-    match Supervisor::new(server, order, descriptors).and_then(Supervisor::run) {
+    let done = prepared.and_then(|role| match role {
+        Some(role) => supervise(server, role),
+        // The process inside the namespace has talked to the server.
+        None => Ok(()),
+    });
+    match done {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(reason) => {
             report(&reports, &Report::Refused { reason });
@@ -40,20 +72,67 @@ pub fn exec_main() -> Result<ExitCode, Error> {
     }
 }
 
+/// In which surroundings this supervisor runs.
+struct SupervisorRole {
+    /// Pid, outside the namespace, of this process or of the one that waits for it; names the private folder.
+    outside_pid: String,
+    namespaces: Namespaces,
+    /// Runs as pid 1 of a PID namespace: every other process in there is its descendant.
+    is_first: bool,
+}
+
+impl SupervisorRole {
+    fn new(outside_pid: impl ToString) -> Self {
+        Self { outside_pid: outside_pid.to_string(), namespaces: Namespaces::default(), is_first: false }
+    }
+}
+
+/// Starts the supervisor inside the PID namespace and waits for it; `None` when it has ended. Without such a namespace this
+/// process supervises itself.
+fn prepare(namespaces: Namespaces) -> Result<Option<SupervisorRole>, String> {
+    // Of a session of its own, the command has no terminal to write to and gets no signals meant for the server.
+    // `EPERM` means that this process leads one already.
+    rustix::process::setsid().map(drop).or_else(unless(Errno::PERM)).map_err(failed("begin a session"))?;
+    let me = getpid().as_raw_pid();
+    if !namespaces.processes {
+        return Ok(Some(SupervisorRole { namespaces, ..SupervisorRole::new(me) }));
+    }
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed("follow the server"))?;
+    namespace::keep_mount_capability().map_err(failed("keep the right to mount"))?;
+    let mut first = Command::new("/proc/self/exe");
+    first.args([EXEC_VERB, FIRST, &me.to_string()]).env_clear();
+    let mut first = first.spawn().map_err(failed("start in a PID namespace"))?;
+    // The server waits for the end of the command's output, so no copy of the pipes may stay open here.
+    release(|null| rustix::stdio::dup2_stdin(null));
+    release_output();
+    first.wait().map_err(failed("wait for the first process of a PID namespace"))?;
+    Ok(None)
+}
+
+fn supervise(server: UnixStream, mut role: SupervisorRole) -> Result<(), String> {
+    server.set_read_timeout(Some(ORDER_TIMEOUT)).map_err(failed("wait for its order"))?;
+    let (order, descriptors) = Order::receive(&server).map_err(failed("receive its order"))?;
+    if role.is_first {
+        let own_proc = namespace::mount_own_proc();
+        // Workers and MCP servers may share memory with other programs; commands have no reason to.
+        let own_shared_memory = !order.view.is_wide() && namespace::mount_own_shared_memory();
+        role.namespaces = Namespaces { mounts: true, processes: true, own_proc, own_shared_memory };
+    }
+    Supervisor::new(server, order, descriptors, role)?.run()
+}
+
 struct Supervisor {
     server: UnixStream,
     order: Order,
     writable: Vec<OwnedFd>,
     input: Option<OwnedFd>,
     scratch: Scratch,
-    cover: Cover,
+    protection: PathProtection,
+    role: SupervisorRole,
 }
 
 impl Supervisor {
-    fn new(server: UnixStream, order: Order, descriptors: Vec<OwnedFd>) -> Result<Self, String> {
-        // Of a session of its own, the command has no terminal to write to and gets no signals meant for the server.
-        // `EPERM` means that this process leads one already.
-        rustix::process::setsid().map(drop).or_else(unless(Errno::PERM)).map_err(failed("begin a session"))?;
+    fn new(server: UnixStream, order: Order, descriptors: Vec<OwnedFd>, role: SupervisorRole) -> Result<Self, String> {
         let me = Some(getpid());
         rustix::process::set_child_subreaper(me).map_err(failed("adopt orphans"))?;
         // When memory runs out, what a model started goes before the server does. Not being allowed to say so is no
@@ -63,18 +142,18 @@ impl Supervisor {
         close_fds::set_fds_cloexec(3, &[]);
         let mut descriptors = descriptors.into_iter();
         let folder = descriptors.next().ok_or("no folder to start in")?;
-        rustix::process::fchdir(folder).map_err(failed("enter the working folder"))?;
+        rustix::process::fchdir(&folder).map_err(failed("enter the working folder"))?;
+        if role.namespaces.mounts {
+            enter_by_path(&folder).map_err(failed("enter the working folder by its path"))?;
+        }
         let mut writable: Vec<OwnedFd> = descriptors.collect();
         let input = if order.has_input { writable.pop() } else { None };
-        let scratch = Scratch::make(Path::new(&order.scratch)).map_err(failed("make a temporary folder"))?;
+        let scratch =
+            Scratch::make(Path::new(&order.scratch), &role.outside_pid).map_err(failed("make a temporary folder"))?;
         writable.push(scratch.open().map_err(failed("open the temporary folder"))?);
-        // After the working folder was entered, and while there is only one thread: see there.
-        let cover = match order.view.is_wide() {
-            false => Cover::None,
-            true => Cover::lay(order.protected.iter().map(Path::new))?,
-        };
+        let protection = protect_paths(&order, role.namespaces)?;
         confine::limit(&order.limits).map_err(failed("set limits"))?;
-        Ok(Self { server, order, writable, input, scratch, cover })
+        Ok(Self { server, order, writable, input, scratch, protection, role })
     }
 
     fn run(self) -> Result<(), String> {
@@ -124,7 +203,7 @@ impl Supervisor {
                 break;
             }
         }
-        kin::end_all(&mut note);
+        kin::end_all(self.role.is_first, &mut note);
         release_output();
         report(&reports, &Report::Ended(ending.unwrap_or(Ending::Signalled(Signal::KILL.as_raw()))));
         // The private folder goes with `self`; nobody waits for that.
@@ -145,10 +224,10 @@ impl Supervisor {
         command.env("HOME", self.scratch.home()).env("TMPDIR", self.scratch.temporary()).envs(&self.order.environment);
         command.stdin(self.input.take().map_or_else(Stdio::null, Stdio::from));
         let writable = std::mem::take(&mut self.writable);
-        let (order, cover) = (&self.order, self.cover);
+        let (order, protection, namespaces) = (&self.order, &self.protection, self.role.namespaces);
         std::thread::scope(|scope| {
             let confined = scope.spawn(move || {
-                let confinement = confine::confine(order, cover, writable)?;
+                let confinement = confine::confine(order, protection, namespaces, writable)?;
                 let started = command
                     .spawn()
                     .map_err(|error| format!("cannot start `{}`: {error}", Path::new(&order.program).display()))?;
@@ -158,6 +237,30 @@ impl Supervisor {
             confined.join().unwrap_or_else(|_| Err("the jail could not be made".to_owned()))
         })
     }
+}
+
+/// Covers protected paths with mounts for the wide views, and where Unix sockets are allowed: Landlock before ABI 9 does not
+/// prevent connecting to a socket in a closed folder. Call after the working folder was entered.
+fn protect_paths(order: &Order, namespaces: Namespaces) -> Result<PathProtection, String> {
+    let closed = confine::closed(order)?;
+    if !namespaces.mounts || !(order.view.is_wide() || order.network.unix_sockets) {
+        return Ok(PathProtection { closed, cover: Cover::None });
+    }
+    let cover = Cover::lay(order.protected.iter().map(Path::new))?;
+    let is_all_covered = cover == Cover::Laid && order.view.is_wide();
+    Ok(PathProtection { closed: if is_all_covered { Closed::default() } else { closed }, cover })
+}
+
+/// `fchdir` to a descriptor that was opened outside the mount namespace leaves the process in the outer mount tree, where
+/// `getcwd` fails and new mounts are not seen. Entering the same folder by its path moves it inside.
+fn enter_by_path(folder: &OwnedFd) -> io::Result<()> {
+    let path = std::fs::read_link("/proc/self/cwd")?;
+    rustix::process::chdir(&path)?;
+    let (here, wanted) = (rustix::fs::stat(".")?, rustix::fs::fstat(folder)?);
+    if (here.st_dev, here.st_ino) == (wanted.st_dev, wanted.st_ino) {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{} is another folder now", path.display())))
 }
 
 enum Wish {
@@ -209,11 +312,12 @@ impl Terminations {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn make(within: &Path) -> io::Result<Self> {
+    /// Two supervisors never have the same `owner` at the same time.
+    fn make(within: &Path, owner: &str) -> io::Result<Self> {
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700);
         for number in 0..SCRATCH_NAMES {
-            let scratch = Self(within.join(format!("patchboard-{}-{number}", getpid().as_raw_pid())));
+            let scratch = Self(within.join(format!("patchboard-{owner}-{number}")));
             match builder.create(&scratch.0) {
                 Ok(()) => {
                     builder.create(scratch.home())?;
@@ -252,9 +356,13 @@ impl Drop for Scratch {
 
 /// Lets the server see the end of the output, although this process still has some cleaning to do.
 fn release_output() {
-    if let Ok(null) = File::options().write(true).open("/dev/null") {
-        rustix::stdio::dup2_stdout(&null).unwrap_or(());
-        rustix::stdio::dup2_stderr(&null).unwrap_or(());
+    release(|null| rustix::stdio::dup2_stdout(null));
+    release(|null| rustix::stdio::dup2_stderr(null));
+}
+
+fn release(put_in_place: impl FnOnce(&File) -> rustix::io::Result<()>) {
+    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+        put_in_place(&null).unwrap_or(());
     }
 }
 

@@ -28,6 +28,13 @@ pub(super) struct WorkerFolder {
     pub(super) path: PathBuf,
 }
 
+/// The folders in which sockets of this server's workers lie: there is one for each set of pools.
+pub(crate) fn of_this_server(within: &Path) -> Vec<PathBuf> {
+    let start = format!("{NAME}{}-", std::process::id());
+    let listed = fs::read_dir(within).into_iter().flatten().flatten();
+    listed.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start)).map(|entry| entry.path()).collect()
+}
+
 impl RunFolder {
     pub(super) fn make(within: &Path) -> io::Result<Self> {
         sweep(within);

@@ -163,7 +163,8 @@ async fn introduce(
         return Err(Failure::new("it did not announce which process it is, so it cannot be forked"));
     }
     process.introduced(announcement.pid);
-    let pid = announcement.pid.or(process.pid());
+    let announced = announcement.pid.and_then(|pid| process.numbers().outside(pid));
+    let pid = announced.or(process.pid());
     let talking = talk(pool, no, id, pid, &announcement.address);
     tokio::select! {
         biased;

@@ -21,7 +21,7 @@ use super::pool::Pool;
 use super::ready::Address;
 use super::start::{Failure, announcement, order};
 use super::tail::Tail;
-use super::world::{Input, Process};
+use super::world::{Input, Numbers, Process};
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -43,6 +43,7 @@ pub(super) struct WarmParent(AsyncMutex<Option<Arc<Parent>>>);
 struct Parent {
     orders: mpsc::Sender<String>,
     tail: Tail,
+    numbers: Numbers,
     /// Only one worker at a time has no name yet.
     turn: Arc<AsyncMutex<()>>,
     ends: Mutex<Ends>,
@@ -123,6 +124,7 @@ async fn start(pool: &Pool) -> Result<Arc<Parent>, Failure> {
     let parent = Arc::new(Parent {
         orders,
         tail,
+        numbers: process.numbers(),
         turn: Arc::default(),
         ends: Mutex::default(),
         heard: Notify::new(),
@@ -250,7 +252,11 @@ impl Forked {
 
 impl Process for Forked {
     fn pid(&self) -> Option<u32> {
-        self.pid
+        self.parent.numbers.outside(self.pid?)
+    }
+
+    fn numbers(&self) -> Numbers {
+        self.parent.numbers
     }
 
     fn introduced(&mut self, pid: Option<u32>) {

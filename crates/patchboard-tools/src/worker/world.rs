@@ -55,6 +55,11 @@ pub(super) trait Process: Send + fmt::Debug {
     /// Ends it and everything it started, and waits for that.
     fn kill(&mut self) -> BoxFuture<'_, ()>;
 
+    /// How its own processes are known here.
+    fn numbers(&self) -> Numbers {
+        Numbers::default()
+    }
+
     /// It has announced itself.
     fn introduced(&mut self, _pid: Option<u32>) {}
 
@@ -62,6 +67,26 @@ pub(super) trait Process: Send + fmt::Debug {
 
     /// The end of what it said on standard output and standard error.
     fn tail(&self) -> Tail;
+}
+
+/// What a worker calls its processes, and what they are called here: in a PID namespace of its own it counts anew.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Numbers {
+    /// The process that made the namespace, if there is one.
+    pub(super) supervisor: Option<u32>,
+}
+
+impl Numbers {
+    /// `None` when there is no such process.
+    pub(super) fn outside(self, inside: u32) -> Option<u32> {
+        match self.supervisor {
+            #[cfg(target_os = "linux")]
+            Some(supervisor) => crate::sandbox::known_inside_as(supervisor, inside),
+            #[cfg(not(target_os = "linux"))]
+            Some(_) => None,
+            None => Some(inside),
+        }
+    }
 }
 
 pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}

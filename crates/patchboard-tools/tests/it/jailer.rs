@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
-        ["__exec"] => return patchboard_tools::sandbox::exec_main().unwrap_or(ExitCode::FAILURE),
+        ["__exec", ..] => return patchboard_tools::sandbox::exec_main().unwrap_or(ExitCode::FAILURE),
         ["hold", folder, command] => linux::hold(folder, command),
         ["all-but", protected, command] => linux::all_but(protected, command),
         ["mcp", protected, script] => linux::mcp(protected, script),

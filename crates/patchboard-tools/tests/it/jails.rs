@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use crate::support::{Marked, jailer, lacks_landlock, mark, until};
+use crate::support::{Children, Marked, jailer, lacks_landlock, mark, until};
 
 struct Fixture {
     dir: TempDir,
@@ -148,9 +148,50 @@ async fn when_the_supervisor_is_killed_its_command_is_found_and_ended() {
     let marked = Marked::at_least(3, &mark).await;
     let supervisor = Pid::from_raw(jailed.supervisor_pid().unwrap().try_into().unwrap()).unwrap();
     kill_process(supervisor, Signal::KILL).unwrap();
+    // Where another process supervises in a namespace, that one hears of it and ends in order.
+    let ended = jailed.wait().await;
+    assert!(matches!(ended, Err(Error::Lost) | Ok(Ending::Signalled(9))), "{ended:?}");
+    marked.ended().await;
+    until("the private folder is gone", || !temporary.exists()).await;
+}
+
+#[tokio::test]
+async fn when_the_first_process_of_its_namespace_is_killed_nothing_is_left() {
+    let (fixture, mark) = (Fixture::new(), mark());
+    let script = format!("setsid sleep {mark} & echo $TMPDIR; sleep {mark}; true");
+    let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
+    if !jailed.confinement().namespaces.processes {
+        println!("skipped: this system gives no PID namespace");
+        return;
+    }
+    let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
+    let temporary = PathBuf::from(lines.next_line().await.unwrap().unwrap());
+    let marked = Marked::at_least(3, &mark).await;
+    kill_process(Children::of(jailed.supervisor_pid().unwrap()).only(), Signal::KILL).unwrap();
     assert!(matches!(jailed.wait().await, Err(Error::Lost)));
     marked.ended().await;
     assert!(!temporary.exists());
+}
+
+#[tokio::test]
+async fn processes_outside_have_no_number() {
+    let fixture = Fixture::new();
+    let mut jailed =
+        fixture.start(fixture.jail(), "echo $$; ls /proc | grep -c '^[0-9]'; sleep 1000; true", Input::Nothing).await;
+    if !jailed.confinement().namespaces.own_proc {
+        println!("skipped: this system gives no /proc of one's own");
+        return;
+    }
+    let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
+    let inside: u32 = lines.next_line().await.unwrap().unwrap().parse().unwrap();
+    let seen: u32 = lines.next_line().await.unwrap().unwrap().parse().unwrap();
+    // The supervisor, the shell and what it counts with.
+    assert!(inside < 10 && (2..10).contains(&seen), "{inside} {seen}");
+    let outside = jailed.pid().unwrap();
+    let command = std::fs::read_to_string(format!("/proc/{outside}/cmdline")).unwrap();
+    assert!(outside != inside && command.contains("grep -c"), "{outside}: {command}");
+    jailed.kill().await.unwrap();
+    assert_eq!(jailed.pid(), None);
 }
 
 #[tokio::test]
@@ -246,7 +287,7 @@ async fn ports_signals_and_abstract_sockets_are_walled_off() {
     let jail = |connect: Tcp, listen: Tcp| {
         let mut jail = fixture.jail();
         jail.readable = vec![env!("CARGO_BIN_EXE_patchboard-jailer").into()];
-        jail.network = Network { connect, listen };
+        jail.network = Network { connect, listen, unix_sockets: true };
         jail
     };
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
@@ -267,4 +308,45 @@ async fn ports_signals_and_abstract_sockets_are_walled_off() {
     for (jail, script, expected) in cases {
         assert_eq!(fixture.run(jail, &script).await.0, expected, "{script}");
     }
+}
+
+/// Programs as people use them, on the process whose number they are given.
+const CHANGES_OF_OTHERS: [&str; 6] = [
+    "prlimit --pid PID --nofile=1024",
+    "prlimit --pid PID --cpu=1000:1000",
+    "renice -n 19 -p PID",
+    "taskset -p 1 PID",
+    "chrt -o -p 0 PID",
+    "ionice -c 3 -p PID",
+];
+
+#[tokio::test]
+async fn others_cannot_be_changed_with_and_without_namespaces() {
+    let fixture = Fixture::new();
+    // Somebody outside, who is not the worse for it should this fail.
+    let mut other = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    for spawner in [Spawner::new(jailer()).unwrap(), Spawner::without_namespaces(jailer()).unwrap()] {
+        let fixture = Fixture { spawner, dir: tempfile::tempdir_in(fixture.dir.path()).unwrap() };
+        for change in CHANGES_OF_OTHERS {
+            let script = format!("{} >/dev/null 2>&1; echo $?", change.replace("PID", &other.id().to_string()));
+            let (told, _) = fixture.run(fixture.jail(), &script).await;
+            assert!(told != "0\n", "{change}: {told}");
+        }
+        // Of oneself it is as usual, whatever the number.
+        let (told, _) =
+            fixture.run(fixture.jail(), "ulimit -n 100 && ulimit -n; nice -n 1 echo nice; taskset 1 echo there").await;
+        assert_eq!(told, "100\nnice\nthere\n");
+    }
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[tokio::test]
+async fn without_namespaces_a_command_works_the_same() {
+    let spawner = Spawner::without_namespaces(jailer()).unwrap();
+    let fixture = Fixture { dir: tempfile::tempdir().unwrap(), spawner };
+    let script = "pwd; echo made > file && cat file; sleep 1000 & kill $!; wait $!; echo $?";
+    let (told, ending) = fixture.run(fixture.jail(), script).await;
+    let here = fixture.dir.path().canonicalize().unwrap();
+    assert_eq!((told, ending), (format!("{}\nmade\n143\n", here.display()), Ending::Exited(0)));
 }

@@ -82,3 +82,34 @@ pub(crate) fn mark() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("4{:07}.{:06}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
+
+/// The processes that another one has started and not yet heard of the end of.
+pub(crate) struct Children(Vec<i32>);
+
+impl Children {
+    pub(crate) fn of(process: u32) -> Self {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+        let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        Self(
+            lists
+                .flat_map(|list| list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>())
+                .collect(),
+        )
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn only(&self) -> Pid {
+        assert_eq!(self.0.len(), 1);
+        Pid::from_raw(self.0[0]).unwrap()
+    }
+}
+
+/// What a process calls itself, in the innermost of its PID namespaces.
+pub(crate) fn number_inside(process: i32) -> i32 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap();
+    numbers.split_whitespace().last().unwrap().parse().unwrap()
+}

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::support::{Marked, PATIENCE, jailer, lacks_landlock, mark, until};
+use crate::support::{Marked, PATIENCE, jailer, lacks_landlock, mark, number_inside, until};
 
 #[derive(Debug)]
 struct NoDoors;
@@ -213,7 +213,8 @@ async fn forked_workers_end_with_what_they_were_forked_from() {
     let fixture = Fixture::new();
     let running = fixture.start(|pool| (pool.count, pool.is_warm) = (4, true)).await;
     let pids: Vec<Value> = join_all((0..4).map(|_| running.told("pid", Value::Null))).await;
-    assert!(pids.iter().all(|pid| running.pids().iter().any(|known| pid == known)), "{pids:?}");
+    let known: Vec<i32> = running.pids().into_iter().map(number_inside).collect();
+    assert!(pids.iter().all(|pid| known.iter().any(|known| pid == known)), "{pids:?} {known:?}");
     // Four workers and the program they come from.
     assert_eq!(Marked::find(&fixture.mark).count(), 5);
     let before = running.pids();

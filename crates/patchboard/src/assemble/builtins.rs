@@ -43,7 +43,9 @@ pub(super) fn builtins(
         #[cfg(target_os = "linux")]
         Launch::Jailed(warden) => {
             let options = BashOptions::new(workspaces.clone(), tracker.clone(), warden.spawner.clone());
-            builtins = builtins.with(bash(as_configured(options, tools, &warden.closed_ports)));
+            let mut options = as_configured(options, tools, &warden.closed_ports);
+            options.closed_sockets.extend(config.bridge.unix_socket.clone());
+            builtins = builtins.with(bash(options));
         }
     }
     Ok(Arc::new(builtins))
@@ -51,7 +53,7 @@ pub(super) fn builtins(
 
 #[cfg(target_os = "linux")]
 fn as_configured(mut options: BashOptions, tools: &ToolsConfig, own_ports: &[u16]) -> BashOptions {
-    let BashConfig { readable, path, connect, connect_any, listen } = &tools.bash;
+    let BashConfig { readable, path, connect, connect_any, listen, unix_sockets } = &tools.bash;
     options.timeout = tools.bash_timeout.into();
     options.readable.extend(readable.iter().chain(path).cloned());
     let usual = options.environment.remove("PATH");
@@ -66,6 +68,7 @@ fn as_configured(mut options: BashOptions, tools: &ToolsConfig, own_ports: &[u16
     if *listen {
         options.network.listen = Tcp::Open;
     }
+    options.network.unix_sockets = *unix_sockets;
     options
 }
 

@@ -54,7 +54,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
         findings.push(provider(&mut loaded, &mut secrets).await);
         findings.push(open_files(&loaded));
         findings.push(python());
-        findings.push(confinement());
+        findings.extend(confinement().await);
         Ok(findings)
     })?;
     let mut healthy = true;
@@ -181,16 +181,33 @@ fn python() -> Finding {
     }
 }
 
-/// How much of a jail this machine can make for the commands of agents.
+/// Which layers of the jail this machine enforces, found out by starting a command in one.
 #[cfg(target_os = "linux")]
-fn confinement() -> Finding {
-    let found = patchboard_tools::sandbox::Landlock::probe();
-    let said = format!("sandbox: {found}");
-    // Before ABI 6 a command can do things that other machines keep it from.
-    if found.abi() >= 6 { Finding::Good(said) } else { Finding::Note(said) }
+async fn confinement() -> Vec<Finding> {
+    let tried = match patchboard_tools::sandbox::Spawner::new("/proc/self/exe") {
+        Ok(spawner) => spawner.try_out().await,
+        Err(error) => Err(error),
+    };
+    match tried {
+        Ok(confinement) => {
+            let layers = confinement.layers().into_iter();
+            layers.map(|layer| noted(layer.is_enforced, format!("sandbox: {}", layer.description))).collect()
+        }
+        Err(error) => vec![Finding::Bad {
+            problem: format!("sandbox: {:#}", anyhow::Error::from(error)),
+            hint:
+                "commands, workers and MCP servers cannot be started; set `\"bash\" = \"deny\"` in `[tools.approval]`"
+                    .to_owned(),
+        }],
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn noted(is_enforced: bool, said: String) -> Finding {
+    if is_enforced { Finding::Good(said) } else { Finding::Note(said) }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn confinement() -> Finding {
-    Finding::Note("sandbox: commands of agents run on Linux only".to_owned())
+async fn confinement() -> Vec<Finding> {
+    vec![Finding::Note("sandbox: commands of agents run on Linux only".to_owned())]
 }

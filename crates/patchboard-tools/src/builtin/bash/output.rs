@@ -5,7 +5,7 @@ use std::time::Duration;
 use patchboard_core::tool::ToolOutput;
 
 use super::transcript::{Kept, Transcript};
-use crate::sandbox::{Confinement, Ending, Error};
+use crate::sandbox::{Confinement, Ending, Error, Network, Tcp};
 
 /// The answer as a whole stays under the 64 KiB that the core allows, so that its last line is never cut off.
 const OUTPUT_BYTES: usize = 63 * 1024;
@@ -51,13 +51,15 @@ pub(super) fn answer(
     outcome: &Outcome,
     transcript: &Transcript,
     confinement: Confinement,
+    network: &Network,
     remarks: &[String],
 ) -> ToolOutput {
     let mut content = streams(&transcript.from_stdout, &transcript.from_stderr);
-    if !outcome.is_success()
-        && let Some(note) = closed_parts(confinement)
-    {
-        append_line(&mut content, &note);
+    if !outcome.is_success() {
+        let notes = [closed_parts(confinement), closed_sockets(&content, network)];
+        for note in notes.into_iter().flatten() {
+            append_line(&mut content, &note);
+        }
     }
     for remark in remarks {
         append_line(&mut content, &format!("[{remark}]"));
@@ -98,6 +100,20 @@ fn closed_parts(confinement: Confinement) -> Option<String> {
     }
     note.push(']');
     Some(note)
+}
+
+/// Why a program that speaks of a socket may have failed.
+fn closed_sockets(content: &str, network: &Network) -> Option<String> {
+    let is_about_sockets = ["socket", "Socket", ".sock", "listen"].iter().any(|word| content.contains(word));
+    let mut closed = Vec::new();
+    if !network.unix_sockets {
+        closed.push("use sockets that have a path (`tools.bash.unix_sockets`)");
+    }
+    if network.listen == Tcp::Closed {
+        closed.push("listen (`tools.bash.listen`)");
+    }
+    (is_about_sockets && !closed.is_empty())
+        .then(|| format!("[commands may not {} unless the operator of this server allows it]", closed.join(" or ")))
 }
 
 fn append_line(content: &mut String, line: &str) {

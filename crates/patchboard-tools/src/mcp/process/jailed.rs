@@ -52,7 +52,8 @@ fn jail(order: Order<'_>, warden: &Warden) -> std::io::Result<Jail> {
     jail.protected = warden.protected.to_vec();
     let own = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
     jail.environment = inherited(&[]).into_iter().chain(own).collect();
-    jail.network = Network { connect: Tcp::AllBut(warden.closed_ports.to_vec()), listen: Tcp::Open };
+    jail.network =
+        Network { connect: Tcp::AllBut(warden.closed_ports.to_vec()), listen: Tcp::Open, unix_sockets: true };
     jail.limits = LIMITS;
     Ok(jail)
 }

@@ -15,7 +15,7 @@ use super::listen;
 use crate::launch::{Warden, told};
 use crate::sandbox::{self, Jail, Jailed, Limits, Network, Program, Tcp, View};
 use crate::worker::tail::Tail;
-use crate::worker::world::{Input, Order, Process};
+use crate::worker::world::{Input, Numbers, Order, Process};
 
 const GIBIBYTE: u64 = 1024 * 1024 * 1024;
 
@@ -64,7 +64,7 @@ fn jail(order: &Order, warden: &Warden) -> Result<Jail, String> {
         writable: order.writable.iter().map(|path| open(path)).collect::<Result<_, _>>()?,
         protected: warden.protected.to_vec(),
         environment: environment.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect(),
-        network: Network { connect: Tcp::AllBut(warden.closed_ports.to_vec()), listen: Tcp::Open },
+        network: Network { connect: Tcp::AllBut(warden.closed_ports.to_vec()), listen: Tcp::Open, unix_sockets: true },
         limits,
         ..made
     })
@@ -77,7 +77,11 @@ fn open(path: &Path) -> Result<OwnedFd, String> {
 
 impl Process for InJail {
     fn pid(&self) -> Option<u32> {
-        self.jailed.pid().try_into().ok()
+        self.jailed.pid()
+    }
+
+    fn numbers(&self) -> Numbers {
+        Numbers { supervisor: self.jailed.namespace_maker() }
     }
 
     fn ended(&mut self) -> BoxFuture<'_, String> {

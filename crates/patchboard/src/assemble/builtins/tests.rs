@@ -26,17 +26,20 @@ fn commands_may_do_what_is_configured() {
     let plain = options("");
     let usual = plain.environment["PATH"].clone();
     assert_eq!((plain.timeout, plain.readable), (Duration::from_secs(120), Vec::<PathBuf>::new()));
-    let Network { connect: Tcp::Ports(ports), listen: Tcp::Closed } = plain.network else { panic!("not some ports") };
+    let Network { connect: Tcp::Ports(ports), listen: Tcp::Closed, unix_sockets: false } = plain.network else {
+        panic!("not some ports")
+    };
     assert!(ports.contains(&443) && !ports.contains(&8080), "{ports:?}");
     assert!(usual.starts_with("/usr/local/") && !usual.contains("::"), "{usual}");
 
     let wide = options(
-        "bash_timeout = \"5m\"\n[bash]\nreadable = [\"/a\", \"/b\"]\npath = [\"/b/bin\", \"/c\"]\nconnect_any = true\nlisten = true",
+        "bash_timeout = \"5m\"\n[bash]\nreadable = [\"/a\", \"/b\"]\npath = [\"/b/bin\", \"/c\"]\nconnect_any = true\nlisten = true\n\
+         unix_sockets = true",
     );
     let readable = ["/a", "/b", "/b/bin", "/c"].map(PathBuf::from);
     assert_eq!((wide.timeout, wide.readable), (Duration::from_secs(300), readable.into()));
     assert_eq!(wide.environment["PATH"], format!("/b/bin:/c:{usual}"));
-    assert_eq!(wide.network, Network { connect: Tcp::AllBut(vec![7200, 8080]), listen: Tcp::Open });
+    assert_eq!(wide.network, Network { connect: Tcp::AllBut(vec![7200, 8080]), listen: Tcp::Open, unix_sockets: true });
     let own = options("[bash]\nconnect = [443, 8080]").network.connect;
     assert_eq!(own, Tcp::Ports(vec![443]), "this server's own port stays closed even when it is listed");
 }

@@ -55,6 +55,8 @@ pub(crate) struct BashConfig {
     pub connect_any: bool,
     /// Whether commands may open TCP ports, as servers under test do.
     pub listen: bool,
+    /// Whether commands may use sockets that have a path, such as those of a container engine, a database or an SSH agent. They then reach every program of the server's user that has one, but not this server and its workers.
+    pub unix_sockets: bool,
 }
 
 impl Default for BashConfig {
@@ -68,6 +70,7 @@ impl Default for BashConfig {
             ],
             connect_any: false,
             listen: false,
+            unix_sockets: false,
         }
     }
 }

@@ -1,6 +1,14 @@
 use super::*;
+use crate::sandbox::Namespaces;
 
-const CONFINED: Confinement = Confinement { landlock_abi: 7, has_closed_parts: false, left_out: 0 };
+const CONFINED: Confinement = Confinement {
+    landlock_abi: 7,
+    namespaces: Namespaces { mounts: true, processes: true, own_proc: true, own_shared_memory: true },
+    covers: false,
+    system_calls: true,
+    has_closed_parts: false,
+    left_out: 0,
+};
 
 fn kept(text: &str) -> Kept {
     let mut kept = Kept::default();
@@ -57,4 +65,14 @@ fn a_note_explains_refusals_beside_protected_files() {
     assert!(closed_parts(Confinement { has_closed_parts: true, ..CONFINED }).unwrap().ends_with("in there]"));
     let left_out = Confinement { has_closed_parts: true, left_out: 3, ..CONFINED };
     assert!(closed_parts(left_out).unwrap().ends_with("in there, 3 entries excepted]"));
+}
+
+#[test]
+fn a_note_explains_refused_sockets_to_who_speaks_of_them() {
+    let open = Network { unix_sockets: true, listen: Tcp::Open, ..Network::default() };
+    let docker = "permission denied while trying to connect to unix:///var/run/docker.sock";
+    assert!(closed_sockets(docker, &Network::default()).unwrap().contains("`tools.bash.unix_sockets`"));
+    assert!(closed_sockets("listen EACCES", &Network::default()).unwrap().contains("`tools.bash.listen`"));
+    assert_eq!(closed_sockets(docker, &open), None);
+    assert_eq!(closed_sockets("no such file", &Network::default()), None);
 }
