@@ -18,6 +18,7 @@ from pathlib import Path
 from ahead_case import AheadTestCase
 from bridge_client import TIMEOUT, Bridge
 from gateway_client import Gateway, eventually
+from outside_numbers import OutsideNumbers
 from patchboard_server import Server, binary
 
 WORKERS = Path(__file__).parent / "bridge_workers"
@@ -34,6 +35,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="patchboard-notes-"))
+        self._numbers = OutsideNumbers(self.folder)
 
     def lines(self, name: str) -> list[str]:
         try:
@@ -60,6 +62,7 @@ class Notes:
         return [line for name in names for line in self.lines(name)]
 
     def close(self) -> None:
+        self._numbers.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import outside_numbers
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
@@ -58,7 +59,7 @@ async def wait(context: Context) -> str:
 
 
 if __name__ == "__main__":
-    (FOLDER / "pid").write_text(str(os.getpid()))
+    (FOLDER / "pid").write_text(str(outside_numbers.own_number(str(FOLDER))))
     if sys.argv[1:2] == ["--port"]:
         server.run(transport="streamable-http", port=int(sys.argv[2]))
     else:

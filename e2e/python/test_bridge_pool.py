@@ -14,6 +14,7 @@ from ahead_case import ahead, ahead_last
 from bridge_case import LONG, BridgeTestCase, Pool, is_alive
 from bridge_client import TIMEOUT, Bridge, Code, Refused, execution, together, value_of, wire
 from gateway_client import eventually
+from runs_client import processes_with
 
 # A worker that does not answer is replaced after three waits of ten seconds, one that is too large not before it is
 # thirty seconds old. Tests of that wait as long, and somewhat longer on a busy machine.
@@ -399,10 +400,10 @@ class DeathTest(PoolCase):
         bridge = self.start()
         bridge.open()
         child = bridge.value("spawn")
-        self.assertTrue(is_alive(int(child)))
+        eventually(lambda: len(processes_with(child)) == 1, "its child has begun")
         (pid,) = self.py.pids()
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not is_alive(int(child)), "its child is gone too")
+        eventually(lambda: not processes_with(child), "its child is gone too")
 
     @ahead
     def test_one_that_stops_answering_is_replaced(self) -> None:

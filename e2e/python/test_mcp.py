@@ -15,6 +15,7 @@ import unittest
 from pathlib import Path
 
 from gateway_case import GatewayTestCase
+from outside_numbers import OutsideNumbers
 from packages import load
 from patchboard_server import Server, ServerTestCase, binary
 from runs_case import RunsTestCase, tool_results_in
@@ -250,6 +251,7 @@ class RunTest(RunsTestCase):
 def with_fixture(model: StubModel) -> Server:
     """A server with the fixture, whose folder is the server's own. It is not started."""
     server = Server(config=None, env={"CANARY_SECRET": "not for programs"})
+    server.numbers = OutsideNumbers(server.folder)
     (server.folder / "description").write_text("adds two numbers")
     command = json.dumps([sys.executable, FIXTURE])
     folder = json.dumps(str(server.folder))
@@ -287,6 +289,7 @@ class AgentTest(AgentTestCase):
         self.server = with_fixture(self.model)
         self._own_servers.append(self.server)
         self.addCleanup(self.server.close)
+        self.addCleanup(self.server.numbers.close)
         return self.server.start()
 
     def test_an_agent_uses_a_published_server(self) -> None:
@@ -370,6 +373,7 @@ class SharedFixtureTest(AgentTestCase):
         cls.addClassCleanup(cls.model.close)
         cls.server = with_fixture(cls.model)
         cls.addClassCleanup(cls.server.close)
+        cls.addClassCleanup(cls.server.numbers.close)
         cls.server.start()
 
     def setUp(self) -> None:

@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 
 from worker_adapter import Adapter, tool
-from worker_notes import note, wait_for_release
+from worker_notes import note, own_number, wait_for_release
 
 # A worker that takes its time to start: so many seconds, or until the test lets it go on.
 time.sleep(float(os.environ.get("FIXTURE_IMPORT_SECONDS", "0")))
@@ -82,7 +82,7 @@ class Tools(Adapter):
         note("hold", name)
         wait_for_release(name)
         note("hold-done", name)
-        return {"pid": os.getpid(), "session": self.context.session_id, "name": name}
+        return {"pid": own_number(), "session": self.context.session_id, "name": name}
 
     @tool("Sleeps on the loop, and can be woken")
     async def doze(self, seconds: float, name: str = ""):
@@ -96,9 +96,9 @@ class Tools(Adapter):
 
     @tool("Says which process it is, after a while")
     def where(self, seconds: float = 0.0):
-        note("where", f"{os.getpid()} {self.context.session_id}")
+        note("where", f"{own_number()} {self.context.session_id}")
         time.sleep(seconds)
-        return {"pid": os.getpid(), "session": self.context.session_id}
+        return {"pid": own_number(), "session": self.context.session_id}
 
     @tool("Remembered by the server when the session wants it", cacheable="true")
     def cached(self, key: str = "", fails: bool = False):
@@ -115,7 +115,7 @@ class Tools(Adapter):
 
     @tool("Ends the process")
     def crash(self, code: int = 139):
-        note("crash", str(os.getpid()))
+        note("crash", str(own_number()))
         os._exit(code)
 
     @tool("Breaks the process by a bad address")
@@ -133,20 +133,22 @@ class Tools(Adapter):
     @tool("Takes memory and keeps it")
     def hog(self, mebibytes: int):
         _kept.append(b"\1" * (mebibytes * 1024 * 1024))
-        return os.getpid()
+        return own_number()
 
     @tool("Starts a process that would outlive this one")
     def spawn(self):
-        child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-        return child.pid
+        # Known by its command line: its number is the worker's own.
+        mark = f"1000.{own_number()}{time.time_ns()}"
+        subprocess.Popen(["sleep", mark], start_new_session=True)
+        return mark
 
     # Surroundings.
 
     @tool("Tells where and how it runs")
     def about(self, **kwargs):
         return {
-            "pid": os.getpid(),
-            "group": os.getpgid(0),
+            "pid": own_number(),
+            "leads_its_group": os.getpgid(0) == os.getpid(),
             "argv": sys.argv,
             "cwd": os.getcwd(),
             "environment": dict(os.environ),

@@ -21,7 +21,7 @@ import uuid
 import grpc
 
 import bridge_wire as wire
-from worker_notes import note
+from worker_notes import note, own_number
 from worker_session import Heartbeats, SessionContext
 from worker_telemetry import Telemetry
 from worker_values import arguments_of, chunk_data, encode, error_report
@@ -54,19 +54,19 @@ class Worker:
         self.registered: set[str] = set()
 
     async def Ping(self, request, context):
-        note(f"rpcs-{os.getpid()}", f"Ping {request.message}")
+        note(f"rpcs-{own_number()}", f"Ping {request.message}")
         answer = wire.PingResponse(message=f"Pong from Python: {request.message}")
         answer.server_time.GetCurrentTime()
         return answer
 
     async def InitializeSession(self, request, context):
-        note(f"rpcs-{os.getpid()}", f"InitializeSession {request.session_id} {sorted(request.metadata)}")
+        note(f"rpcs-{own_number()}", f"InitializeSession {request.session_id} {sorted(request.metadata)}")
         answer = await self.quiet_parent.InitializeSession(request)
         self.heartbeats.start(request.session_id)
         return answer
 
     async def CleanupSession(self, request, context):
-        note(f"rpcs-{os.getpid()}", f"CleanupSession {request.session_id}")
+        note(f"rpcs-{own_number()}", f"CleanupSession {request.session_id}")
         self.heartbeats.stop(request.session_id)
         return await self.quiet_parent.CleanupSession(request)
 
@@ -77,12 +77,12 @@ class Worker:
         return answer
 
     async def Heartbeat(self, request, context):
-        note(f"rpcs-{os.getpid()}", f"Heartbeat {request.session_id}")
+        note(f"rpcs-{own_number()}", f"Heartbeat {request.session_id}")
         return await self.quiet_parent.Heartbeat(request)
 
     async def StreamTelemetry(self, controls, context):
         note(
-            f"rpcs-{os.getpid()}",
+            f"rpcs-{own_number()}",
             f"StreamTelemetry {'no deadline' if context.time_remaining() is None else 'deadline'}",
         )
         async for event in self.telemetry.serve(controls, context):
@@ -238,7 +238,7 @@ def main() -> int:
     if os.environ.get("SNAKEPIT_PROCESS_GROUP", "").lower() in TRUE:
         with contextlib.suppress(OSError):
             os.setsid()
-    note("starts", str(os.getpid()))
+    note("starts", str(own_number()))
     if not parent_answers(flags.elixir_address):
         return 1
     adapter = load(flags.adapter)

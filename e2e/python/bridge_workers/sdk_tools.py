@@ -16,22 +16,22 @@ from typing import Any
 import numpy
 from patchboard import Binary, Context, Progress, on_session_end, on_start, on_stop, serve, tool
 
-from worker_notes import note, wait_for_release
+from worker_notes import note, own_number, wait_for_release
 
 time.sleep(float(os.environ.get("FIXTURE_IMPORT_SECONDS", "0")))
-IMPORTED_BY = os.getpid()
+IMPORTED_BY = own_number()
 note("imports", str(IMPORTED_BY))
 _kept: list[bytes] = []
 
 
 @on_start
 def begin() -> None:
-    note("hooks", f"start {os.getpid()}")
+    note("hooks", f"start {own_number()}")
 
 
 @on_stop
 def end() -> None:
-    note("hooks", f"stop {os.getpid()}")
+    note("hooks", f"stop {own_number()}")
 
 
 @on_session_end
@@ -124,7 +124,7 @@ def hold(context: Context, name: str) -> dict[str, Any]:
     note("hold", name)
     wait_for_release(name)
     note("hold-done", name)
-    return {"pid": os.getpid(), "session": context.session_id, "name": name}
+    return {"pid": own_number(), "session": context.session_id, "name": name}
 
 
 @tool
@@ -154,15 +154,15 @@ def patient(context: Context, seconds: float, name: str = "") -> str:
 def where(context: Context, seconds: float = 0.0) -> dict[str, Any]:
     """Says which process it is, after a while."""
     time.sleep(seconds)
-    return {"pid": os.getpid(), "session": context.session_id, "imported_by": IMPORTED_BY, "parent": os.getppid()}
+    return {"pid": own_number(), "session": context.session_id, "imported_by": IMPORTED_BY, "parent": os.getppid()}
 
 
 @tool
 def about(context: Context) -> dict[str, Any]:
     """Tells where and how it runs."""
     return {
-        "pid": os.getpid(),
-        "group": os.getpgid(0),
+        "pid": own_number(),
+        "leads_its_group": os.getpgid(0) == os.getpid(),
         "argv": sys.argv,
         "environment": dict(os.environ),
         "session": context.session_id,
@@ -196,7 +196,7 @@ def crash(code: int = 139) -> None:
 def hog(mebibytes: int) -> int:
     """Takes memory and keeps it."""
     _kept.append(b"\1" * (mebibytes * 1024 * 1024))
-    return os.getpid()
+    return own_number()
 
 
 @tool

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import outside_numbers  # noqa: E402 - it lies with the tests
 
 FOLDER = os.environ.get("FIXTURE_FOLDER")
 # Longer than any test waits; a worker whose test is gone does not wait for ever.
@@ -27,3 +32,8 @@ def wait_for_release(name: str) -> None:
     deadline = time.monotonic() + LONGEST_WAIT
     while FOLDER and not (Path(FOLDER) / f"release-{name}").exists() and time.monotonic() < deadline:
         time.sleep(POLL)
+
+
+def own_number() -> int:
+    """The number by which the test knows this process."""
+    return outside_numbers.own_number(FOLDER)
