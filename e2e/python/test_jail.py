@@ -168,6 +168,10 @@ class CommandTest(JailTestCase):
         end = self.bash("ls /proc | grep -c '^[0-9]'; echo self $$")
         number = int(end["result"].split()[0])
         if self.bash(f"test -e /proc/{self.server.pid} && echo there")["result"].startswith("there"):
+            # Then no other program may be able to have them either.
+            alone = ["unshare", "-pf", "--mount-proc", "true"]
+            alone = alone if os.geteuid() == 0 else ["unshare", "-Urpf", "--mount-proc", "true"]
+            self.assertNotEqual(subprocess.run(alone, capture_output=True).returncode, 0, "namespaces can be had here")
             self.skipTest("this system gives commands no PID namespace, or no /proc of their own")
         self.assertLess(number, 10, end)
 
