@@ -1,7 +1,7 @@
 """Run inside a jail: tries every way out that the kernel offers and prints as JSON what each came to.
 
-Its arguments are the server's process number, its TCP port and the path of a Unix socket. A value is the name of the error,
-or `done` where nothing was refused.
+Its arguments are the server's process number, its TCP port and the path of a Unix socket, or `ports` and the numbers of
+some to connect to and to bind. A value is the name of the error, or `done` where nothing was refused.
 """
 
 from __future__ import annotations
@@ -146,5 +146,47 @@ def outcomes(server: int, port: int, path: str) -> dict[str, str]:
     return {name: outcome(attack) for name, attack in attacks(server, port, path).items()}
 
 
-if __name__ == "__main__":
+def bind(port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(("127.0.0.1", port))
+        made.listen()
+
+
+def reach(ports: list[int]) -> dict[str, dict[str, str]]:
+    """What comes of connecting to and of taking each."""
+    return {
+        str(port): {
+            "connect": outcome(lambda: connect(socket.AF_INET, 0, ("127.0.0.1", port))),  # noqa: B023 - called at once
+            "bind": outcome(lambda: bind(port)),  # noqa: B023
+        }
+        for port in ports
+    }
+
+
+def knock(address: str) -> dict[str, str]:
+    """The status with which somebody who has no secret is answered there, for each of these methods."""
+    import grpc
+
+    with grpc.insecure_channel(address) as channel:
+        statuses = {}
+        for method in ("Ping", "InitializeSession", "Heartbeat", "ExecuteTool"):
+            ask = channel.unary_unary(f"/snakepit.bridge.BridgeService/{method}")
+            try:
+                ask(b"", timeout=30)
+                statuses[method] = "OK"
+            except grpc.RpcError as error:
+                statuses[method] = error.code().name
+        return statuses
+
+
+def one_thread():
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1)
+
+
+if __name__ == "__main__" and sys.argv[1] == "ports":
+    print(json.dumps(reach([int(port) for port in sys.argv[2:]])))
+elif __name__ == "__main__":
     print(json.dumps(outcomes(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])))

@@ -16,5 +16,15 @@ def attack(server: int, port: int, path: str) -> str:
     return json.dumps(jail_attacks.outcomes(server, port, path))
 
 
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def knock(address: str) -> str:
+    return json.dumps(jail_attacks.knock(address))
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def reach(ports: list[int]) -> str:
+    return json.dumps(jail_attacks.reach(ports))
+
+
 if __name__ == "__main__":
     server.run()

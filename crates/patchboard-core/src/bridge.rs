@@ -4,7 +4,7 @@
 //! - `sessions`: who has a session, for how long, with which tools; `life`: what happens when one begins and ends.
 //! - `tools`: what calls of worker tools go through besides the one path of every call; `cache`: results that may be
 //!   given out again.
-//! - `variables`: what a session keeps; `signal`: what is told to whoever listens; `agents`: agents as tools.
+//! - `secret`: what a worker and the server show each other. `variables`: what a session keeps; `signal`: what is told to whoever listens; `agents`: agents as tools.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -24,11 +24,13 @@ use crate::tool::{Approval, ApprovalPolicy, Effect, Glob, ToolSpec};
 pub mod agents;
 mod cache;
 mod life;
+mod secret;
 mod sessions;
 pub mod signal;
 mod tools;
 pub mod variables;
 
+pub use secret::WorkerSecret;
 pub(crate) use sessions::{Who, clipped};
 pub use signal::{Measure, Sieve, Signal, Signals};
 pub(crate) use tools::WorkerTools;

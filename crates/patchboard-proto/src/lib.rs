@@ -12,5 +12,8 @@ pub use prost_types::{Any, Timestamp};
 /// `proto/bridge.proto` and what it imports, compiled, for clients that ask the server what it speaks.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("../bridge.binpb");
 
+/// The header by which a worker and the server that started it know each other, in both directions.
+pub const WORKER_SECRET_HEADER: &str = "x-patchboard-worker-secret";
+
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{ToolOutput, ToolScope, ToolSpec};
+use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +36,7 @@ mod tour;
 mod web_fetcher;
 mod write_file;
 
+use crate::guard::{HeldFiles, WriteGuard, WriteReach};
 use crate::workspaces::Workspaces;
 use bench::Workbench;
 
@@ -52,6 +53,14 @@ pub struct Builtins {
     tools: Vec<Box<dyn BuiltinTool>>,
     specs: Arc<[ToolSpec]>,
     seen: Mutex<VecDeque<Seen>>,
+    guard: Option<ToolGuard>,
+}
+
+/// Hears of tools that write before they do.
+#[derive(Debug, Clone)]
+struct ToolGuard {
+    guard: Arc<dyn WriteGuard>,
+    workspaces: Workspaces,
 }
 
 /// What a folder adds to the tools, looked at a moment ago.
@@ -130,7 +139,13 @@ impl Builtins {
     /// The same with one more tool.
     pub fn with(mut self, tool: Builtin) -> Self {
         self.tools.push(tool.0);
-        Self::of(self.tools)
+        Self { guard: self.guard, ..Self::of(self.tools) }
+    }
+
+    /// `guard` is asked before every call of a tool that writes files.
+    #[must_use]
+    pub fn guarded_by(self, guard: Arc<dyn WriteGuard>, workspaces: Workspaces) -> Self {
+        Self { guard: Some(ToolGuard { guard, workspaces }), ..self }
     }
 
     fn seen(&self) -> MutexGuard<'_, VecDeque<Seen>> {
@@ -148,7 +163,7 @@ impl Builtins {
 
     fn of(tools: Vec<Box<dyn BuiltinTool>>) -> Self {
         let specs = tools.iter().map(|tool| tool.spec()).collect();
-        Self { tools, specs, seen: Mutex::default() }
+        Self { tools, specs, seen: Mutex::default(), guard: None }
     }
 }
 
@@ -187,9 +202,30 @@ impl ToolHost for Builtins {
     ) -> BoxFuture<'a, ToolOutput> {
         let named = self.specs.iter().zip(&self.tools).find(|(spec, _)| spec.name == call.name);
         match named {
-            Some((_, tool)) => tool.run(scope, arguments, stop),
+            Some((spec, tool)) => {
+                let guard = self.guard.as_ref().filter(|_| spec.effect == Effect::Writes);
+                Box::pin(async move {
+                    if let Some(guard) = guard
+                        && let Err(reason) = guard.before_write(scope).await
+                    {
+                        return ToolOutput::error(reason);
+                    }
+                    tool.run(scope, arguments, stop).await
+                })
+            }
             None => Box::pin(std::future::ready(ToolOutput::error(format!("unknown tool: {}", call.name)))),
         }
+    }
+}
+
+impl ToolGuard {
+    /// Configuration is closed to file tools by name; workers' scripts and what lies beside them are not.
+    async fn before_write(&self, scope: &ToolScope) -> Result<(), String> {
+        let folder = scope.folder.as_deref().unwrap_or(self.workspaces.working_folder()).to_owned();
+        let guard = self.guard.clone();
+        let reach = WriteReach { roots: vec![folder], held: HeldFiles::Sealed };
+        let asked = tokio::task::spawn_blocking(move || guard.before_write(&reach));
+        asked.await.unwrap_or_else(|error| Err(error.to_string())).map(drop)
     }
 }
 

@@ -4,7 +4,9 @@
 use std::{path::PathBuf, sync::Arc};
 
 #[cfg(target_os = "linux")]
-use crate::sandbox::{Ending, Error, Spawner};
+use crate::guard::{Admission, ProgramKey, WriteGuard};
+#[cfg(target_os = "linux")]
+use crate::sandbox::{Ending, Error, Network, Spawner, Tcp};
 
 /// How programs are started.
 #[derive(Debug, Clone)]
@@ -26,6 +28,34 @@ pub struct Warden {
     /// Ports of this machine or another that no program may connect to: our own, so that none can act as a client of
     /// ours and answer what a person is asked.
     pub closed_ports: Arc<[u16]>,
+    /// Knows which programs may be started and with which rights; without one, all with those of their table.
+    pub guard: Option<Arc<dyn WriteGuard>>,
+    /// Ports that workers call back on and are called on: each worker has its own, and no other program has any.
+    pub worker_ports: Arc<[u16]>,
+}
+
+#[cfg(target_os = "linux")]
+impl Warden {
+    pub(crate) async fn admit(&self, program: ProgramKey<'_>) -> Result<Admission, String> {
+        let Some(guard) = self.guard.clone() else { return Ok(Admission::Full) };
+        let (name, is_pool) = match program {
+            ProgramKey::WorkerPool(name) => (name.to_owned(), true),
+            ProgramKey::McpServer(name) => (name.to_owned(), false),
+        };
+        let asked = tokio::task::spawn_blocking(move || {
+            guard.admit(if is_pool { ProgramKey::WorkerPool(&name) } else { ProgramKey::McpServer(&name) })
+        });
+        asked.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// For a program that may connect and listen where it likes, but for the ports of this server and those of workers.
+    /// `own` are its own of the latter.
+    pub(crate) fn network(&self, own: &[u16]) -> Network {
+        let of_others: Vec<u16> = self.worker_ports.iter().copied().filter(|port| !own.contains(port)).collect();
+        let listen = if of_others.is_empty() { Tcp::Open } else { Tcp::AllBut(of_others.clone()) };
+        let connect = Tcp::AllBut(self.closed_ports.iter().copied().chain(of_others).collect());
+        Network { connect, listen, unix_sockets: true }
+    }
 }
 
 /// Where programs are, where the user is at home, which language to speak, and what is named besides; nothing else of

@@ -3,6 +3,7 @@
 //! * `builtin` – the built-in tools as one `ToolHost`: a table of tools, one file each.
 //! * `fetch` – the core's `Fetch` port: the guarded way to the web.
 //! * `folder` – the folder those tools work in, and the only way to open anything in it.
+//! * `guard` – what keeps files that the server executes or obeys from being changed.
 //! * `launch` – how programs are started: in jails where there are jails.
 //! * `mcp` – MCP servers as `ToolHost`s, and the relay that serves MCP on standard input and output.
 //! * `sandbox` – child processes in jails; Linux only.
@@ -16,6 +17,7 @@
 pub mod builtin;
 pub mod fetch;
 pub mod folder;
+pub mod guard;
 pub mod launch;
 pub mod mcp;
 #[cfg(target_os = "linux")]

@@ -7,8 +7,9 @@
 //!
 //! * `jail` – what a command may touch: the part that callers fill in.
 //! * `spawner` – starts supervisors, from one thread that lasts, and `jailed`, the handle of a running one.
-//! * `supervisor` – the other end, in the other process; `confine` makes the jail, of `namespace`, `cover`, `ground` and
-//!   `filter`; `kin` ends descendants.
+//! * `supervisor` – the other end, in the other process; `confine` makes the jail, of `namespace`, `cover`, `links`,
+//!   `read_only`,
+//!   `ground` and `filter`; `kin` ends descendants.
 //! * `kernel` – what the kernel can enforce, in words.
 //! * `order` – what the two processes say to each other.
 //!
@@ -32,8 +33,10 @@ mod jail;
 mod jailed;
 mod kernel;
 mod kin;
+mod links;
 mod namespace;
 mod order;
+mod read_only;
 mod spawner;
 mod supervisor;
 

@@ -7,7 +7,7 @@
 //!   happen to it then; `warm` – workers forked from a program that has loaded everything.
 //! * `world`, `machine` – processes and sockets; `link` – the connection; `command`, `ready`, `tail` – what a worker is
 //!   told, what it announces, what it says.
-//! * `events` – what workers tell about themselves.
+//! * `ports` – the block of ports that is theirs; `events` – what workers tell about themselves.
 //!
 //! A worker is somebody else's program: everything it says is bounded, and it can end at any moment.
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerTool};
+use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerTool};
 use patchboard_core::port::{Clock, Ids, ToolHost, Workers};
 use secrecy::SecretString;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -37,6 +37,7 @@ mod link;
 mod machine;
 mod pinned;
 mod pool;
+mod ports;
 mod ready;
 mod request;
 mod start;
@@ -49,6 +50,7 @@ mod world;
 
 pub use dispatch::Affinity;
 pub use pinned::Pinned;
+pub use ports::PortBlock;
 
 use crate::launch::Launch;
 use folder::RunFolder;
@@ -126,6 +128,8 @@ impl PoolOptions {
 pub struct PoolDeps {
     pub launch: Launch,
     pub doors: Arc<dyn CallbackDoors>,
+    /// Of their lines and their own; the jails of others are closed to them.
+    pub ports: PortBlock,
     pub signals: Signals,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
@@ -139,14 +143,15 @@ pub struct PoolDeps {
     pub allow_pickle: bool,
 }
 
-/// Opens the loopback port a worker calls back on; closed when the answer is dropped.
+/// Opens the loopback port a worker calls back on, and makes the secret of the worker; closed when the answer is dropped.
 pub trait CallbackDoors: Send + Sync + fmt::Debug {
-    fn open<'a>(&'a self, worker: &'a WorkerId) -> BoxFuture<'a, io::Result<CallbackDoor>>;
+    fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackDoor>>;
 }
 
 #[derive(Debug)]
 pub struct CallbackDoor {
     pub address: SocketAddr,
+    pub secret: WorkerSecret,
     pub closer: DropGuard,
 }
 
@@ -164,6 +169,7 @@ pub struct WorkerPools {
 struct Common {
     world: Arc<dyn World>,
     doors: Arc<dyn CallbackDoors>,
+    ports: PortBlock,
     signals: Signals,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -205,6 +211,7 @@ impl WorkerPools {
         let common = Arc::new(Common {
             world,
             doors: deps.doors,
+            ports: deps.ports,
             signals: deps.signals,
             run: run_id(&*deps.clock),
             clock: deps.clock,

@@ -47,7 +47,6 @@ struct Inside {
     protected: Arc<Protected>,
     /// Closed to jails as well.
     jailed_from: Protected,
-    sealed: Vec<PathBuf>,
     tasks: TaskTracker,
 }
 
@@ -64,8 +63,8 @@ impl Workspaces {
         Self::sealing(options, Vec::new())
     }
 
-    /// The same with files that only the operator changes, such as the configuration of this server. File tools are kept
-    /// from them; commands work in the same folder, so what they do to such a file is undone.
+    /// The same with files that only the operator changes, such as the configuration of this server: closed to file tools, by
+    /// name. What keeps commands from them is `guard`.
     pub fn sealing(options: WorkspaceOptions, sealed: Vec<PathBuf>) -> Result<Self, Error> {
         let real = |path: &PathBuf| path.canonicalize().map_err(|source| Error::Open { path: path.clone(), source });
         let failed = |source| Error::Open { path: options.working_folder.clone(), source };
@@ -76,7 +75,6 @@ impl Workspaces {
                 Protected::new(options.protected.iter().chain(&sealed).cloned().collect()).map_err(failed)?,
             ),
             jailed_from: Protected::new(options.protected.clone()).map_err(failed)?,
-            sealed,
             tasks: options.tasks.clone(),
         };
         inside.open(&inside.working_folder, Where::Anywhere)?;
@@ -94,10 +92,6 @@ impl Workspaces {
     /// What stays closed to tools, as absolute paths. They need not exist.
     pub fn protected(&self) -> &[PathBuf] {
         self.0.jailed_from.paths()
-    }
-
-    pub fn sealed(&self) -> &[PathBuf] {
-        &self.0.sealed
     }
 
     /// Opens a folder by the path that `Folders::admit` answered. Blocks.

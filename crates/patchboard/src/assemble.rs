@@ -20,14 +20,19 @@ use patchboard_providers::{
     Chain, ChainOptions, Link, ModelChoice, Pool, ProviderKind, ProviderOptions, embedder, upstream,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
+use patchboard_tools::guard::{ReducedRights, WriteGuard};
 use patchboard_tools::mcp::Launch;
+use patchboard_tools::worker::PortBlock;
 use patchboard_tools::{JsonSchemaCheck, WorkspaceOptions, Workspaces};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::section::{self, AgentConfig, BudgetsConfig};
 use crate::config::{Config, Loaded, Secrets};
+use crate::data_dir;
 use crate::system::{SoulFiles, SystemClock, SystemIds};
+use crate::trust::guard::TrustGuard;
+use crate::trust::obeyed::{obeyed, trust_store};
 
 mod builtins;
 mod mcp;
@@ -36,6 +41,7 @@ mod sinks;
 mod workers;
 
 pub(crate) use plugins::limits as plugin_limits;
+use workers::PoolMeans;
 pub(crate) use workers::Pools;
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -63,16 +69,20 @@ pub(crate) async fn board(
         .with_context(|| format!("cannot open the database `{}`", path.display()))?;
     let store: Arc<dyn Store> = Arc::new(store);
     let workspaces = workspaces(loaded, tracker)?;
-    let launch = launch(&workspaces, own_ports)?;
+    let guard = guard(loaded)?;
+    let worker_ports = worker_ports(config, own_ports)?;
+    let closed = ClosedPorts { own: own_ports, workers: worker_ports.as_ref() };
+    let launch = launch(&workspaces, closed, guard.clone())?;
     let fetch = builtins::fetch(config)?;
-    let mut tools = vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, tracker)?];
+    let mut tools = vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, guard, tracker)?];
     let pins = |of| Arc::new(mcp::StoredPins { of, store: store.clone(), clock: Arc::new(SystemClock) });
     tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop).tool_hosts());
     let signals = Signals::default();
-    let pools = match config.workers.is_empty() {
-        true => None,
-        false => Some(Pools::start(loaded, secrets, &launch, pins("workers"), &signals, tracker, stop)?),
-    };
+    let pools = worker_ports.map(|ports| {
+        let means = PoolMeans { launch: &launch, ports, signals: &signals };
+        Pools::start(loaded, secrets, means, pins("workers"), tracker, stop)
+    });
+    let pools = pools.transpose()?;
     let plugins = plugins::host(config, secrets, fetch, store.clone(), tracker, stop).await;
     let board = Board::assemble(Parts {
         agents: agents(loaded, secrets, pool)?,
@@ -232,8 +242,15 @@ fn memory_embedder(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::R
 fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspaces> {
     let config = &loaded.config;
     let mut protected = vec![config.data_dir.clone()];
-    protected.extend(loaded.folders.credentials_dir());
+    protected.extend(data_dir::secret_files(&config.data_dir, &config.storage.path));
+    let credentials = loaded.folders.credentials_dir();
+    // Each by itself as well, so that it is known under other names.
+    let stored = credentials.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+    protected.extend(stored.map(|entry| entry.path()));
+    protected.extend(credentials);
     protected.extend(config.secret_files());
+    // What vouches for files that are obeyed.
+    protected.extend(trust_store(loaded).folders().iter().cloned());
     // Whatever is put there is loaded.
     protected.extend(config.wasm.folder.clone());
     let options = WorkspaceOptions {
@@ -245,17 +262,57 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
     Workspaces::sealing(options, loaded.configuration_files()).context("cannot open the working folder")
 }
 
+/// Knows what this server executes or obeys, and what agents may write to.
+fn guard(loaded: &Loaded) -> anyhow::Result<Arc<dyn WriteGuard>> {
+    let config = &loaded.config;
+    let here = std::env::current_dir().context("cannot find out in which folder this program was started")?;
+    let mut roots = vec![config.runs.working_folder.clone()];
+    roots.extend(config.runs.allowed_roots.iter().chain(config.workers.iter().flat_map(|one| &one.writable)).cloned());
+    let bash = &config.tools.bash;
+    let rights = ReducedRights {
+        writable: vec![config.runs.working_folder.clone()],
+        readable: bash.readable.iter().chain(&bash.path).cloned().collect(),
+    };
+    Ok(Arc::new(TrustGuard::new(trust_store(loaded), obeyed(loaded, &here), roots, rights)))
+}
+
+/// The block of ports of workers; `None` where there are no workers. What commands may connect to, and what this server
+/// listens on, lies elsewhere.
+fn worker_ports(config: &Config, own_ports: &[u16]) -> anyhow::Result<Option<PortBlock>> {
+    if config.workers.is_empty() {
+        return Ok(None);
+    }
+    let avoid = [own_ports, &config.tools.bash.connect].concat();
+    let block = PortBlock::choose(config.bridge.private_ports, &avoid).map_err(|error| anyhow!("{error}"))?;
+    if let [first, .., last] = block.ports() {
+        tracing::info!(first, last, "ports of workers, closed to every jail but their own");
+    }
+    Ok(Some(block))
+}
+
+/// Ports that no program may reach but their owners.
+struct ClosedPorts<'a> {
+    own: &'a [u16],
+    workers: Option<&'a PortBlock>,
+}
+
 /// Programs are started by this very one, whatever has become of its file.
 #[cfg(target_os = "linux")]
-fn launch(workspaces: &Workspaces, own_ports: &[u16]) -> anyhow::Result<Launch> {
+fn launch(workspaces: &Workspaces, ports: ClosedPorts<'_>, guard: Arc<dyn WriteGuard>) -> anyhow::Result<Launch> {
     use patchboard_tools::mcp::Warden;
     use patchboard_tools::sandbox::Spawner;
     let spawner = Spawner::new("/proc/self/exe").context("cannot prepare to start commands")?;
-    Ok(Launch::Jailed(Warden { spawner, protected: workspaces.protected().into(), closed_ports: own_ports.into() }))
+    Ok(Launch::Jailed(Warden {
+        spawner: spawner.guarded_by(guard.clone()),
+        protected: workspaces.protected().into(),
+        closed_ports: ports.own.into(),
+        worker_ports: ports.workers.map(PortBlock::ports).unwrap_or_default().into(),
+        guard: Some(guard),
+    }))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn launch(_: &Workspaces, _: &[u16]) -> anyhow::Result<Launch> {
+fn launch(_: &Workspaces, _: ClosedPorts<'_>, _: Arc<dyn WriteGuard>) -> anyhow::Result<Launch> {
     Ok(Launch::Plain)
 }
 

@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Config, Environment, LoadRequest, Loaded, Override};
+use crate::config::problem::Code;
+use crate::config::{Config, Environment, Folders, LoadRequest, Loaded, Override};
+use crate::trust::{TrustStore, TrustedReader};
 
 mod approvals;
 mod chat;
@@ -27,6 +31,7 @@ mod screen;
 mod serve;
 mod sessions;
 mod tools;
+mod trust;
 mod usage;
 mod workers;
 
@@ -70,6 +75,8 @@ enum Verb {
     Onboard(onboard::OnboardArgs),
     /// Check, show or describe the configuration.
     Config(config::ConfigArgs),
+    /// Look at configuration and code that is not trusted yet, and let it count.
+    Trust(trust::TrustArgs),
     /// Find out what is missing to run well.
     Doctor(doctor::DoctorArgs),
     /// Explain an error code such as PB0103.
@@ -79,7 +86,7 @@ enum Verb {
 /// Where the configuration is; every command takes these.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Where {
-    /// Configuration file, instead of ./patchboard.toml or the one in the user's configuration folder.
+    /// Configuration file; then neither the user's own nor ./patchboard.toml is read.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Folder for the database and everything else the server keeps.
@@ -88,24 +95,48 @@ pub(crate) struct Where {
 }
 
 impl Where {
+    /// On a terminal, asks once about a project file that was never trusted.
     fn request(&self) -> anyhow::Result<LoadRequest> {
+        let request = self.request_unasked()?;
+        if !HAS_ASKED.swap(true, Ordering::Relaxed) {
+            trust::ask_about_project(&request, &self.trust_store(&request))?;
+        }
+        Ok(request)
+    }
+
+    fn trust_store(&self, request: &LoadRequest) -> TrustStore {
+        let flag = self.data_dir.as_ref().map(|folder| request.cwd.join(folder));
+        TrustStore::find(flag, &request.env, &Folders::new(&request.env))
+    }
+
+    fn request_unasked(&self) -> anyhow::Result<LoadRequest> {
         let mut overrides = Vec::new();
         if let Some(folder) = &self.data_dir {
             overrides.push(Override::new("--data-dir", "data_dir", folder.display().to_string()));
         }
-        Ok(LoadRequest {
-            config_path: self.config.clone(),
-            env: Environment::from_process(),
-            overrides,
-            cwd: std::env::current_dir()?,
-        })
+        let request = LoadRequest::new(self.config.clone(), Environment::from_process(), std::env::current_dir()?);
+        let reader = Arc::new(TrustedReader { store: self.trust_store(&request) });
+        Ok(LoadRequest { overrides, reader, ..request })
     }
 
     /// The configuration, without its secrets.
     fn load(&self) -> Result<Loaded, Failure> {
-        Ok(Config::load(self.request()?)?)
+        let loaded = Config::load(self.request()?)?;
+        warn_of_untrusted(&loaded);
+        Ok(loaded)
     }
 }
+
+/// Once in a process: commands load the configuration several times.
+fn warn_of_untrusted(loaded: &Loaded) {
+    let untrusted = loaded.warnings.iter().filter(|warning| warning.code == Code::UntrustedFile);
+    if !HAS_WARNED.swap(true, Ordering::Relaxed) {
+        untrusted.for_each(|warning| output::error(&warning.to_string()));
+    }
+}
+
+static HAS_ASKED: AtomicBool = AtomicBool::new(false);
+static HAS_WARNED: AtomicBool = AtomicBool::new(false);
 
 /// Which server a command talks to.
 #[derive(Debug, Clone, Args)]
@@ -162,6 +193,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Mcp(args) => mcp::run(args),
         Verb::Onboard(args) => onboard::run(args),
         Verb::Config(args) => config::run(args),
+        Verb::Trust(args) => trust::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Explain(args) => explain::run(args),
     };

@@ -1,13 +1,14 @@
-//! The configuration: what `patchboard.toml`, the environment and the command
+//! The configuration: what `patchboard.toml` of the user and of the project, the environment and the command
 //! line say, checked as a whole before anything starts.
 //!
-//! Reading order: [`load`] (layers) → [`check`] (types and unknown keys) →
+//! Reading order: [`files`] (what is read) → [`load`] (layers) → [`merge`] → [`check`] (types and unknown keys) →
 //! [`validate`] (what the sections mean together) → [`secrets`]. The types in
 //! [`section`] are plain data and know nothing of where a value came from;
 //! [`tree`] does. Nothing here opens a socket except [`probe`], and nothing
 //! reads the process environment except [`env`].
 
 pub(crate) mod env;
+pub(crate) mod files;
 pub(crate) mod load;
 pub(crate) mod onboard;
 pub(crate) mod problem;
@@ -28,11 +29,13 @@ mod check;
 mod edit;
 mod glob;
 mod key_path;
+mod merge;
 mod nearest;
 mod order;
 mod overlay;
 mod paths;
 mod probe;
+mod provider_key;
 mod shape;
 mod source;
 mod tree;

@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -82,19 +82,15 @@ impl DataDir {
 
     /// The operator's token, made at the first start: 256 random bits, readable by the owner only.
     pub(crate) fn operator_token(&self) -> Result<SecretString, Error> {
-        if let Some(token) = operator_token(&self.path) {
+        let file = self.path.join(OPERATOR_TOKEN);
+        if fs::metadata(&file).is_ok_and(|found| found.nlink() > 1) {
+            // Whoever reads it by its other name reads one that is worth nothing.
+            tracing::warn!("`{OPERATOR_TOKEN}` has other names (hard links): a new operator's token is made");
+        } else if let Some(token) = operator_token(&self.path) {
             return Ok(token);
         }
-        let bytes: [u8; 32] = {
-            let mut bytes = [0; 32];
-            let (first, second) = bytes.split_at_mut(16);
-            // Version 4 ids fix six bits of sixteen bytes; two of them leave 244 random ones.
-            first.copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-            second.copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-            bytes
-        };
-        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        write_private(&self.path.join(OPERATOR_TOKEN), token.as_bytes())?;
+        let token = random_text();
+        write_private(&file, token.as_bytes())?;
         Ok(token.into())
     }
 
@@ -128,9 +124,21 @@ pub(crate) fn operator_token(path: &Path) -> Option<SecretString> {
     (token.len() >= 32).then(|| token.into())
 }
 
+/// What the server keeps to itself of its data directory. Named one by one, they are known by inode too.
+pub(crate) fn secret_files(path: &Path, database: &Path) -> Vec<PathBuf> {
+    let mut log = database.as_os_str().to_owned();
+    log.push("-wal");
+    vec![path.join(OPERATOR_TOKEN), database.to_owned(), log.into()]
+}
+
 /// Written under another name and renamed, so that whoever waits for the file finds it whole.
 pub(crate) fn write_ready_file(path: &Path, record: &ServerRecord) -> Result<(), Error> {
     write_private(path, &encode(record))
+}
+
+/// A secret of 64 characters. Version 4 ids fix six bits of sixteen bytes; two of them leave 244 random ones.
+pub(crate) fn random_text() -> String {
+    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 
 const LOCK_TRIES: u32 = 25;

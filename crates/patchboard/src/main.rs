@@ -13,6 +13,7 @@ mod memory;
 mod serve;
 mod system;
 mod telemetry;
+mod trust;
 
 use std::process::ExitCode;
 

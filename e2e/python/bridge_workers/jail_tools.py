@@ -21,4 +21,16 @@ def attack(server: int, port: int, path: str) -> dict[str, str]:
     return jail_attacks.outcomes(server, port, path)
 
 
+@tool(read_only=True)
+def knock(address: str) -> dict[str, str]:
+    """Calls another worker."""
+    return jail_attacks.knock(address)
+
+
+@tool(read_only=True)
+def reach(ports: list[int]) -> dict[str, dict[str, str]]:
+    """Tries ports that may be others'."""
+    return jail_attacks.reach(ports)
+
+
 serve()

@@ -43,7 +43,7 @@ class Worker:
     def __init__(self, process: subprocess.Popen[str], ready: Path) -> None:
         self.process = process
         text: str = eventually(lambda: _complete(ready, process))
-        self.where, pid = text.splitlines()
+        self.where, pid, *self.announced = text.splitlines()
         assert pid.startswith("pid=")
         self.pid = int(pid[4:])
         self.address = self.where if self.where.startswith("unix:") else f"127.0.0.1:{self.where}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -53,6 +54,17 @@ def forget(session_id: str) -> None:
 def echo(value: Any) -> Any:
     """Gives back what it gets."""
     return value
+
+
+# As a tool's module does it that looks at the machine before it serves.
+_of_a_child = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
+
+
+@tool
+def variables_of_a_child() -> list[str]:
+    """What a program that was started at import, and one that is started now, are told."""
+    now = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
+    return [line.split("=", 1)[0] for line in (_of_a_child + now).splitlines()]
 
 
 @tool(inline=True)

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use patchboard_core::access::{Caller, Grant, Grants, Surface};
+use patchboard_core::bridge::WorkerSecret;
+use patchboard_proto::WORKER_SECRET_HEADER;
 use patchboard_proto::pb::bridge_service_server::BridgeServiceServer;
+use subtle::ConstantTimeEq;
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
@@ -45,7 +48,13 @@ pub(super) async fn answer(visitor: Arc<Visitor>, request: Request<Incoming>) ->
     }
     let aim = Aim::of(request.uri().path());
     let Some(identity) = identify(&visitor, request.headers(), aim).await else {
-        let words = "missing or wrong token: send `authorization: Bearer <token>`";
+        let words = match &visitor.door {
+            Door::Public { .. } | Door::Unix => "missing or wrong token: send `authorization: Bearer <token>`",
+            Door::Private { .. } => {
+                "this line is a worker's that shows its secret, and this call came without it; after its program was \
+                 replaced by one without the SDK, restart the server"
+            }
+        };
         return Ok(Status::unauthenticated(words).into_http());
     };
     visitor.admitted();
@@ -160,7 +169,12 @@ async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Option<Id
     let (address, is_certified) = match &visitor.door {
         Door::Public { address, is_certified } => (address.to_canonical(), *is_certified),
         Door::Unix => (IpAddr::V4(Ipv4Addr::LOCALHOST), false),
-        Door::Private { principal, .. } => {
+        Door::Private { worker, principal, secret } => {
+            if !is_of_the_worker(headers, secret) {
+                telemetry::refused(SURFACE, "secret");
+                tracing::warn!(worker.id = %worker, "somebody without its secret called on a worker's line");
+                return None;
+            }
             let grants = Grants::NONE.with(Grant::Converse).with(Grant::Inspect);
             return Some(Identity { principal: principal.clone(), grants });
         }
@@ -189,6 +203,17 @@ async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Option<Id
             identity
         }
     }
+}
+
+/// Does the call come with the worker's secret, or is the worker one that does not know of any? Whoever shows the right one
+/// once shows it always.
+fn is_of_the_worker(headers: &HeaderMap, secret: &WorkerSecret) -> bool {
+    let Some(given) = headers.get(WORKER_SECRET_HEADER) else { return !secret.is_demanded() };
+    let is_right = bool::from(given.as_bytes().ct_eq(secret.expose().as_bytes()));
+    if is_right {
+        secret.demand();
+    }
+    is_right
 }
 
 fn caller(visitor: &Visitor, identity: Identity) -> Caller {

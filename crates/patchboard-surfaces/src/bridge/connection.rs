@@ -14,7 +14,7 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use patchboard_core::bridge::WorkerId;
+use patchboard_core::bridge::{WorkerId, WorkerSecret};
 use patchboard_core::id::ConnId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -56,13 +56,13 @@ pub(super) enum Door {
     /// From a process of the server's own user.
     Unix,
     /// From the worker whose line it is.
-    Private { worker: WorkerId, principal: Arc<str> },
+    Private { worker: WorkerId, principal: Arc<str>, secret: WorkerSecret },
 }
 
 impl Door {
-    pub(super) fn private(worker: WorkerId) -> Self {
+    pub(super) fn private(worker: WorkerId, secret: WorkerSecret) -> Self {
         let principal = format!("worker:{worker}").into();
-        Self::Private { worker, principal }
+        Self::Private { worker, principal, secret }
     }
 }
 

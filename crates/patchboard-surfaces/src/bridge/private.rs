@@ -1,11 +1,12 @@
 //! The lines workers call back on: for each worker a loopback port of its own, which is how it is known. Plain, so that
-//! a worker needs no certificate and no token; only processes of the server's own user get through.
+//! a worker needs no certificate and no token; only processes of the server's own user get through, and once a worker has
+//! shown its secret, nobody without it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use patchboard_core::bridge::WorkerId;
+use patchboard_core::bridge::{WorkerId, WorkerSecret};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -35,24 +36,38 @@ impl PrivateDoors {
         self.0.send_replace(Some(bridge.clone()));
     }
 
-    /// Opens the line of one worker. It is closed, with what is still connected, when the guard is dropped.
-    pub async fn open(&self, worker: &WorkerId) -> io::Result<(SocketAddr, DropGuard)> {
+    /// Opens the line of one worker. It is closed, with what is still connected, when the guard is dropped. Port 0 takes
+    /// any that is free.
+    pub async fn open(
+        &self,
+        worker: &WorkerId,
+        port: u16,
+        secret: &WorkerSecret,
+    ) -> io::Result<(SocketAddr, DropGuard)> {
         let bridge = {
             let mut known = self.0.subscribe();
             let found = known.wait_for(Option::is_some).await.map_err(io::Error::other)?;
             found.clone()
         };
         let bridge = bridge.ok_or_else(|| io::Error::other("there is no bridge"))?;
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = socket.local_addr()?;
         let stop = CancellationToken::new();
         let tracker = bridge.0.tracker.clone();
-        tracker.spawn(listen(bridge, socket, worker.clone(), stop.clone()));
+        let line = Line { worker: worker.clone(), secret: secret.clone() };
+        tracker.spawn(listen(bridge, socket, line, stop.clone()));
         Ok((address, stop.drop_guard()))
     }
 }
 
-async fn listen(bridge: Bridge, socket: TcpListener, worker: WorkerId, stop: CancellationToken) {
+/// Whose it is.
+#[derive(Debug, Clone)]
+struct Line {
+    worker: WorkerId,
+    secret: WorkerSecret,
+}
+
+async fn listen(bridge: Bridge, socket: TcpListener, line: Line, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let stream = tokio::select! {
@@ -64,14 +79,14 @@ async fn listen(bridge: Bridge, socket: TcpListener, worker: WorkerId, stop: Can
             continue;
         };
         let tracker = bridge.0.tracker.clone();
-        let (bridge, worker, stop) = (bridge.clone(), worker.clone(), stop.clone());
+        let (bridge, line, stop) = (bridge.clone(), line.clone(), stop.clone());
         tracker.spawn(async move {
             if !is_of_own_user(&stream).await {
                 telemetry::refused(SURFACE, "address");
-                tracing::warn!(worker.id = %worker, "a process of another user tried a worker's line");
+                tracing::warn!(worker.id = %line.worker, "a process of another user tried a worker's line");
                 return;
             }
-            let visitor = Visitor::new(bridge, Door::private(worker), None);
+            let visitor = Visitor::new(bridge, Door::private(line.worker, line.secret), None);
             // The worker is gone: nobody waits for what is still under way here.
             tokio::select! {
                 () = connection::serve(Io::tcp(stream), visitor, CancellationToken::new()) => {}

@@ -17,7 +17,6 @@ use tokio_util::task::TaskTracker;
 
 mod live;
 mod output;
-mod seal;
 mod transcript;
 
 use super::bench::{Refusal, integer, text};
@@ -28,7 +27,6 @@ use crate::words::quoted;
 use crate::worker;
 use crate::workspaces::Workspaces;
 use output::{Outcome, answer};
-use seal::Seals;
 use transcript::Transcript;
 
 /// So many commands run at once; more wait their turn.
@@ -80,8 +78,7 @@ impl BashOptions {
 /// The tool `bash`.
 pub fn bash(options: BashOptions) -> Builtin {
     let shell = SHELLS.into_iter().find(|shell| Path::new(shell).exists()).unwrap_or("/bin/sh").into();
-    let seals = Seals::new(options.workspaces.sealed().to_vec());
-    Builtin::new(Bash { options, shell, slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)), seals })
+    Builtin::new(Bash { options, shell, slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)) })
 }
 
 #[derive(Debug)]
@@ -89,7 +86,6 @@ struct Bash {
     options: BashOptions,
     shell: PathBuf,
     slots: Arc<Semaphore>,
-    seals: Arc<Seals>,
 }
 
 /// One call, its arguments read.
@@ -179,10 +175,9 @@ impl Bash {
             let slot = self.slots.acquire().await.map_err(|_| Refusal::cancelled())?;
             // Time spent waiting for a slot is not the command's.
             let deadline = Instant::now() + call.timeout;
-            let held = self.seals.hold();
-            Ok::<_, Refusal>((slot, deadline, held, self.start(scope, call.command, call.workdir).await?))
+            Ok::<_, Refusal>((slot, deadline, self.start(scope, call.command, call.workdir).await?))
         };
-        let (_slot, deadline, held, mut jailed) = tokio::select! {
+        let (_slot, deadline, mut jailed) = tokio::select! {
             biased;
             () = stop.cancelled() => return Err(Refusal::cancelled()),
             started = starting => started?,
@@ -206,7 +201,7 @@ impl Bash {
             // What it printed until then still counts.
             drop(tokio::time::timeout(LAST_WORDS, transcript.read_quietly()).await);
         }
-        Ok(answer(&outcome, &transcript, jailed.confinement(), &self.options.network, &held.put_back()))
+        Ok(answer(&outcome, &transcript, jailed.confinement(), &self.options.network))
     }
 
     async fn start(&self, scope: &ToolScope, command: String, workdir: Option<String>) -> Result<Jailed, Refusal> {

@@ -230,22 +230,32 @@ fn empty_rules(order: &Order) -> Result<RulesetCreated, RulesetError> {
         ruleset = ruleset.handle_access(*access)?;
     }
     let mut rules = ruleset.create()?;
+    for (port, access) in (0..=u16::MAX).zip(granted_ports(network)).filter(|(_, access)| !access.is_empty()) {
+        rules = rules.add_rule(NetPort::new(port, access))?;
+    }
+    Ok(rules)
+}
+
+/// What is granted of each port: together, because each rule is a system call and there may be one for every port.
+fn granted_ports(network: [(&Tcp, AccessNet); 2]) -> Vec<BitFlags<AccessNet>> {
+    let mut granted = vec![BitFlags::EMPTY; usize::from(u16::MAX) + 1];
     for (tcp, access) in network {
         match tcp {
             Tcp::Open | Tcp::Closed => {}
             Tcp::Ports(ports) => {
                 for port in ports {
-                    rules = rules.add_rule(NetPort::new(*port, access))?;
+                    granted.get_mut(usize::from(*port)).into_iter().for_each(|one| one.insert(access));
                 }
             }
             Tcp::AllBut(closed) => {
-                for port in (0..=u16::MAX).filter(|port| !closed.contains(port)) {
-                    rules = rules.add_rule(NetPort::new(port, access))?;
+                granted.iter_mut().for_each(|one| one.insert(access));
+                for port in closed {
+                    granted.get_mut(usize::from(*port)).into_iter().for_each(|one| one.remove(access));
                 }
             }
         }
     }
-    Ok(rules)
+    granted
 }
 
 fn grant(rules: &mut RulesetCreated, parcel: Parcel, rights: BitFlags<AccessFs>) -> Result<(), String> {
@@ -257,11 +267,11 @@ fn grant(rules: &mut RulesetCreated, parcel: Parcel, rights: BitFlags<AccessFs>)
 }
 
 /// The paths that Landlock has to keep closed. Must be collected before mounts cover them, which hides their inodes.
-pub(super) fn closed(order: &Order) -> Result<Closed, String> {
+pub(super) fn closed<'a>(order: &'a Order, links: impl IntoIterator<Item = &'a Path>) -> Result<Closed, String> {
     let has_of_root = geteuid().is_root() && order.view == View::Named;
     let of_root: &[&str] = if has_of_root { OF_ROOT } else { &[] };
     let protected = order.protected.iter().map(Path::new);
-    let closed = Closed::of(protected.chain(of_root.iter().map(Path::new)));
+    let closed = Closed::of(protected.chain(of_root.iter().map(Path::new)).chain(links));
     closed.map_err(|error| format!("cannot inspect a protected path: {error}"))
 }
 

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{
     CapabilitySet, UnshareFlags, capabilities, configure_capability_in_ambient_set, set_capabilities,
@@ -91,6 +91,11 @@ pub(super) fn mount_own_proc() -> bool {
 pub(super) fn mount_own_shared_memory() -> bool {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", SHARED_MEMORY, "tmpfs", flags, Some(c"mode=1777,size=1g")).is_ok()
+}
+
+/// Can a file be mounted onto itself here? Tried in a process of its own.
+pub(super) fn can_mount() -> bool {
+    keep_mounts_inside().is_ok() && mount_bind("/dev/null", "/dev/null").is_ok()
 }
 
 /// Mounts of the outside propagate into the namespace, never the other way round.

@@ -38,6 +38,9 @@ pub(super) struct Order {
     pub(super) view: View,
     pub(super) readable: Vec<OsString>,
     pub(super) protected: Vec<OsString>,
+    /// Files to mount read-only, and the directories on the way to them, outermost first.
+    pub(super) read_only: Vec<OsString>,
+    pub(super) pinned: Vec<OsString>,
     pub(super) scratch: OsString,
     pub(super) network: Network,
     pub(super) limits: Limits,

@@ -4,7 +4,7 @@
 //! all are started from one thread, which lasts as long as anything started from it.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -22,8 +22,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::jail::{Input, Jail, Program, View};
 use super::jailed::{Jailed, Reports};
 use super::order::{MAX_DESCRIPTORS, MAX_ORDER_BYTES, Order, Report, header, send_header};
-use super::supervisor::{TRY, WITHOUT};
+use super::supervisor::{NO_MOUNTS, TRY, WITHOUT};
 use super::{Confinement, EXEC_VERB, Error, Landlock};
+use crate::guard::{HeldFiles, ReadOnlyMounts, WriteGuard, WriteReach};
 
 /// So many starts wait for the thread; more wait to wait.
 const QUEUE: usize = 64;
@@ -36,13 +37,31 @@ pub struct Spawner {
     requests: mpsc::Sender<Request>,
     promised: Landlock,
     has_warned: Arc<AtomicBool>,
+    guard: Option<Arc<dyn WriteGuard>>,
 }
 
 #[derive(Debug)]
 struct Request {
     socket: OwnedFd,
     runtime: Handle,
-    started: oneshot::Sender<io::Result<Child>>,
+    started: oneshot::Sender<io::Result<Started>>,
+}
+
+/// A supervisor that waits for its order.
+#[derive(Debug)]
+struct Started {
+    process: Child,
+    /// It can mount.
+    has_mounts: bool,
+}
+
+/// What a process can have of namespaces on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NamespaceSupport {
+    Nothing,
+    /// Namespaces in which nothing can be mounted.
+    WithoutMounts,
+    All,
 }
 
 impl Spawner {
@@ -54,10 +73,16 @@ impl Spawner {
 
     /// The same without namespaces, as on systems that give none.
     pub fn without_namespaces(supervisor: impl Into<PathBuf>) -> Result<Self, Error> {
-        Self::with(supervisor.into(), Some(false))
+        Self::with(supervisor.into(), Some(NamespaceSupport::Nothing))
     }
 
-    fn with(supervisor: PathBuf, namespaces: Option<bool>) -> Result<Self, Error> {
+    /// `guard` is asked before every start.
+    #[must_use]
+    pub fn guarded_by(self, guard: Arc<dyn WriteGuard>) -> Self {
+        Self { guard: Some(guard), ..self }
+    }
+
+    fn with(supervisor: PathBuf, namespaces: Option<NamespaceSupport>) -> Result<Self, Error> {
         let (requests, waiting) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new().name("jail-spawner".to_owned());
         thread.spawn(move || start_supervisors(&supervisor, namespaces, waiting)).map_err(Error::Supervisor)?;
@@ -66,7 +91,7 @@ impl Spawner {
             Landlock::Available { .. } => tracing::info!("{promised}"),
             Landlock::NotEnabled | Landlock::NotImplemented => tracing::warn!("{promised}"),
         }
-        Ok(Self { requests, promised, has_warned: Arc::default() })
+        Ok(Self { requests, promised, has_warned: Arc::default(), guard: None })
     }
 
     /// Starts a command. Dropping the future, or the handle it returns, ends the command and all it started.
@@ -78,11 +103,20 @@ impl Spawner {
         let request = Request { socket: theirs.into(), runtime: Handle::current(), started };
         self.requests.send(request).await.map_err(|_| Error::Supervisor(io::ErrorKind::BrokenPipe.into()))?;
         let started = is_started.await.map_err(|_| Error::Supervisor(io::ErrorKind::BrokenPipe.into()))?;
-        let process = started.map_err(Error::Supervisor)?;
-        let opening = open(socket, process, jail, program, self.requests.clone());
+        let Started { process, has_mounts } = started.map_err(Error::Supervisor)?;
+        let mounts = self.ask_guard(&jail, has_mounts).await?;
+        let opening = open(socket, process, jail, mounts, program, self.requests.clone());
         let (jailed, confinement) = tokio::time::timeout(START_TIMEOUT, opening).await.map_err(|_| Error::Silent)??;
         self.compare(confinement);
         Ok(jailed)
+    }
+
+    /// Records what the process could change, before it exists.
+    async fn ask_guard(&self, jail: &Jail, has_mounts: bool) -> Result<ReadOnlyMounts, Error> {
+        let Some(guard) = self.guard.clone() else { return Ok(ReadOnlyMounts::default()) };
+        let reach = reach(jail, has_mounts).map_err(Error::Supervisor)?;
+        let asked = tokio::task::spawn_blocking(move || guard.before_write(&reach));
+        asked.await.unwrap_or_else(|error| Err(error.to_string())).map_err(Error::Refused)
     }
 
     /// How commands are confined on this machine, found out by confining one.
@@ -110,6 +144,7 @@ async fn open(
     mut socket: UnixStream,
     mut process: Child,
     jail: Jail,
+    mounts: ReadOnlyMounts,
     program: Program,
     thread: mpsc::Sender<Request>,
 ) -> Result<(Jailed, Confinement), Error> {
@@ -128,6 +163,8 @@ async fn open(
         view,
         readable: readable.into_iter().map(Into::into).collect(),
         protected: protected.into_iter().map(Into::into).collect(),
+        read_only: mounts.files.into_iter().map(Into::into).collect(),
+        pinned: mounts.pinned.into_iter().map(Into::into).collect(),
         scratch: scratch.into(),
         network,
         limits,
@@ -178,7 +215,11 @@ async fn send(socket: &mut UnixStream, order: &Order, descriptors: Vec<OwnedFd>)
 }
 
 /// `namespaces`: can they be had? Unless it is known, that is tried before the first start.
-fn start_supervisors(supervisor: &Path, mut namespaces: Option<bool>, mut waiting: mpsc::Receiver<Request>) {
+fn start_supervisors(
+    supervisor: &Path,
+    mut namespaces: Option<NamespaceSupport>,
+    mut waiting: mpsc::Receiver<Request>,
+) {
     while let Some(request) = waiting.blocking_recv() {
         // Whoever asked may have gone away while waiting.
         if request.started.is_closed() {
@@ -188,18 +229,34 @@ fn start_supervisors(supervisor: &Path, mut namespaces: Option<bool>, mut waitin
         let mut command = Command::new(supervisor);
         // Nothing of the server's environment, not even in the supervisor's own.
         command.arg(EXEC_VERB);
-        if !*namespaces.get_or_insert_with(|| gives_namespaces(supervisor)) {
+        let support = *namespaces.get_or_insert_with(|| try_namespaces(supervisor));
+        if support == NamespaceSupport::Nothing {
             command.arg(WITHOUT);
         }
         command.env_clear().stdin(request.socket).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Nobody there to take it: its socket closes, and it ends.
-        drop(request.started.send(command.spawn()));
+        let has_mounts = support == NamespaceSupport::All;
+        drop(request.started.send(command.spawn().map(|process| Started { process, has_mounts })));
     }
 }
 
 /// Some systems let a process into a user namespace and then do nothing there, and it cannot go back.
-fn gives_namespaces(supervisor: &Path) -> bool {
+fn try_namespaces(supervisor: &Path) -> NamespaceSupport {
     let mut trial = std::process::Command::new(supervisor);
     trial.args([EXEC_VERB, TRY]).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    trial.status().is_ok_and(|status| status.success())
+    match trial.status().ok().and_then(|status| status.code()) {
+        Some(0) => NamespaceSupport::All,
+        Some(code) if code == i32::from(NO_MOUNTS) => NamespaceSupport::WithoutMounts,
+        Some(_) | None => NamespaceSupport::Nothing,
+    }
+}
+
+/// Where a process of this jail may write.
+fn reach(jail: &Jail, has_mounts: bool) -> io::Result<WriteReach> {
+    let real = |opened: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    let roots = match jail.view {
+        View::Everything => vec![PathBuf::from("/")],
+        View::Named | View::ReadEverything => jail.writable.iter().map(real).collect::<Result<_, _>>()?,
+    };
+    Ok(WriteReach { roots, held: if has_mounts { HeldFiles::Existing } else { HeldFiles::Nothing } })
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -19,7 +19,8 @@ use super::cover::Cover;
 use super::ground::Closed;
 use super::namespace::Namespaces;
 use super::order::{ASK_TO_END, Confinement, Ending, Order, Report};
-use super::{EXEC_VERB, Error, confine, kin, namespace};
+use super::read_only::mount_read_only;
+use super::{EXEC_VERB, Error, confine, kin, links, namespace};
 
 /// A server that started a supervisor has its order ready.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,6 +29,8 @@ const SCRATCH_NAMES: u32 = 1000;
 
 /// The argument after `EXEC_VERB` that only tries to create the namespaces; the exit code is the result.
 pub(super) const TRY: &str = "try-namespaces";
+/// The exit code of that where namespaces can be had and nothing can be mounted in them.
+pub(super) const NO_MOUNTS: u8 = 3;
 /// The argument after `EXEC_VERB` of a supervisor that creates no namespaces, because that failed.
 pub(super) const WITHOUT: &str = "without-namespaces";
 /// The argument after `EXEC_VERB` of the supervisor that runs as pid 1 of a PID namespace. It is followed by the pid of the
@@ -44,7 +47,11 @@ pub fn exec_main() -> Result<ExitCode, Error> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if arguments == [TRY] {
         let tried = namespace::enter().is_ok_and(|made| !made.processes || namespace::keep_mount_capability().is_ok());
-        return Ok(if tried { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return Ok(match tried {
+            true if namespace::can_mount() => ExitCode::SUCCESS,
+            true => ExitCode::from(NO_MOUNTS),
+            false => ExitCode::FAILURE,
+        });
     }
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(Error::ByHand)?;
     // A person who runs this verb by hand has no socket there.
@@ -151,7 +158,11 @@ impl Supervisor {
         let scratch =
             Scratch::make(Path::new(&order.scratch), &role.outside_pid).map_err(failed("make a temporary folder"))?;
         writable.push(scratch.open().map_err(failed("open the temporary folder"))?);
-        let protection = protect_paths(&order, role.namespaces)?;
+        if !order.read_only.is_empty() {
+            let (pinned, files) = (order.pinned.iter().map(Path::new), order.read_only.iter().map(Path::new));
+            mount_read_only(pinned, files)?;
+        }
+        let protection = protect_paths(&order, role.namespaces, &writable)?;
         confine::limit(&order.limits).map_err(failed("set limits"))?;
         Ok(Self { server, order, writable, input, scratch, protection, role })
     }
@@ -240,15 +251,35 @@ impl Supervisor {
 }
 
 /// Covers protected paths with mounts for the wide views, and where Unix sockets are allowed: Landlock before ABI 9 does not
-/// prevent connecting to a socket in a closed folder. Call after the working folder was entered.
-fn protect_paths(order: &Order, namespaces: Namespaces) -> Result<PathProtection, String> {
-    let closed = confine::closed(order)?;
-    if !namespaces.mounts || !(order.view.is_wide() || order.network.unix_sockets) {
-        return Ok(PathProtection { closed, cover: Cover::None });
-    }
-    let cover = Cover::lay(order.protected.iter().map(Path::new))?;
-    let is_all_covered = cover == Cover::Laid && order.view.is_wide();
-    Ok(PathProtection { closed: if is_all_covered { Closed::default() } else { closed }, cover })
+/// prevent connecting to a socket in a closed folder. Other names of protected files are covered for everybody, since
+/// they lie where a command works. Call after the working folder was entered.
+fn protect_paths(order: &Order, namespaces: Namespaces, writable: &[OwnedFd]) -> Result<PathProtection, String> {
+    let protected = || order.protected.iter().map(Path::new);
+    let links = links::find(protected(), granted_folders(order, writable))?;
+    let links = || links.iter().map(PathBuf::as_path);
+    let covers_protected = order.view.is_wide() || order.network.unix_sockets;
+    let has_to_cover = covers_protected || links().next().is_some();
+    // Before anything is covered, which hides what it was.
+    let (closed, closed_with_links) = (confine::closed(order, [])?, confine::closed(order, links())?);
+    let cover = match namespaces.mounts && has_to_cover {
+        true if covers_protected => Cover::lay(protected().chain(links()))?,
+        true => Cover::lay(links())?,
+        false => Cover::None,
+    };
+    let closed = match cover {
+        Cover::Laid if order.view.is_wide() => Closed::default(),
+        Cover::Laid => closed,
+        Cover::None => closed_with_links,
+    };
+    Ok(PathProtection { closed, cover })
+}
+
+/// Where other names of protected files are looked for.
+fn granted_folders(order: &Order, writable: &[OwnedFd]) -> Vec<PathBuf> {
+    let writable = writable.iter().map(|folder| format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    let opened = ["/proc/self/cwd".to_owned()].into_iter().chain(writable);
+    let opened = opened.filter_map(|path| std::fs::read_link(path).ok());
+    opened.chain(order.readable.iter().map(PathBuf::from)).collect()
 }
 
 /// `fchdir` to a descriptor that was opened outside the mount namespace leaves the process in the outer mount tree, where

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use patchboard_core::bridge::WorkerId;
+use patchboard_core::bridge::{WorkerId, WorkerSecret};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::PoolOptions;
@@ -39,6 +39,10 @@ pub(super) struct Identity<'a> {
     pub(super) run: &'a str,
     /// Where it calls back.
     pub(super) door: SocketAddr,
+    /// What it and the server show each other.
+    pub(super) secret: &'a WorkerSecret,
+    /// Of the block of ports; 0 where it has none there.
+    pub(super) port: u16,
     pub(super) ready_file: &'a Path,
     pub(super) socket: &'a Path,
 }
@@ -63,7 +67,11 @@ pub(super) fn own_arguments(who: Identity<'_>) -> Vec<String> {
 }
 
 fn flags(who: Identity<'_>) -> [(&'static str, String); 3] {
-    [("--port", "0".to_owned()), ("--elixir-address", who.door.to_string()), ("--snakepit-run-id", who.run.to_owned())]
+    [
+        ("--port", who.port.to_string()),
+        ("--elixir-address", who.door.to_string()),
+        ("--snakepit-run-id", who.run.to_owned()),
+    ]
 }
 
 /// All variables of a worker: `servers` are those passed on, `own` those that only it has. What the pool names wins over
@@ -100,6 +108,7 @@ pub(super) fn own_variables(who: Identity<'_>) -> BTreeMap<String, String> {
         ("SNAKEPIT_READY_FILE", text(who.ready_file)),
         ("PATCHBOARD_WORKER_SOCKET", text(who.socket)),
         ("PATCHBOARD_WORKER_ID", who.id.to_string()),
+        ("PATCHBOARD_WORKER_SECRET", who.secret.expose().to_owned()),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))

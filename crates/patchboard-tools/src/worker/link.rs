@@ -8,11 +8,14 @@ use std::task::{Context, Poll};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use patchboard_core::bridge::WorkerSecret;
+use patchboard_proto::WORKER_SECRET_HEADER;
 use patchboard_proto::pb::bridge_service_client::BridgeServiceClient;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Status;
 use tonic::body::Body;
+use tonic::codegen::http::HeaderValue;
 use tonic::codegen::{Service, http};
 
 use super::world::Connection;
@@ -41,7 +44,14 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) async fn open(connection: Box<dyn Connection>, tasks: &TaskTracker) -> Result<Self, String> {
+    /// Every call on it shows `secret`.
+    pub(super) async fn open(
+        connection: Box<dyn Connection>,
+        tasks: &TaskTracker,
+        secret: &WorkerSecret,
+    ) -> Result<Self, String> {
+        let mut proof = HeaderValue::from_str(secret.expose()).map_err(|_| "its secret cannot be sent".to_owned())?;
+        proof.set_sensitive(true);
         let mut builder = http2::Builder::new(Tracked(tasks.clone()));
         builder
             .initial_stream_window_size(WINDOW)
@@ -58,9 +68,10 @@ impl Link {
             drop(running.await);
             drop(closing);
         });
-        let client = BridgeServiceClient::with_origin(Wire(sender), http::Uri::from_static("http://localhost"))
-            .max_decoding_message_size(MAX_MESSAGE)
-            .max_encoding_message_size(MAX_MESSAGE);
+        let client =
+            BridgeServiceClient::with_origin(Wire { sender, proof }, http::Uri::from_static("http://localhost"))
+                .max_decoding_message_size(MAX_MESSAGE)
+                .max_encoding_message_size(MAX_MESSAGE);
         Ok(Self { client, closed })
     }
 
@@ -73,9 +84,12 @@ impl Link {
     }
 }
 
-/// Sends requests on the one connection.
+/// Sends requests on the one connection, each with the worker's secret.
 #[derive(Debug, Clone)]
-pub(super) struct Wire(SendRequest<Body>);
+pub(super) struct Wire {
+    sender: SendRequest<Body>,
+    proof: HeaderValue,
+}
 
 /// Why there was no answer from the worker at all.
 #[derive(Debug, thiserror::Error)]
@@ -98,8 +112,9 @@ impl Service<http::Request<Body>> for Wire {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let sent = self.0.try_send_request(request);
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        request.headers_mut().insert(WORKER_SECRET_HEADER, self.proof.clone());
+        let sent = self.sender.try_send_request(request);
         Box::pin(async move {
             sent.await.map_err(|error| match error.message() {
                 Some(_) => WireError::NeverSent(error.into_error()),

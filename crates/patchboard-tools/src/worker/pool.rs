@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -47,6 +47,7 @@ pub(super) struct Pool {
     settled: CancellationToken,
     ready: watch::Sender<usize>,
     next_worker: AtomicU64,
+    shows_secret: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -145,6 +146,7 @@ impl Pool {
             settled: CancellationToken::new(),
             ready: watch::Sender::new(0),
             next_worker: AtomicU64::new(1),
+            shows_secret: AtomicBool::new(false),
             options,
             common,
         }
@@ -164,6 +166,16 @@ impl Pool {
         let wanted = self.options.count as usize;
         // The sender lives as long as this.
         drop(self.ready.subscribe().wait_for(|ready| *ready >= wanted).await);
+    }
+
+    /// Its workers show their secrets: one did, and all run the same program. The next one is asked for it from the first
+    /// moment on.
+    pub(super) fn shows_secret(&self) -> bool {
+        self.shows_secret.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn showed_secret(&self) {
+        self.shows_secret.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn tally(&self) -> &Tally {

@@ -15,6 +15,8 @@ pub(super) struct Announcement {
     pub(super) address: Address,
     /// Of the worker itself, where it is not the program that was started.
     pub(super) pid: Option<u32>,
+    /// It shows its secret with every call, and answers nobody who does not.
+    pub(super) shows_secret: bool,
 }
 
 /// Where something is that was started.
@@ -70,8 +72,16 @@ fn parse(text: &str) -> Result<Announcement, String> {
     } else {
         return Err("its ready file holds neither a port nor the path of a socket".to_owned());
     };
-    let pid = lines.find_map(|line| line.strip_prefix("pid=")).and_then(|pid| pid.parse().ok());
-    Ok(Announcement { address, pid })
+    let (mut pid, mut shows_secret) = (None, false);
+    for line in lines {
+        match line.split_once('=') {
+            Some(("pid", number)) => pid = pid.or(number.parse().ok()),
+            Some(("secret", "shown")) => shows_secret = true,
+            // A later make may have more to say.
+            Some(_) | None => {}
+        }
+    }
+    Ok(Announcement { address, pid, shows_secret })
 }
 
 #[cfg(test)]

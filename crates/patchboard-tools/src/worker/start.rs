@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::bridge::{WorkerId, WorkerTool};
+use patchboard_core::bridge::{WorkerId, WorkerSecret, WorkerTool};
 use patchboard_proto::pb::{
     ExecuteToolRequest, InitializeSessionRequest, InitializeSessionResponse, PingRequest, SessionConfig,
 };
@@ -20,6 +19,7 @@ use super::dispatch::WorkerNo;
 use super::folder::WorkerFolder;
 use super::link::Link;
 use super::pool::{Pool, Worker};
+use super::ports::{PORTS_OF_A_WORKER, PortLease};
 use super::ready::{self, Address, Announcement};
 use super::tail::Tail;
 use super::world::{Input, Order, Process};
@@ -48,6 +48,7 @@ pub(super) struct Life {
     pub(super) process: Box<dyn Process>,
     /// After the process, so that it can call back as long as it lives.
     _door: CallbackDoor,
+    _ports: PortLease,
     _folder: WorkerFolder,
 }
 
@@ -80,12 +81,29 @@ pub(super) async fn start(pool: &Pool, slot: u32) -> Result<Life, Failure> {
     pool.starting(no, &id, slot);
     let common = &pool.common;
     let folder = common.folder.worker(pool.number, no.0).map_err(|error| failed("make a folder for it", &error))?;
-    let door = common.doors.open(&id).await.map_err(|error| failed("open a port for it to call back on", &error))?;
+    let ports = match pool.options.is_warm {
+        true => pool.warm.lines(pool).and_then(|lines| lines.lease(1)),
+        false => common.ports.lease(PORTS_OF_A_WORKER),
+    };
+    let ports = ports.map_err(Failure::new)?;
+    let opened = common.doors.open(&id, ports.line()).await;
+    let door = opened.map_err(|error| failed("open a port for it to call back on", &error))?;
+    if pool.shows_secret() {
+        door.secret.demand();
+    }
     let (ready_file, socket) = (folder.ready_file(), folder.socket());
-    let who = Identity { id: &id, run: &common.run, door: door.address, ready_file: &ready_file, socket: &socket };
-    let mut process = launch(pool, who, &folder).await?;
+    let who = Identity {
+        id: &id,
+        run: &common.run,
+        door: door.address,
+        secret: &door.secret,
+        port: ports.own(),
+        ready_file: &ready_file,
+        socket: &socket,
+    };
+    let mut process = launch(pool, who, &folder, &ports).await?;
     pool.spawned(no, &id, process.pid());
-    let introduced = introduce(pool, no, &id, &mut *process, &ready_file).await;
+    let introduced = introduce(pool, no, &id, &door.secret, &mut *process, &ready_file).await;
     let (worker, capacity, address, tools) = match introduced {
         Ok(introduced) => introduced,
         Err(mut failure) => {
@@ -98,7 +116,7 @@ pub(super) async fn start(pool: &Pool, slot: u32) -> Result<Life, Failure> {
     birth.is_done = true;
     let worker = Arc::new(worker);
     pool.ready(worker.clone(), capacity, address, tools);
-    Ok(Life { worker, process, _door: door, _folder: folder })
+    Ok(Life { worker, process, _door: door, _ports: ports, _folder: folder })
 }
 
 /// Unless it came to an end, a worker whose start was given up is no worker of the pool.
@@ -116,12 +134,18 @@ impl Drop for Birth<'_> {
     }
 }
 
-async fn launch(pool: &Pool, who: Identity<'_>, folder: &WorkerFolder) -> Result<Box<dyn Process>, Failure> {
+async fn launch(
+    pool: &Pool,
+    who: Identity<'_>,
+    folder: &WorkerFolder,
+    ports: &PortLease,
+) -> Result<Box<dyn Process>, Failure> {
     if pool.options.is_warm {
         return pool.warm.fork(pool, who).await;
     }
     let own = command::own_variables(who);
-    let order = order(pool, command::arguments(&pool.options, who), own, &folder.path, Input::Nothing)?;
+    let arguments = command::arguments(&pool.options, who);
+    let order = order(pool, arguments, own, &folder.path, ports.ports(), Input::Nothing)?;
     pool.common.world.launch(order).await.map_err(Failure::new)
 }
 
@@ -131,19 +155,21 @@ pub(super) fn order(
     arguments: Vec<String>,
     own: BTreeMap<String, String>,
     folder: &std::path::Path,
+    ports: &[u16],
     input: Input,
 ) -> Result<Order, Failure> {
     let options = &pool.options;
     let Some(program) = options.command.first() else { return Err(Failure::new("the pool has no command")) };
-    let mut writable: Vec<PathBuf> = vec![folder.to_owned()];
-    writable.extend(options.writable.iter().cloned());
     Ok(Order {
+        pool: options.name.clone(),
+        private: folder.to_owned(),
         program: program.clone(),
         arguments,
         environment: command::environment(options, own, inherited(command::PASSED_ON)),
         folder: options.working_folder.clone(),
-        writable,
+        writable: options.writable.clone(),
         memory_limit: options.memory_limit,
+        ports: ports.to_vec(),
         input,
     })
 }
@@ -155,6 +181,7 @@ async fn introduce(
     pool: &Pool,
     no: WorkerNo,
     id: &WorkerId,
+    secret: &WorkerSecret,
     process: &mut dyn Process,
     ready_file: &std::path::Path,
 ) -> Result<Introduced, Failure> {
@@ -162,10 +189,14 @@ async fn introduce(
     if pool.options.is_warm && announcement.pid.is_none() {
         return Err(Failure::new("it did not announce which process it is, so it cannot be forked"));
     }
+    if announcement.shows_secret {
+        secret.demand();
+        pool.showed_secret();
+    }
     process.introduced(announcement.pid);
     let announced = announcement.pid.and_then(|pid| process.numbers().outside(pid));
     let pid = announced.or(process.pid());
-    let talking = talk(pool, no, id, pid, &announcement.address);
+    let talking = talk(pool, no, id, secret, pid, &announcement.address);
     tokio::select! {
         biased;
         introduced = talking => introduced,
@@ -198,10 +229,11 @@ async fn talk(
     pool: &Pool,
     no: WorkerNo,
     id: &WorkerId,
+    secret: &WorkerSecret,
     pid: Option<u32>,
     address: &Address,
 ) -> Result<Introduced, Failure> {
-    let link = connect(pool, address).await?;
+    let link = connect(pool, secret, address).await?;
     let session = format!("session_{}_{}", no.0, pool.common.clock.now().as_microsecond());
     let answer = initialize(pool, &link, &session).await.map_err(|status| refused("begin its session", &status))?;
     let says = answer.metadata().get(CAPACITY_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -227,11 +259,11 @@ async fn talk(
     Ok((worker, capacity, address.to_string().into(), tools))
 }
 
-async fn connect(pool: &Pool, address: &Address) -> Result<Link, Failure> {
+async fn connect(pool: &Pool, secret: &WorkerSecret, address: &Address) -> Result<Link, Failure> {
     let mut pause = FIRST_PAUSE;
     let mut trouble = String::new();
     for attempt in 1..=CONNECT_TRIES {
-        match tokio::time::timeout(ANSWER, reach(pool, address)).await {
+        match tokio::time::timeout(ANSWER, reach(pool, secret, address)).await {
             Ok(Ok(link)) => return Ok(link),
             Ok(Err(reason)) => trouble = reason,
             Err(_) => trouble = "it does not answer".to_owned(),
@@ -244,9 +276,9 @@ async fn connect(pool: &Pool, address: &Address) -> Result<Link, Failure> {
     Err(Failure::new(format!("it says that it is ready and cannot be reached at {address}: {trouble}")))
 }
 
-async fn reach(pool: &Pool, address: &Address) -> Result<Link, String> {
+async fn reach(pool: &Pool, secret: &WorkerSecret, address: &Address) -> Result<Link, String> {
     let connection = pool.common.world.connect(address).await.map_err(|error| error.to_string())?;
-    let link = Link::open(connection, &pool.common.tasks.servers).await?;
+    let link = Link::open(connection, &pool.common.tasks.servers, secret).await?;
     let ping = Request::new(PingRequest { message: "connection_test".to_owned() });
     link.client().ping(ping).await.map_err(|status| in_words(&status))?;
     Ok(link)

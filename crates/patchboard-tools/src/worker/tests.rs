@@ -4,6 +4,7 @@ mod bench;
 mod calls;
 mod life;
 mod queue;
+mod secrets;
 mod streams;
 mod stub;
 

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::command::{self, Identity};
 use super::folder::WorkerFolder;
 use super::pool::Pool;
+use super::ports::PortBlock;
 use super::ready::Address;
 use super::start::{Failure, announcement, order};
 use super::tail::Tail;
@@ -37,7 +38,11 @@ const END_MIDDLE: &str = " exited with ";
 
 /// The program of a pool, started when it is first needed.
 #[derive(Debug, Default)]
-pub(super) struct WarmParent(AsyncMutex<Option<Arc<Parent>>>);
+pub(super) struct WarmParent {
+    parent: AsyncMutex<Option<Arc<Parent>>>,
+    /// The jail of the program is that of all its workers, so they share these, for as long as the pool is there.
+    lines: Mutex<Option<PortBlock>>,
+}
 
 #[derive(Debug)]
 struct Parent {
@@ -75,9 +80,20 @@ impl WarmParent {
         Ok(Box::new(Forked { parent, pid: None, turn: Some(turn), is_over: false }))
     }
 
+    /// The ports its workers call back on: one for each, and one for each that still finishes what it has.
+    pub(super) fn lines(&self, pool: &Pool) -> Result<PortBlock, String> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lines) = lines.as_ref() {
+            return Ok(lines.clone());
+        }
+        let lease = pool.common.ports.lease(2 * pool.options.count as usize)?;
+        let exhausted = "all lines of this pool are in use by workers that still finish what they have".to_owned();
+        Ok(lines.insert(PortBlock::within(lease, exhausted)).clone())
+    }
+
     /// Ends the program and with it all its workers.
     pub(super) async fn end(&self) {
-        let parent = self.0.lock().await.take();
+        let parent = self.parent.lock().await.take();
         if let Some(parent) = parent {
             parent.closing.cancel();
             parent.ended.cancelled().await;
@@ -85,7 +101,7 @@ impl WarmParent {
     }
 
     async fn parent(&self, pool: &Pool) -> Result<Arc<Parent>, Failure> {
-        let mut known = self.0.lock().await;
+        let mut known = self.parent.lock().await;
         if let Some(parent) = known.as_ref().filter(|parent| !parent.ended.is_cancelled()) {
             return Ok(parent.clone());
         }
@@ -106,7 +122,8 @@ async fn start(pool: &Pool) -> Result<Arc<Parent>, Failure> {
     let arguments = pool.options.command.iter().skip(1).cloned().collect();
     // Its workers announce themselves in folders of their own beneath that of the pool.
     let writable = pool.common.folder.pool(pool.number);
-    let order = order(pool, arguments, own.into_iter().collect(), &writable, Input::Piped)?;
+    let lines = pool.warm.lines(pool).map_err(Failure::new)?;
+    let order = order(pool, arguments, own.into_iter().collect(), &writable, lines.ports(), Input::Piped)?;
     let mut process = pool.common.world.launch(order).await.map_err(Failure::new)?;
     let tail = process.tail();
     let lines = tail.lines();

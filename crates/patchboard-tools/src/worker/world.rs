@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use secrecy::SecretString;
@@ -25,14 +26,20 @@ pub(super) trait World: Send + Sync + fmt::Debug {
 /// What to start.
 #[derive(Debug)]
 pub(super) struct Order {
+    /// The pool it is for.
+    pub(super) pool: Arc<str>,
     pub(super) program: String,
     pub(super) arguments: Vec<String>,
     /// All its variables.
     pub(super) environment: BTreeMap<String, SecretString>,
     pub(super) folder: PathBuf,
-    /// What it may change besides its private folder. All exist.
+    /// Made for it alone.
+    pub(super) private: PathBuf,
+    /// What it may change besides its private folders. All exist.
     pub(super) writable: Vec<PathBuf>,
     pub(super) memory_limit: Option<u64>,
+    /// Of the block of ports, those that it may connect to and bind. Those of others are closed to it.
+    pub(super) ports: Vec<u16>,
     pub(super) input: Input,
 }
 

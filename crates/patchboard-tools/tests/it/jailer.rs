@@ -49,11 +49,11 @@ mod linux {
     use std::time::Duration;
 
     use futures_util::future::BoxFuture;
-    use patchboard_core::bridge::{Signals, WorkerId};
+    use patchboard_core::bridge::{Signals, WorkerId, WorkerSecret};
     use patchboard_core::scripted::{CountingIds, ManualClock};
     use patchboard_tools::mcp::{Launch, McpHosts, McpReach, McpServerOptions, MemoryPins, Warden};
     use patchboard_tools::sandbox::{Input, Jail, Program, Spawner, View};
-    use patchboard_tools::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, WorkerPools};
+    use patchboard_tools::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, PortBlock, WorkerPools};
     use tokio_util::sync::CancellationToken;
     use tokio_util::task::TaskTracker;
 
@@ -70,8 +70,13 @@ mod linux {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
-            let launch =
-                Launch::Jailed(Warden { spawner, protected: Arc::new([protected.into()]), closed_ports: Arc::new([]) });
+            let launch = Launch::Jailed(Warden {
+                spawner,
+                protected: Arc::new([protected.into()]),
+                closed_ports: Arc::new([]),
+                guard: None,
+                worker_ports: Arc::new([]),
+            });
             let arguments = vec!["-c".to_owned(), script.to_owned()];
             let server = McpServerOptions {
                 name: "srv".into(),
@@ -93,9 +98,13 @@ mod linux {
     struct NoDoors;
 
     impl CallbackDoors for NoDoors {
-        fn open<'a>(&'a self, _: &'a WorkerId) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+        fn open<'a>(&'a self, _: &'a WorkerId, _: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {
             let closer = CancellationToken::new().drop_guard();
-            Box::pin(std::future::ready(Ok(CallbackDoor { address: ([127, 0, 0, 1], 9).into(), closer })))
+            Box::pin(std::future::ready(Ok(CallbackDoor {
+                address: ([127, 0, 0, 1], 9).into(),
+                secret: WorkerSecret::new("bits"),
+                closer,
+            })))
         }
     }
 
@@ -103,13 +112,20 @@ mod linux {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
-            let launch = Launch::Jailed(Warden { spawner, protected: Arc::new([]), closed_ports: Arc::new([]) });
+            let launch = Launch::Jailed(Warden {
+                spawner,
+                protected: Arc::new([]),
+                closed_ports: Arc::new([]),
+                worker_ports: Arc::new([]),
+                guard: None,
+            });
             let program = std::env::current_exe()?.to_string_lossy().into_owned();
             let command = vec![program, "worker".to_owned(), mark.to_owned()];
             let options = PoolOptions { count: 3, ..PoolOptions::new("p", command, folder.into()) };
             let deps = PoolDeps {
                 launch,
                 doors: Arc::new(NoDoors),
+                ports: PortBlock::choose(16, &[]).map_err(io::Error::other)?,
                 signals: Signals::default(),
                 clock: Arc::new(ManualClock::default()),
                 ids: Arc::new(CountingIds::default()),

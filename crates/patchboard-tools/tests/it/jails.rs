@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use patchboard_tools::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Program, Spawner, Tcp};
+use patchboard_tools::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Program, Spawner, Tcp, View};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -319,6 +319,32 @@ const CHANGES_OF_OTHERS: [&str; 6] = [
     "chrt -o -p 0 PID",
     "ionice -c 3 -p PID",
 ];
+
+#[tokio::test]
+async fn a_hard_link_opens_nothing_that_is_protected_with_and_without_namespaces() {
+    if lacks_landlock(1) {
+        return;
+    }
+    for spawner in [Spawner::new(jailer()).unwrap(), Spawner::without_namespaces(jailer()).unwrap()] {
+        for view in [View::Named, View::ReadEverything, View::Everything] {
+            let secret = tempfile::tempdir().unwrap();
+            let file = secret.path().join("key");
+            std::fs::write(&file, "SECRET").unwrap();
+            let fixture = Fixture { dir: tempfile::tempdir().unwrap(), spawner: spawner.clone() };
+            std::fs::create_dir(fixture.dir.path().join("beside")).unwrap();
+            std::fs::write(fixture.dir.path().join("beside/note"), "note\n").unwrap();
+            std::fs::hard_link(&file, fixture.dir.path().join("link")).unwrap();
+            let jail = || Jail { view, protected: vec![file.clone()], ..fixture.jail() };
+            let (text, _) = fixture.run(jail(), "cat link; ln link beside/again; cat beside/*; exit 0").await;
+            assert_eq!(text, "note\n", "{view:?}");
+            // Another one, where nobody looks.
+            std::fs::hard_link(&file, secret.path().join("backup")).unwrap();
+            let program = Program { program: "true".into(), arguments: vec![], input: Input::Nothing };
+            let refused = spawner.spawn(jail(), program).await.unwrap_err().to_string();
+            assert!(refused.contains("has 3 names (hard links) of which only 2 are known"), "{view:?}: {refused}");
+        }
+    }
+}
 
 #[tokio::test]
 async fn others_cannot_be_changed_with_and_without_namespaces() {

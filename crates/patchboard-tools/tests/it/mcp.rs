@@ -59,6 +59,8 @@ impl Fixture {
             spawner,
             protected: Arc::new([self.dir.path().join("data")]),
             closed_ports: Arc::new([]),
+            guard: None,
+            worker_ports: Arc::new([]),
         });
         let server = McpServerOptions {
             name: "srv".into(),

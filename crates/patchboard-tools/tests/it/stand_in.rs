@@ -123,6 +123,10 @@ impl Worker {
                 let port = argument.as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or_default();
                 told(std::net::TcpStream::connect(("127.0.0.1", port)).map(|_| "connected".to_owned()))
             }
+            "bind" => {
+                let port = argument.as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or_default();
+                told(std::net::TcpListener::bind(("127.0.0.1", port)).map(|_| "bound".to_owned()))
+            }
             "hold" => std::future::pending().await,
             _ => argument,
         }
@@ -139,7 +143,7 @@ impl BridgeService for Worker {
         &self,
         _: Request<pb::InitializeSessionRequest>,
     ) -> Result<Response<pb::InitializeSessionResponse>, Status> {
-        let tools = ["echo", "pid", "read", "write", "run", "connect", "hold"];
+        let tools = ["echo", "pid", "read", "write", "run", "connect", "bind", "hold"];
         let tools = tools.map(|name| (name.to_owned(), pb::ToolSpec { name: name.to_owned(), ..Default::default() }));
         let answer =
             pb::InitializeSessionResponse { success: true, available_tools: tools.into(), ..Default::default() };

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
-use patchboard_core::bridge::{Signals, WorkerId, WorkerState};
+use patchboard_core::bridge::{Signals, WorkerId, WorkerSecret, WorkerState};
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
 use patchboard_core::port::{ToolHost, Workers};
@@ -18,7 +18,7 @@ use patchboard_core::scripted::{CountingIds, ManualClock};
 use patchboard_core::tool::{Fault, Parcel, ToolOutput, ToolScope, ToolVoice};
 use patchboard_tools::launch::{Launch, Warden};
 use patchboard_tools::sandbox::Spawner;
-use patchboard_tools::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, WorkerPools};
+use patchboard_tools::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, PortBlock, WorkerPools};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -31,9 +31,13 @@ use crate::support::{Marked, PATIENCE, jailer, lacks_landlock, mark, number_insi
 struct NoDoors;
 
 impl CallbackDoors for NoDoors {
-    fn open<'a>(&'a self, _: &'a WorkerId) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+    fn open<'a>(&'a self, _: &'a WorkerId, _: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {
         let closer = CancellationToken::new().drop_guard();
-        Box::pin(std::future::ready(Ok(CallbackDoor { address: ([127, 0, 0, 1], 9).into(), closer })))
+        Box::pin(std::future::ready(Ok(CallbackDoor {
+            address: ([127, 0, 0, 1], 9).into(),
+            secret: WorkerSecret::new("bits"),
+            closer,
+        })))
     }
 }
 
@@ -41,6 +45,7 @@ struct Fixture {
     dir: TempDir,
     mark: String,
     closed_ports: Vec<u16>,
+    ports: PortBlock,
 }
 
 struct Running {
@@ -56,7 +61,7 @@ impl Fixture {
         }
         std::fs::write(dir.path().join("data/token"), "SECRET").unwrap();
         std::fs::write(dir.path().join("project/note"), "what the note says").unwrap();
-        Self { dir, mark: mark(), closed_ports: Vec::new() }
+        Self { dir, mark: mark(), closed_ports: Vec::new(), ports: PortBlock::choose(16, &[]).unwrap() }
     }
 
     fn path(&self, path: &str) -> String {
@@ -74,10 +79,13 @@ impl Fixture {
             spawner: Spawner::new(jailer()).unwrap(),
             protected: Arc::new([self.path("data").into()]),
             closed_ports: self.closed_ports.clone().into(),
+            guard: None,
+            worker_ports: self.ports.ports().into(),
         };
         let deps = PoolDeps {
             launch: Launch::Jailed(warden),
             doors: Arc::new(NoDoors),
+            ports: self.ports.clone(),
             signals: Signals::default(),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(CountingIds::default()),
@@ -191,6 +199,32 @@ async fn a_worker_reads_what_it_needs_and_changes_only_what_it_may() {
     let names = running.told("run", "env | sed 's/=.*//' | grep -c CARGO").await;
     assert_eq!(names, "0\n");
     running.pools.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_worker_has_no_port_of_other_workers() {
+    if lacks_landlock(4) {
+        return;
+    }
+    for is_warm in [false, true] {
+        let fixture = Fixture::new();
+        let running = fixture.start(|pool| pool.is_warm = is_warm).await;
+        let ports = fixture.ports.ports();
+        let denied = io::ErrorKind::PermissionDenied.to_string();
+        let mut own = Vec::new();
+        for port in ports {
+            let (connected, bound) = (running.told("connect", *port).await, running.told("bind", *port).await);
+            assert_eq!(connected == denied, bound == denied, "{port}: {connected} {bound}");
+            if bound != denied {
+                own.push(*port);
+            }
+        }
+        // The stand-in that was asked has its two; those that are forked share what their pool has.
+        let expected = if is_warm { 4 } else { 2 };
+        assert_eq!(own.len(), expected, "warm: {is_warm}: {own:?} of {ports:?}");
+        assert_eq!(running.told("bind", 0).await, "bound");
+        running.pools.shut_down().await;
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use patchboard_core::port::{Fetch, ToolHost};
 #[cfg(target_os = "linux")]
 use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::builtin::{SearchEndpoint, SearchKind, SearchOptions, codesearch, web_fetcher, websearch};
+use patchboard_tools::guard::WriteGuard;
 use patchboard_tools::mcp::Launch;
 #[cfg(target_os = "linux")]
 use patchboard_tools::sandbox::Tcp;
@@ -29,10 +30,12 @@ pub(super) fn builtins(
     fetch: Arc<dyn Fetch>,
     workspaces: &Workspaces,
     launch: &Launch,
+    guard: Arc<dyn WriteGuard>,
     tracker: &TaskTracker,
 ) -> anyhow::Result<Arc<dyn ToolHost>> {
     let tools = &config.tools;
     let mut builtins = Builtins::new(BuiltinOptions { workspaces: workspaces.clone(), tasks: tracker.clone() })
+        .guarded_by(guard, workspaces.clone())
         .with(web_fetcher(fetch));
     if let Some(endpoint) = search_endpoint(tools, secrets)? {
         builtins = builtins.with(websearch(endpoint.clone())).with(codesearch(endpoint));
@@ -43,7 +46,7 @@ pub(super) fn builtins(
         #[cfg(target_os = "linux")]
         Launch::Jailed(warden) => {
             let options = BashOptions::new(workspaces.clone(), tracker.clone(), warden.spawner.clone());
-            let mut options = as_configured(options, tools, &warden.closed_ports);
+            let mut options = as_configured(options, tools, &warden.closed_ports, &warden.worker_ports);
             options.closed_sockets.extend(config.bridge.unix_socket.clone());
             builtins = builtins.with(bash(options));
         }
@@ -52,21 +55,29 @@ pub(super) fn builtins(
 }
 
 #[cfg(target_os = "linux")]
-fn as_configured(mut options: BashOptions, tools: &ToolsConfig, own_ports: &[u16]) -> BashOptions {
+fn as_configured(
+    mut options: BashOptions,
+    tools: &ToolsConfig,
+    own_ports: &[u16],
+    worker_ports: &[u16],
+) -> BashOptions {
     let BashConfig { readable, path, connect, connect_any, listen, unix_sockets } = &tools.bash;
     options.timeout = tools.bash_timeout.into();
     options.readable.extend(readable.iter().chain(path).cloned());
     let usual = options.environment.remove("PATH");
     let folders = path.iter().map(|folder| folder.display().to_string()).chain(usual);
     options.environment.insert("PATH".to_owned(), folders.collect::<Vec<_>>().join(":"));
-    // Never to this server: a command could start runs of its own, or answer what a person is asked.
+    // Never to this server: a command could start runs of its own, or answer what a person is asked. Nor to its workers,
+    // past what decides about tools.
+    let closed = [own_ports, worker_ports].concat();
     options.network.connect = if *connect_any {
-        Tcp::AllBut(own_ports.to_vec())
+        Tcp::AllBut(closed)
     } else {
-        Tcp::Ports(connect.iter().copied().filter(|port| !own_ports.contains(port)).collect())
+        Tcp::Ports(connect.iter().copied().filter(|port| !closed.contains(port)).collect())
     };
     if *listen {
-        options.network.listen = Tcp::Open;
+        // Whoever listens where a worker should is taken for it.
+        options.network.listen = if worker_ports.is_empty() { Tcp::Open } else { Tcp::AllBut(worker_ports.to_vec()) };
     }
     options.network.unix_sockets = *unix_sockets;
     options

@@ -6,17 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
-use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerTool};
+use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerTool};
 use patchboard_core::port::{ToolHost, Workers};
 use patchboard_surfaces::bridge::PrivateDoors;
 use patchboard_tools::mcp::{Launch, PinStore};
-use patchboard_tools::worker::{Affinity, CallbackDoor, CallbackDoors, Pinned, PoolDeps, PoolOptions, WorkerPools};
+use patchboard_tools::worker::{
+    Affinity, CallbackDoor, CallbackDoors, Pinned, PoolDeps, PoolOptions, PortBlock, WorkerPools,
+};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::section::{self, WorkerConfig};
 use crate::config::{Loaded, Secrets};
+use crate::data_dir;
 use crate::system::{SystemClock, SystemIds};
 
 /// The pools at work, and where their workers call back.
@@ -27,22 +30,30 @@ pub(crate) struct Pools {
     hosts: Vec<Arc<dyn ToolHost>>,
 }
 
+/// What pools have in common with the rest of the server.
+pub(super) struct PoolMeans<'a> {
+    pub(super) launch: &'a Launch,
+    pub(super) ports: PortBlock,
+    pub(super) signals: &'a Signals,
+}
+
 impl Pools {
     /// Workers start in the background, as soon as there is somebody behind the doors; they end with `stop`.
     pub(super) fn start(
         loaded: &Loaded,
         secrets: &Secrets,
-        launch: &Launch,
+        means: PoolMeans<'_>,
         pins: Arc<dyn PinStore>,
-        signals: &Signals,
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config;
+        let PoolMeans { launch, ports, signals } = means;
         let doors = PrivateDoors::default();
         let deps = PoolDeps {
             launch: launch.clone(),
             doors: Arc::new(Doors(doors.clone())),
+            ports,
             signals: signals.clone(),
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
@@ -132,10 +143,11 @@ impl Workers for Crew {
 struct Doors(PrivateDoors);
 
 impl CallbackDoors for Doors {
-    fn open<'a>(&'a self, worker: &'a WorkerId) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+    fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {
         Box::pin(async move {
-            let (address, closer) = self.0.open(worker).await?;
-            Ok(CallbackDoor { address, closer })
+            let secret = WorkerSecret::new(data_dir::random_text());
+            let (address, closer) = self.0.open(worker, port, &secret).await?;
+            Ok(CallbackDoor { address, secret, closer })
         })
     }
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::failure::Failure;
 use super::{Where, block_on, output};
 use crate::assemble::provider_options;
+use crate::config::files::FileLayer;
 use crate::config::types::Listen;
 use crate::config::{Config, Loaded, Secrets, report};
 use crate::data_dir::{self, ServerRecord};
@@ -72,15 +73,21 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 fn configuration(loaded: &Loaded) -> String {
-    match &loaded.file {
-        Some(file) => format!("configuration: {}", file.display()),
-        None => "configuration: no file, built-in defaults".to_owned(),
+    let files: Vec<String> = loaded.files.iter().map(|file| file.path.display().to_string()).collect();
+    match files.is_empty() {
+        false => format!("configuration: {}", files.join(", then ")),
+        true => "configuration: no file, built-in defaults".to_owned(),
     }
 }
 
 fn data_directory(loaded: &Loaded) -> Finding {
     let folder = &loaded.config.data_dir;
-    let shown = folder.display();
+    let origin = loaded.origin_of("data_dir");
+    let shown = match origin.file_layer() {
+        // Other folders have other data; who wonders where theirs are must see why.
+        Some(FileLayer::Project) => format!("{} (set by {origin})", folder.display()),
+        Some(FileLayer::User | FileLayer::Named) | None => folder.display().to_string(),
+    };
     if let Some(server) = data_dir::find_server(folder) {
         return Finding::Good(format!("data directory: {shown}, in use by the server with pid {}", server.pid));
     }

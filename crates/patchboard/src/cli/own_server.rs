@@ -7,6 +7,7 @@ use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
 use super::{Where, output};
+use crate::config::problem::Code;
 use crate::config::{Config, Override};
 use crate::data_dir::DataDir;
 use crate::serve::Server;
@@ -55,6 +56,11 @@ impl OwnServer {
             request.overrides.push(Override::new(flag, path, value));
         }
         let (mut loaded, mut secrets) = Config::load_for_start(request)?;
+        super::warn_of_untrusted(&loaded);
+        // Without it a refusal by the provider would be a riddle.
+        for warning in loaded.warnings.iter().filter(|warning| warning.code == Code::WithheldKey) {
+            output::error(&warning.to_string());
+        }
         let chosen = loaded.ensure_provider(&mut secrets).await;
         if let (Some(chosen), Choice::Told) = (chosen, choice) {
             output::error(&chosen.why);

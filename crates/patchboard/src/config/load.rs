@@ -1,14 +1,13 @@
-//! Puts the layers together: defaults, file, environment, flags. Later wins;
-//! tables merge, lists replace.
+//! Puts the layers together: defaults, the user's file, the project's file, environment, flags. Later wins, as [`merge`]
+//! says.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use super::{
     Config, DEFAULT_AGENT, Environment, check,
+    files::{self, ConfigFile, DiskReader, FileReader},
     key_path::KeyPath,
+    merge::{self, SwitchedOff},
     overlay,
     paths::{Folders, PathRules, clean},
     problem::{Code, ConfigProblems, Problem, Severity},
@@ -18,20 +17,30 @@ use super::{
     validate,
 };
 
-/// Name of the file looked for in the current folder and in the user's
-/// configuration folder.
-pub(crate) const FILE_NAME: &str = "patchboard.toml";
-
 /// What to load, and everything it may depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadRequest {
-    /// `--config`; without it the file is looked for.
+    /// `--config`; without it the files are looked for.
     pub config_path: Option<PathBuf>,
     pub env: Environment,
     /// Command-line flags, in order; later ones win.
     pub overrides: Vec<Override>,
     /// Folder the command was started in, absolute.
     pub cwd: PathBuf,
+    /// Gives the text of files that were found, and decides which of them count.
+    pub reader: Arc<dyn FileReader>,
+}
+
+impl LoadRequest {
+    /// What is found from `cwd`, as it is on disk.
+    pub(crate) fn new(config_path: Option<PathBuf>, env: Environment, cwd: PathBuf) -> Self {
+        Self { config_path, env, overrides: Vec::new(), cwd, reader: DiskReader::shared() }
+    }
+
+    /// The files that count for this request, in order, whether or not they are there.
+    pub(crate) fn files(&self) -> Vec<ConfigFile> {
+        files::find(self.config_path.as_deref(), &self.cwd, &Folders::new(&self.env))
+    }
 }
 
 /// A value set by a command-line flag.
@@ -56,23 +65,26 @@ pub(crate) struct Loaded {
     pub config: Config,
     /// Worth telling the operator; nothing that stops the server.
     pub warnings: ConfigProblems,
-    /// The file that was read, if any.
-    pub file: Option<PathBuf>,
-    /// Where the command was started.
-    pub cwd: PathBuf,
+    /// The files that were read and count, in order; later ones win.
+    pub files: Vec<ConfigFile>,
+    /// What a layer switched off, in the order of sections.
+    pub switched_off: Vec<SwitchedOff>,
     pub folders: Folders,
     pub env: Environment,
+    /// Where this or the next start looks for configuration.
+    places: Vec<PathBuf>,
     pub(crate) tree: Node,
 }
 
 impl Loaded {
-    /// Files that this or the next start obeys, whether or not they are there: the one that was read, and those that are
-    /// looked for.
+    /// Every place where this or the next start looks for configuration, whether or not there is a file.
     pub(crate) fn configuration_files(&self) -> Vec<PathBuf> {
-        let users = self.folders.config_dir.as_ref().map(|folder| folder.join(FILE_NAME));
-        let mut files: Vec<PathBuf> = [Some(self.cwd.join(FILE_NAME)), users].into_iter().flatten().collect();
-        files.extend(self.file.iter().filter(|file| !files.contains(file)).cloned().collect::<Vec<_>>());
-        files
+        self.places.clone()
+    }
+
+    /// Which layer set the value at a key such as `data_dir`.
+    pub(crate) fn origin_of(&self, key: &str) -> Origin {
+        self.tree.origin_of(&KeyPath::dotted(key))
     }
 }
 
@@ -83,7 +95,7 @@ impl fmt::Debug for Loaded {
             .debug_struct("Loaded")
             .field("config", &self.config)
             .field("warnings", &self.warnings)
-            .field("file", &self.file)
+            .field("files", &self.files)
             .finish_non_exhaustive()
     }
 }
@@ -107,7 +119,7 @@ impl Config {
 /// As [`examine`], and reads secrets.
 pub(crate) fn examine_for_start(request: LoadRequest) -> (Loaded, Secrets, Vec<Problem>) {
     let (loaded, mut problems) = examine(request);
-    let (secrets, missing) = secrets::resolve(&loaded.config, &loaded.env, &loaded.folders);
+    let (secrets, missing) = secrets::resolve(&loaded.config, &loaded.tree, &loaded.env, &loaded.folders);
     problems.extend(locate(missing, &loaded.tree, &problems));
     (loaded, secrets, problems)
 }
@@ -123,24 +135,32 @@ fn settle(mut loaded: Loaded, problems: Vec<Problem>) -> Result<Loaded, ConfigPr
 
 /// Loads as much as can be made sense of, with everything that is wrong.
 fn examine(request: LoadRequest) -> (Loaded, Vec<Problem>) {
-    let LoadRequest { config_path, env, overrides, cwd } = request;
+    let found = request.files();
+    let LoadRequest { config_path, env, overrides, cwd, reader } = request;
     let folders = Folders::new(&env);
-    let file = find_file(config_path, &cwd, &folders);
+    let places = files::places(config_path.as_deref(), &cwd, &folders);
+    let root = shape::root();
     let mut problems = Vec::new();
     let mut tree = Node::table(Origin::Default);
-    let mut file_dir = cwd.clone();
-    if let Some(file) = &file {
-        file_dir = file.path.parent().map_or(file_dir, clean);
-        match source::read(&file.path, &file.shown) {
-            Ok(node) => tree = node,
+    let mut files = Vec::new();
+    for file in found.into_iter().map(Arc::new) {
+        if let Some(warning) = reader.warning(&file) {
+            let origin = Origin::File { file: Arc::clone(&file), line: 0 };
+            let problem = Problem::warning(Code::UntrustedFile, KeyPath::default(), warning.message);
+            problems.push(problem.hint(warning.hint).from(origin));
+        }
+        match source::read(&file, &*reader) {
+            Ok(Some(node)) => merge::lay_file(&mut tree, node, root),
+            Ok(None) => continue,
             // What else a broken file says cannot be judged; other layers can.
             Err(found) => problems.extend(found),
         }
+        files.push(ConfigFile::clone(&file));
     }
-    let root = shape::root();
     problems.extend(overlay::apply_environment(&mut tree, root, &env));
-    overlay::apply_overrides(&mut tree, overrides);
-    let rules = PathRules { home: env.get(super::env::HOME).map(PathBuf::from), file_dir, cwd };
+    overlay::apply_overrides(&mut tree, root, overrides);
+    let switched_off = merge::take_out_disabled(&mut tree, root);
+    let rules = PathRules { home: env.get(super::env::HOME).map(PathBuf::from), cwd };
     problems.extend(check::check(&mut tree, root, &rules));
     let broken_file = problems.iter().any(|problem| matches!(problem.code, Code::FileUnreadable | Code::Syntax));
     let mut config = typed(&mut tree, &mut problems);
@@ -149,15 +169,8 @@ fn examine(request: LoadRequest) -> (Loaded, Vec<Problem>) {
         let found = validate::validate(&config);
         problems.extend(locate(found, &tree, &problems));
     }
-    let loaded = Loaded {
-        config,
-        warnings: ConfigProblems::default(),
-        file: file.map(|file| file.path),
-        cwd: rules.cwd,
-        folders,
-        env,
-        tree,
-    };
+    let loaded =
+        Loaded { config, warnings: ConfigProblems::default(), files, switched_off, folders, env, places, tree };
     (loaded, problems)
 }
 
@@ -183,24 +196,6 @@ fn follows(problem: &Problem, known: &Problem) -> bool {
     }
     let inside = problem.path.steps().len() >= known.path.steps().len();
     !known.path.steps().is_empty() && problem.path.touches(&known.path) && (inside || known.code != Code::MissingKey)
-}
-
-pub(crate) struct FoundFile {
-    pub(crate) path: PathBuf,
-    /// As messages show it: short where the file was found in the current folder.
-    shown: PathBuf,
-}
-
-pub(crate) fn find_file(named: Option<PathBuf>, cwd: &Path, folders: &Folders) -> Option<FoundFile> {
-    if let Some(named) = named {
-        return Some(FoundFile { path: cwd.join(&named), shown: named });
-    }
-    let here = cwd.join(FILE_NAME);
-    if here.exists() {
-        return Some(FoundFile { path: here, shown: PathBuf::from(FILE_NAME) });
-    }
-    let users = folders.config_dir.as_ref()?.join(FILE_NAME);
-    users.exists().then(|| FoundFile { path: users.clone(), shown: users })
 }
 
 /// The typed form. [`check`] has already taken out what does not fit, so a
@@ -261,8 +256,10 @@ fn complete(config: &mut Config, tree: &Node, folders: &Folders, rules: &PathRul
     if let Some(socket) = &mut config.bridge.unix_socket {
         *socket = clean(&config.data_dir.join(&*socket));
     }
-    for worker in &mut config.workers {
-        worker.working_folder.get_or_insert_with(|| rules.file_dir.clone());
+    for (index, worker) in config.workers.iter_mut().enumerate() {
+        // Arguments of the command are looked for there, so it is the folder of the file that says the command.
+        let command = KeyPath::dotted("workers").index(index).key("command");
+        worker.working_folder.get_or_insert_with(|| rules.base(&tree.origin_near(&command)));
     }
     config.agents.entry(DEFAULT_AGENT.to_owned()).or_default();
     problems

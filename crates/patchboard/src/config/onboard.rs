@@ -14,7 +14,7 @@ use super::{
     Environment, Folders,
     edit::{ProviderEdit, get, set_provider},
     env::{ANTHROPIC_API_KEY, OPENAI_API_KEY},
-    load::{FILE_NAME, find_file},
+    files::FILE_NAME,
     section::ProviderKind,
     validate::url,
 };
@@ -35,8 +35,8 @@ pub(crate) trait Prompt {
 /// What is already decided by flags, and where things are.
 #[derive(Clone, Debug)]
 pub(crate) struct OnboardRequest {
-    /// `--config`; without it the file is looked for, and made in the user's
-    /// configuration folder when there is none.
+    /// `--config`; without it the user's own file, which is made when there is none. Never the project's: a stored key goes
+    /// to no address that stands there.
     pub config_path: Option<PathBuf>,
     pub env: Environment,
     pub cwd: PathBuf,
@@ -190,9 +190,8 @@ pub(crate) fn onboard(request: OnboardRequest, prompt: &mut dyn Prompt) -> Resul
 
 /// The file to edit, with links resolved so that a link stays one.
 fn config_file(request: &OnboardRequest, folders: &Folders) -> Result<PathBuf, Error> {
-    let found = find_file(request.config_path.clone(), &request.cwd, folders);
-    let path = match (found, &folders.config_dir) {
-        (Some(found), _) => found.path,
+    let path = match (&request.config_path, &folders.config_dir) {
+        (Some(named), _) => request.cwd.join(named),
         (None, Some(folder)) => folder.join(FILE_NAME),
         (None, None) => return Err(Error::NoHome),
     };

@@ -1,10 +1,11 @@
-//! The layers above the file: environment variables and command-line flags.
+//! The layers above the files: environment variables and command-line flags.
 
 use super::{
     Override,
     check::unknown_key_hint,
     env::Environment,
     key_path::KeyPath,
+    merge,
     problem::{Code, Problem},
     shape::{Entry, Leaf, Shape},
     tree::{Content, Node, Origin},
@@ -18,7 +19,7 @@ pub(crate) fn apply_environment(tree: &mut Node, root: &Entry, environment: &Env
         match find(root, tree, key) {
             Ok((path, entry)) => {
                 let value = parse_value(value, &entry.shape);
-                tree.insert(&path, Node::from_value(value, &origin));
+                merge::lay_over(tree, Node::at(&path, Node::from_value(value, &origin)), root);
             }
             Err(problem) => problems.push(problem.from(origin)),
         }
@@ -27,10 +28,10 @@ pub(crate) fn apply_environment(tree: &mut Node, root: &Entry, environment: &Env
 }
 
 /// Lays command-line flags over the tree.
-pub(crate) fn apply_overrides(tree: &mut Node, overrides: Vec<Override>) {
+pub(crate) fn apply_overrides(tree: &mut Node, root: &Entry, overrides: Vec<Override>) {
     for Override { flag, path, value } in overrides {
         let node = Node::from_value(value, &Origin::Flag(flag));
-        tree.insert(&KeyPath::dotted(&path), node);
+        merge::lay_over(tree, Node::at(&KeyPath::dotted(&path), node), root);
     }
 }
 

@@ -37,8 +37,6 @@ impl Folders {
 #[derive(Clone, Debug)]
 pub(crate) struct PathRules {
     pub home: Option<PathBuf>,
-    /// Folder of the configuration file, absolute.
-    pub file_dir: PathBuf,
     /// Folder the command was started in, absolute.
     pub cwd: PathBuf,
 }
@@ -47,11 +45,15 @@ impl PathRules {
     /// The absolute path meant by `text`: relative to the file that says it,
     /// or to the folder of the command for variables and flags.
     pub(crate) fn resolve(&self, text: &str, origin: &Origin) -> Result<PathBuf, String> {
-        let base = match origin {
-            Origin::File { .. } => &self.file_dir,
-            Origin::Default | Origin::Env(_) | Origin::Flag(_) => &self.cwd,
-        };
-        Ok(clean(&base.join(self.expand_home(text)?)))
+        Ok(clean(&self.base(origin).join(self.expand_home(text)?)))
+    }
+
+    /// Where relative paths start that come from `origin`.
+    pub(crate) fn base(&self, origin: &Origin) -> PathBuf {
+        match origin {
+            Origin::File { file, .. } => file.folder(),
+            Origin::Default | Origin::Env(_) | Origin::Flag(_) => clean(&self.cwd),
+        }
     }
 
     /// Replaces a leading `~`.

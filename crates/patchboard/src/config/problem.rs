@@ -210,4 +210,8 @@ codes! {
     RiskySetting = "PB0123",
     /// A file for TLS that is not what it should be.
     BadCertificate = "PB0124",
+    /// A key that a project's address does not get.
+    WithheldKey = "PB0125",
+    /// A file that is not trusted, or not as it is now.
+    UntrustedFile = "PB0126",
 }

@@ -11,15 +11,15 @@ use super::{
 /// The outcome of `config check`.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    /// The file that was read, if any.
-    pub file: Option<PathBuf>,
+    /// The files that were read, in order.
+    pub files: Vec<PathBuf>,
     pub problems: ConfigProblems,
 }
 
 /// Checks everything that starting a server would, secrets included.
 pub(crate) fn check(request: LoadRequest) -> Report {
     let (loaded, _secrets, problems) = examine_for_start(request);
-    Report { file: loaded.file, problems: ConfigProblems::new(problems) }
+    Report { files: loaded.files.into_iter().map(|file| file.path).collect(), problems: ConfigProblems::new(problems) }
 }
 
 impl Report {
@@ -34,9 +34,10 @@ impl fmt::Display for Report {
         for problem in self.problems.iter() {
             writeln!(formatter, "{problem}")?;
         }
-        match &self.file {
-            Some(file) => write!(formatter, "{}: ", file.display())?,
-            None => write!(formatter, "no config file: ")?,
+        let files: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+        match files.is_empty() {
+            false => write!(formatter, "{}: ", files.join(", "))?,
+            true => write!(formatter, "no config file: ")?,
         }
         let count = |severity| {
             let of_severity = self.problems.iter().filter(|it| it.severity == severity);

@@ -6,14 +6,13 @@ use secrecy::SecretString;
 
 use super::{
     Config, Environment,
-    env::{ANTHROPIC_API_KEY, OPENAI_API_KEY},
     key_path::KeyPath,
     paths::Folders,
     problem::{Code, Problem, plain_reason},
-    section::{ProviderConfig, ProviderKind},
+    provider_key::{KeyChoice, KeyRules},
+    tree::Node,
     types::{SecretMissing, SecretRef},
 };
-use crate::credentials::CredentialStore;
 
 /// Secrets by what they are for. They are zeroed when dropped and never shown.
 #[derive(Clone, Default)]
@@ -95,7 +94,12 @@ impl Config {
 }
 
 /// Reads every secret; what cannot be read is a problem at its key.
-pub(crate) fn resolve(config: &Config, environment: &Environment, folders: &Folders) -> (Secrets, Vec<Problem>) {
+pub(crate) fn resolve(
+    config: &Config,
+    tree: &Node,
+    environment: &Environment,
+    folders: &Folders,
+) -> (Secrets, Vec<Problem>) {
     let mut reader = Reader { environment, problems: Vec::new(), referenced: Vec::new() };
     let mut secrets = Secrets::default();
     let at = KeyPath::dotted;
@@ -107,12 +111,16 @@ pub(crate) fn resolve(config: &Config, environment: &Environment, folders: &Fold
     };
     secrets.bridge_token = reader.read(config.bridge.token.as_ref(), || at("bridge.token"));
 
-    let store = folders.credentials_dir().map(CredentialStore::new);
+    let rules = KeyRules { environment, folders, tree };
     for (name, provider) in &config.providers {
-        let path = || at("providers").key(name).key("api_key");
-        let key = match &provider.api_key {
-            Some(reference) => reader.read(Some(reference), path),
-            None => unnamed_key(name, provider, environment, store.as_ref()),
+        let key = match rules.choose(name, provider) {
+            KeyChoice::Named(reference) => reader.read(Some(reference), || at("providers").key(name).key("api_key")),
+            KeyChoice::Own(key) => Some(key),
+            KeyChoice::None => None,
+            KeyChoice::Withheld(problem) => {
+                reader.problems.push(*problem);
+                None
+            }
         };
         secrets.provider_keys.extend(key.map(|key| (name.clone(), key)));
     }
@@ -151,28 +159,6 @@ pub(crate) fn resolve(config: &Config, environment: &Environment, folders: &Fold
     }
     secrets.referenced_env = reader.referenced;
     (secrets, reader.problems)
-}
-
-/// The key of a provider that names none: the vendor's variable, then the
-/// stored key. A vendor's key goes to that vendor only: with a `base_url` of
-/// its own a provider gets no key that was not meant for it.
-fn unnamed_key(
-    name: &str,
-    provider: &ProviderConfig,
-    environment: &Environment,
-    store: Option<&CredentialStore>,
-) -> Option<SecretString> {
-    let variable = match provider.kind {
-        ProviderKind::Anthropic => ANTHROPIC_API_KEY,
-        ProviderKind::Openai => OPENAI_API_KEY,
-        ProviderKind::Offline => return None,
-    };
-    let from_environment = || environment.get(variable).map(|key| key.trim().into());
-    let vendor_key = match &provider.base_url {
-        None => from_environment(),
-        Some(_) => None,
-    };
-    vendor_key.or_else(|| store?.read(name))
 }
 
 struct Reader<'a> {

@@ -23,6 +23,14 @@ pub(crate) fn show(loaded: &Loaded, origin: ShowOrigin) -> String {
     if let Ok(value) = toml::Value::try_from(&loaded.config) {
         printer.table(shape::root(), &value, &KeyPath::default(), &Header::default());
     }
+    // Comments, so that the text can still be loaded.
+    for off in &loaded.switched_off {
+        let origin = match origin {
+            ShowOrigin::Yes => format!(": {}", off.origin),
+            ShowOrigin::No => String::new(),
+        };
+        printer.line(&format!("# {} `{}` is switched off{origin}", off.section, off.name.escape_default()));
+    }
     printer.text
 }
 

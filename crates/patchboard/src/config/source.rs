@@ -1,56 +1,36 @@
 //! Reads a TOML file into a tree whose values know their lines.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{io, sync::Arc};
 
 use toml::de::{DeTable, DeValue};
 
 use super::{
+    files::{ConfigFile, FileReader},
     key_path::KeyPath,
     problem::{Code, Problem, plain_reason},
     tree::{Content, Node, Origin},
 };
 
-/// A larger file is not a configuration; it is refused unread.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Reads the file at `path`; problems name it as `shown`.
-pub(crate) fn read(path: &Path, shown: &Path) -> Result<Node, Vec<Problem>> {
-    let unreadable = |reason: String| {
-        let origin = Origin::File { path: Arc::new(shown.to_owned()), line: 0 };
-        vec![Problem::error(Code::FileUnreadable, KeyPath::default(), reason).from(origin)]
-    };
-    let text = read_text(path).map_err(|error| {
-        unreadable(if error.kind() == io::ErrorKind::FileTooLarge {
-            "larger than 1 MiB".to_owned()
-        } else {
-            plain_reason(&error)
-        })
-    })?;
-    parse(&text, shown)
-}
-
-fn read_text(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    if file.metadata()?.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+/// The tree that a file says, or `None` if it does not count. Problems name the file as it is shown.
+pub(crate) fn read(file: &Arc<ConfigFile>, reader: &dyn FileReader) -> Result<Option<Node>, Vec<Problem>> {
+    match reader.read(file) {
+        Ok(Some(text)) => parse(&text, file).map(Some),
+        Ok(None) => Ok(None),
+        Err(error) => {
+            let reason = match error.kind() {
+                io::ErrorKind::FileTooLarge => "larger than 1 MiB".to_owned(),
+                _ => plain_reason(&error),
+            };
+            let origin = Origin::File { file: Arc::clone(file), line: 0 };
+            Err(vec![Problem::error(Code::FileUnreadable, KeyPath::default(), reason).from(origin)])
+        }
     }
-    let mut text = String::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if u64::try_from(read).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(text)
 }
 
 /// Parses TOML text. Messages carry positions but never lines of the file,
 /// which may hold a secret somebody wrote there by mistake.
-pub(crate) fn parse(text: &str, shown: &Path) -> Result<Node, Vec<Problem>> {
-    let lines = Lines::new(text, shown);
+pub(crate) fn parse(text: &str, file: &Arc<ConfigFile>) -> Result<Node, Vec<Problem>> {
+    let lines = Lines::new(text, file);
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut problems: Vec<Problem> = Vec::new();
     for error in errors {
@@ -115,17 +95,17 @@ fn content(value: DeValue<'_>, lines: &Lines, path: &KeyPath, origin: &Origin, p
 
 /// Turns byte offsets into lines.
 struct Lines {
-    path: Arc<PathBuf>,
+    file: Arc<ConfigFile>,
     starts: Vec<usize>,
 }
 
 impl Lines {
-    fn new(text: &str, shown: &Path) -> Self {
+    fn new(text: &str, file: &Arc<ConfigFile>) -> Self {
         let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        Self { path: Arc::new(shown.to_owned()), starts: newlines.map(|(offset, _)| offset + 1).collect() }
+        Self { file: Arc::clone(file), starts: newlines.map(|(offset, _)| offset + 1).collect() }
     }
 
     fn origin(&self, offset: usize) -> Origin {
-        Origin::File { path: Arc::clone(&self.path), line: self.starts.partition_point(|start| *start <= offset) + 1 }
+        Origin::File { file: Arc::clone(&self.file), line: self.starts.partition_point(|start| *start <= offset) + 1 }
     }
 }

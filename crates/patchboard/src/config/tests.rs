@@ -7,6 +7,7 @@ mod example;
 mod generated;
 mod layers;
 mod lookup;
+mod merging;
 mod parts;
 mod plugins;
 mod problems;

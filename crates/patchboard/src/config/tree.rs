@@ -1,24 +1,37 @@
 //! Values with where they came from: the untyped form that layers merge in.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use super::key_path::{KeyPath, Step};
+use super::{
+    files::{ConfigFile, FileLayer},
+    key_path::{KeyPath, Step},
+};
 
 /// Which layer set a value. Ordered as layers are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     Default,
-    File { path: Arc<PathBuf>, line: usize },
+    File { file: Arc<ConfigFile>, line: usize },
     Env(String),
     Flag(String),
+}
+
+impl Origin {
+    /// Whose file set the value, if a file did.
+    pub(crate) fn file_layer(&self) -> Option<FileLayer> {
+        match self {
+            Self::File { file, .. } => Some(file.layer),
+            Self::Default | Self::Env(_) | Self::Flag(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => formatter.write_str("default"),
-            Self::File { path, line: 0 } => write!(formatter, "{}", path.display()),
-            Self::File { path, line } => write!(formatter, "{}:{line}", path.display()),
+            Self::File { file, line: 0 } => write!(formatter, "{}", file.shown.display()),
+            Self::File { file, line } => write!(formatter, "{}:{line}", file.shown.display()),
             Self::Env(name) => write!(formatter, "env {name}"),
             Self::Flag(name) => formatter.write_str(name),
         }
@@ -70,26 +83,6 @@ impl Node {
         }
     }
 
-    /// Lays `over` on top: tables merge key by key, anything else replaces.
-    pub(crate) fn merge(&mut self, over: Self) {
-        match (&mut self.content, over.content) {
-            (Content::Table(base), Content::Table(over_table)) => {
-                for (key, node) in over_table {
-                    match base.get_mut(&key) {
-                        Some(existing) => existing.merge(node),
-                        None => {
-                            base.insert(key, node);
-                        }
-                    }
-                }
-            }
-            (content, over_content) => {
-                *content = over_content;
-                self.origin = over.origin;
-            }
-        }
-    }
-
     pub(crate) fn get(&self, path: &KeyPath) -> Option<&Self> {
         path.steps().iter().try_fold(self, |node, step| node.child(step))
     }
@@ -121,17 +114,16 @@ impl Node {
         self.get(path).map_or(Origin::Default, |node| node.origin.clone())
     }
 
-    /// Puts `node` at a path of keys, making tables on the way.
-    pub(crate) fn insert(&mut self, path: &KeyPath, node: Self) {
-        let layer = path.steps().iter().rev().fold(node, |inner, step| {
+    /// A layer that says nothing but `node` at a path of keys.
+    pub(crate) fn at(path: &KeyPath, node: Self) -> Self {
+        path.steps().iter().rev().fold(node, |inner, step| {
             let origin = inner.origin.clone();
             let content = match step {
                 Step::Key(key) => Content::Table(BTreeMap::from([(key.clone(), inner)])),
                 Step::Index(_) => Content::List(vec![inner]),
             };
             Self { origin, content }
-        });
-        self.merge(layer);
+        })
     }
 
     /// Removes the value at `path`; reports whether there was one.

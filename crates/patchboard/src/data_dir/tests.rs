@@ -49,6 +49,19 @@ fn the_operator_token_is_long_private_and_stays_the_same() {
 }
 
 #[test]
+fn an_operator_token_with_another_name_is_worth_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::take(&folder.path().join("data")).unwrap();
+    let token = data.operator_token().unwrap();
+    let link = folder.path().join("link");
+    fs::hard_link(folder.path().join("data/operator.token"), &link).unwrap();
+    let next = data.operator_token().unwrap();
+    assert_eq!(fs::read_to_string(link).unwrap(), token.expose_secret());
+    assert_ne!(next.expose_secret(), token.expose_secret());
+    assert_eq!(data.operator_token().unwrap().expose_secret(), next.expose_secret(), "once is enough");
+}
+
+#[test]
 fn what_cannot_be_used_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

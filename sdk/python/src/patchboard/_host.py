@@ -36,8 +36,9 @@ class HeartbeatSettings:
 class Host:
     """One channel to the server, on the worker's loop."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, secret: str | None = None) -> None:
         self.address = address
+        self._proof = () if secret is None else ((_proto.SECRET_HEADER, secret),)
         # A worker that was started by a server that is gone for ever ends; it need not wait long for a new try.
         self._channel = grpc.aio.insecure_channel(
             address,
@@ -66,13 +67,15 @@ class Host:
 
     async def get_session(self, request: Any, timeout: float | None) -> Any:
         """The server's own answer; its status passes through as an AioRpcError."""
-        return await self._session(request, timeout=min(timeout or _CALL_SECONDS, _CALL_SECONDS))
+        return await self._session(
+            request, metadata=self._proof, timeout=min(timeout or _CALL_SECONDS, _CALL_SECONDS)
+        )
 
     async def _ask(self, rpc: Any, request: Any, context: Context) -> Any:
         remaining = context.time_remaining()
         if remaining is not None and remaining <= 0:
             raise DeadlineExceeded(f"the time for the call of `{context.tool_name}` is over")
-        headers = [(_proto.MAX_REPLY_HEADER, str(_proto.MAX_MESSAGE_BYTES))]
+        headers = [*self._proof, (_proto.MAX_REPLY_HEADER, str(_proto.MAX_MESSAGE_BYTES))]
         if context.correlation_id:
             headers.append((_proto.CORRELATION_HEADER, context.correlation_id))
         if context.traceparent:
@@ -92,9 +95,10 @@ class Host:
             if session_id:
                 request = _proto.HeartbeatRequest(session_id=session_id)
                 request.client_time.GetCurrentTime()
-                await self._heartbeat(request, timeout=timeout)
+                await self._heartbeat(request, metadata=self._proof, timeout=timeout)
             else:
-                await self._ping(_proto.PingRequest(message=f"worker_{os.getpid()}"), timeout=timeout)
+                ping = _proto.PingRequest(message=f"worker_{os.getpid()}")
+                await self._ping(ping, metadata=self._proof, timeout=timeout)
         except grpc.aio.AioRpcError as error:
             return error.code() not in _NOBODY_THERE
         return True

@@ -6,8 +6,8 @@ import argparse
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ._host import HeartbeatSettings
@@ -19,6 +19,11 @@ _LEVELS = {
     "error": logging.ERROR,
     "none": logging.CRITICAL + 1,
 }
+
+
+SECRET_VARIABLE = "PATCHBOARD_WORKER_SECRET"
+# Taken when the package is imported, before the tools' own code runs: what that starts does not inherit it.
+_inherited_secret = os.environ.pop(SECRET_VARIABLE, None)
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,15 @@ class Options:
     capacity: int | None
     log_level: int
     heartbeat: HeartbeatSettings
+    # What every call must come with; None in a worker that no server started.
+    secret: str | None = field(default=None, repr=False)
 
 
-def read(arguments: Sequence[str], environment: Mapping[str, str], *, with_target: bool) -> Options:
-    """Flags nobody here knows are left alone: the server may have new ones, and a script its own."""
+def read(arguments: Sequence[str], environment: MutableMapping[str, str], *, with_target: bool) -> Options:
+    """Flags nobody here knows are left alone: the server may have new ones, and a script its own.
+
+    The secret is taken out of `environment`, so that what the tools start does not have it.
+    """
     parser = argparse.ArgumentParser(
         prog="patchboard-worker",
         description="Serves the tools of a Python file or module to a Patchboard server.",
@@ -78,6 +88,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str], *, with_targe
         capacity=given.capacity,
         log_level=_LEVELS.get(environment.get("SNAKEPIT_LOG_LEVEL", "").lower(), logging.WARNING),
         heartbeat=_heartbeat(given, environment.get("SNAKEPIT_HEARTBEAT_CONFIG")),
+        secret=environment.pop(SECRET_VARIABLE, None) or _inherited_secret or None,
     )
 
 

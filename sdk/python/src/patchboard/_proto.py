@@ -21,6 +21,8 @@ CORRELATION_HEADER = "x-snakepit-correlation-id"
 TRACE_HEADER = "traceparent"
 CAPACITY_HEADER = "x-patchboard-capacity"
 SDK_HEADER = "x-patchboard-sdk"
+# What the server and the worker it started show each other with every call.
+SECRET_HEADER = "x-patchboard-worker-secret"
 # Tells the server that this side reads replies above gRPC's usual 4 MiB.
 MAX_REPLY_HEADER = "x-patchboard-max-reply"
 

@@ -17,6 +17,7 @@ from typing import Any
 import grpc.aio
 
 from . import _proto
+from ._guard import Guarded
 from ._host import Host, watch
 from ._options import Options, default_capacity
 from ._service import Hook, Service
@@ -77,15 +78,16 @@ async def _serve(toolbox: Toolbox, hooks: Hooks, options: Options) -> int:
         loop.add_signal_handler(one, ending.set)
     for hook in hooks.start:
         await _run_hook(hook)
-    host = Host(options.host_address) if options.host_address else None
+    host = Host(options.host_address, options.secret) if options.host_address else None
     blocking = any(tool.kind in (Kind.PLAIN, Kind.GENERATOR) for tool in toolbox.tools.values())
     capacity = max(1, options.capacity or default_capacity(has_blocking_tools=blocking))
     service = Service(toolbox.tools, capacity, host, hooks.session_end)
     server = grpc.aio.server(options=[*_proto.MESSAGE_SIZE_OPTIONS, ("grpc.so_reuseport", 0)])
-    server.add_generic_rpc_handlers((service.handler(),))
+    handler = service.handler() if options.secret is None else Guarded(service.handler(), options.secret)
+    server.add_generic_rpc_handlers((handler,))
     address = await _listen(server, options)
     if options.ready_file:
-        _announce(options.ready_file, address.removeprefix("127.0.0.1:"))
+        _announce(options.ready_file, address.removeprefix("127.0.0.1:"), shows_secret=options.secret is not None)
     else:
         print(f"patchboard: {len(toolbox.tools)} tools on {address}", file=sys.stderr)
     beating = None
@@ -153,9 +155,10 @@ def _answers(path: str) -> bool:
         return True
 
 
-def _announce(path: str, where: str) -> None:
+def _announce(path: str, where: str, *, shows_secret: bool) -> None:
     """Written beside and renamed, so that nobody ever reads half of it."""
-    write_whole(path, f"{where}\npid={os.getpid()}\n")
+    proof = "secret=shown\n" if shows_secret else ""
+    write_whole(path, f"{where}\npid={os.getpid()}\n{proof}")
 
 
 def write_whole(path: str, text: str) -> None:

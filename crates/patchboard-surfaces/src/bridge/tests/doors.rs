@@ -16,6 +16,8 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::{v1, v1alpha};
 use tower::service_fn;
 
+use patchboard_core::bridge::WorkerSecret;
+
 use super::*;
 
 const TOKEN: &str = "a token of many bits";
@@ -292,7 +294,8 @@ async fn a_worker_is_known_by_its_line() {
     let doors = PrivateDoors::default();
     let worker = WorkerId("py_worker_1".into());
     // Asked for before there is a bridge.
-    let opening_it = doors.open(&worker);
+    let secret = WorkerSecret::new("bits of a worker");
+    let opening_it = doors.open(&worker, 0, &secret);
     let mut opening_it = pin!(opening_it);
     assert!(futures_util::poll!(opening_it.as_mut()).is_pending());
     doors.attach(&bench.bridge);
@@ -337,6 +340,44 @@ async fn a_worker_is_known_by_its_line() {
         tokio::task::yield_now().await;
     }
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn nobody_without_its_secret_is_taken_for_a_worker_that_shows_it() {
+    let bench = Bench::new().await;
+    let doors = PrivateDoors::default();
+    doors.attach(&bench.bridge);
+    let worker = WorkerId("py_worker_1".into());
+    let shown = |secret: &str| {
+        let mut request = tonic::Request::new(ping());
+        request.metadata_mut().insert("x-patchboard-worker-secret", secret.parse().unwrap());
+        request
+    };
+    // It is demanded from the moment it was declared, or shown for the first time.
+    for is_declared in [true, false] {
+        let secret = WorkerSecret::new("bits of a worker");
+        let (address, _line) = doors.open(&worker, 0, &secret).await.unwrap();
+        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        let mut client = client(channel.clone());
+        // A worker of another make.
+        assert!(client.ping(ping()).await.is_ok());
+        for wrong in ["", "bits", "bits of another!", "bits of a worker and more"] {
+            assert_eq!(refusal(client.ping(shown(wrong)).await).0, Code::Unauthenticated, "{wrong}");
+        }
+        assert!(client.ping(ping()).await.is_ok(), "what is wrong shows nothing");
+        if is_declared {
+            secret.demand();
+        } else {
+            assert!(client.ping(shown("bits of a worker")).await.is_ok());
+        }
+        let (code, words) = refusal(client.ping(ping()).await);
+        assert!(code == Code::Unauthenticated && words.contains("secret"), "{code:?} {words}");
+        assert_eq!(refusal(client.execute_tool(call("echo", json!({}))).await).0, Code::Unauthenticated);
+        let mut health = HealthClient::new(channel);
+        let asked = health.check(HealthCheckRequest { service: String::new() }).await;
+        assert_eq!(refusal(asked).0, Code::Unauthenticated, "nothing on a line is open");
+        assert!(client.ping(shown("bits of a worker")).await.is_ok());
+    }
 }
 
 #[tokio::test]

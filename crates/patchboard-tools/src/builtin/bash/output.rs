@@ -46,13 +46,11 @@ impl Outcome {
     }
 }
 
-/// `remarks` say what was undone after the command.
 pub(super) fn answer(
     outcome: &Outcome,
     transcript: &Transcript,
     confinement: Confinement,
     network: &Network,
-    remarks: &[String],
 ) -> ToolOutput {
     let mut content = streams(&transcript.from_stdout, &transcript.from_stderr);
     if !outcome.is_success() {
@@ -61,11 +59,8 @@ pub(super) fn answer(
             append_line(&mut content, &note);
         }
     }
-    for remark in remarks {
-        append_line(&mut content, &format!("[{remark}]"));
-    }
     append_line(&mut content, &outcome.last_line());
-    if outcome.is_success() && remarks.is_empty() { ToolOutput::ok(content) } else { ToolOutput::error(content) }
+    if outcome.is_success() { ToolOutput::ok(content) } else { ToolOutput::error(content) }
 }
 
 fn streams(stdout: &Kept, stderr: &Kept) -> String {

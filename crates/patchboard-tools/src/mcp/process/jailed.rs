@@ -1,10 +1,13 @@
 //! A server in a jail: it dies with this process, however that dies, with everything it started, and it cannot reach
 //! what is protected.
 
+use std::path::PathBuf;
+
 use rustix::fs::{Mode, OFlags};
 use secrecy::ExposeSecret;
 
 use super::{Order, Streams};
+use crate::guard::{Admission, ProgramKey};
 use crate::launch::{Warden, inherited, told};
 use crate::sandbox::{Input, Jail, Jailed, Limits, Network, Program, Tcp, View};
 
@@ -27,7 +30,8 @@ pub(super) struct InJail {
 }
 
 pub(super) async fn start(server: &str, order: Order<'_>, warden: &Warden) -> Result<(InJail, Streams), String> {
-    let jail = jail(order, warden).map_err(|error| format!("cannot make a jail: {error}"))?;
+    let rights = warden.admit(ProgramKey::McpServer(server)).await?;
+    let jail = jail(order, warden, &rights).map_err(|error| format!("cannot make a jail: {error}"))?;
     let program = Program { program: order.program.into(), arguments: order.arguments.to_vec(), input: Input::Piped };
     let mut jailed = warden.spawner.spawn(jail, program).await.map_err(|error| crate::words::with_causes(&error))?;
     if jailed.confinement().has_closed_parts {
@@ -44,16 +48,25 @@ pub(super) async fn start(server: &str, order: Order<'_>, warden: &Warden) -> Re
     Ok((InJail { jailed, status: None }, streams))
 }
 
-fn jail(order: Order<'_>, warden: &Warden) -> std::io::Result<Jail> {
+fn jail(order: Order<'_>, warden: &Warden, rights: &Admission) -> std::io::Result<Jail> {
     let here = rustix::fs::open(".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut jail = Jail::around(here)?;
-    jail.view = View::Everything;
-    jail.writable = Vec::new();
+    match rights {
+        Admission::Full => (jail.view, jail.writable) = (View::Everything, Vec::new()),
+        Admission::Reduced(rights) => {
+            let open = |path: &PathBuf| rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            jail.writable = rights.writable.iter().map(open).collect::<Result<_, _>>()?;
+            jail.readable.clone_from(&rights.readable);
+        }
+    }
     jail.protected = warden.protected.to_vec();
     let own = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
     jail.environment = inherited(&[]).into_iter().chain(own).collect();
-    jail.network =
-        Network { connect: Tcp::AllBut(warden.closed_ports.to_vec()), listen: Tcp::Open, unix_sockets: true };
+    jail.network = match rights {
+        Admission::Full => warden.network(&[]),
+        // It is spoken to over its standard input and output.
+        Admission::Reduced(_) => Network { connect: Tcp::Closed, ..Network::default() },
+    };
     jail.limits = LIMITS;
     Ok(jail)
 }

@@ -7,9 +7,11 @@ fn pool(command: &[&str]) -> PoolOptions {
     PoolOptions::new("py", command.iter().map(|part| (*part).to_owned()).collect(), "/".into())
 }
 
-fn who(id: &WorkerId) -> Identity<'_> {
+fn who<'a>(id: &'a WorkerId, secret: &'a WorkerSecret) -> Identity<'a> {
     Identity {
         id,
+        secret,
+        port: 4001,
         run: "abc1234",
         door: ([127, 0, 0, 1], 4000).into(),
         ready_file: Path::new("/run/ready"),
@@ -19,31 +21,33 @@ fn who(id: &WorkerId) -> Identity<'_> {
 
 #[test]
 fn only_flags_that_are_not_given_are_added() {
-    let id = WorkerId("w".into());
-    let check = |command: &[&str], expected: &[&str]| assert_eq!(arguments(&pool(command), who(&id)), expected);
-    let added = ["--port", "0", "--elixir-address", "127.0.0.1:4000", "--snakepit-run-id", "abc1234"];
+    let (id, secret) = (WorkerId("w".into()), WorkerSecret::new("bits"));
+    let check =
+        |command: &[&str], expected: &[&str]| assert_eq!(arguments(&pool(command), who(&id, &secret)), expected);
+    let added = ["--port", "4001", "--elixir-address", "127.0.0.1:4000", "--snakepit-run-id", "abc1234"];
     check(&["python", "a.py"], &[&["a.py"][..], &added].concat());
     check(
         &["python", "--port=7", "--elixir-address", "h:1"],
         &["--port=7", "--elixir-address", "h:1", "--snakepit-run-id", "abc1234"],
     );
     check(&["python", "--portable"], &[&["--portable"][..], &added].concat());
-    assert_eq!(own_arguments(who(&id)), added);
+    assert_eq!(own_arguments(who(&id, &secret)), added);
 }
 
 #[test]
 fn the_pool_has_the_last_word_on_variables() {
-    let id = WorkerId("w".into());
+    let (id, secret) = (WorkerId("w".into()), WorkerSecret::new("bits"));
     let mut options = pool(&["python3"]);
     options.env = BTreeMap::from([("PATH".to_owned(), "/mine".into()), ("KEY".to_owned(), "secret".into())]);
     let servers =
         [("PATH", "/usr/bin"), ("PYTHONPATH", "/packages")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let all = environment(&options, own_variables(who(&id)), servers);
+    let all = environment(&options, own_variables(who(&id, &secret)), servers);
     let value = |name: &str| all[name].expose_secret().to_owned();
     assert_eq!(["PATH", "KEY", "PYTHONPATH"].map(value), ["/mine", "secret", "/packages"]);
     let own = ["SNAKEPIT_READY_FILE", "PATCHBOARD_WORKER_SOCKET", "PATCHBOARD_WORKER_ID", "PATCHBOARD_POOL"];
     assert_eq!(own.map(value), ["/run/ready", "/run/s", "w", "py"]);
+    assert_eq!(value("PATCHBOARD_WORKER_SECRET"), "bits");
     let beats: serde_json::Value = serde_json::from_str(&value("SNAKEPIT_HEARTBEAT_CONFIG")).unwrap();
     assert_eq!((&beats["interval_ms"], &beats["dependent"]), (&2000.into(), &true.into()));
-    assert_eq!(all.len(), 3 + 11 + 6, "{:?}", all.keys());
+    assert_eq!(all.len(), 3 + 11 + 7, "{:?}", all.keys());
 }

@@ -12,6 +12,7 @@ use tokio::net::unix::pipe;
 use tokio_util::task::TaskTracker;
 
 use super::listen;
+use crate::guard::{Admission, ProgramKey};
 use crate::launch::{Warden, told};
 use crate::sandbox::{self, Jail, Jailed, Limits, Network, Program, Tcp, View};
 use crate::worker::tail::Tail;
@@ -38,7 +39,8 @@ struct InJail {
 }
 
 pub(super) async fn start(order: Order, warden: &Warden, tasks: &TaskTracker) -> Result<Box<dyn Process>, String> {
-    let jail = jail(&order, warden)?;
+    let rights = warden.admit(ProgramKey::WorkerPool(&order.pool)).await?;
+    let jail = jail(&order, warden, &rights)?;
     let input = match order.input {
         Input::Nothing => sandbox::Input::Nothing,
         Input::Piped => sandbox::Input::Piped,
@@ -51,7 +53,7 @@ pub(super) async fn start(order: Order, warden: &Warden, tasks: &TaskTracker) ->
     Ok(Box::new(InJail { jailed, input, status: None, tail }))
 }
 
-fn jail(order: &Order, warden: &Warden) -> Result<Jail, String> {
+fn jail(order: &Order, warden: &Warden, rights: &Admission) -> Result<Jail, String> {
     let folder = open(&order.folder)?;
     let made = Jail::around(folder).map_err(|error| format!("cannot make a jail: {error}"))?;
     let mut limits = LIMITS;
@@ -59,12 +61,24 @@ fn jail(order: &Order, warden: &Warden) -> Result<Jail, String> {
         limits.memory_bytes = order.memory_limit;
     }
     let environment = order.environment.iter();
+    let (view, granted, readable) = match rights {
+        Admission::Full => (View::ReadEverything, &order.writable, Vec::new()),
+        Admission::Reduced(rights) => (View::Named, &rights.writable, rights.readable.clone()),
+    };
+    let network = match rights {
+        Admission::Full => warden.network(&order.ports),
+        Admission::Reduced(_) => {
+            let own = Tcp::Ports(order.ports.clone());
+            Network { connect: own.clone(), listen: own, unix_sockets: true }
+        }
+    };
     Ok(Jail {
-        view: View::ReadEverything,
-        writable: order.writable.iter().map(|path| open(path)).collect::<Result<_, _>>()?,
+        view,
+        writable: [&order.private].into_iter().chain(granted).map(|path| open(path)).collect::<Result<_, _>>()?,
+        readable,
         protected: warden.protected.to_vec(),
         environment: environment.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect(),
-        network: Network { connect: Tcp::AllBut(warden.closed_ports.to_vec()), listen: Tcp::Open, unix_sockets: true },
+        network,
         limits,
         ..made
     })

@@ -5,12 +5,15 @@ use super::*;
 
 fn order(script: &str) -> Order {
     Order {
+        pool: "pool".into(),
         program: "/bin/sh".to_owned(),
         arguments: vec!["-c".to_owned(), script.to_owned()],
         environment: BTreeMap::from([("WORD".to_owned(), "told".into())]),
         folder: "/".into(),
+        private: "/".into(),
         writable: Vec::new(),
         memory_limit: None,
+        ports: Vec::new(),
         input: Input::Nothing,
     }
 }

@@ -3,15 +3,18 @@ use super::*;
 #[test]
 fn a_worker_says_where_it_is() {
     let tcp = |port: u16| Address::Tcp((Ipv4Addr::LOCALHOST, port).into());
-    for (text, address, pid) in [
-        ("50123", tcp(50123), None),
-        (" 50123 \n", tcp(50123), None),
-        ("50123\npid=17\n", tcp(50123), Some(17)),
-        ("unix:/run/s\nother\npid=17", Address::Unix("/run/s".into()), Some(17)),
-        ("warm\npid=3\n", Address::Parent, Some(3)),
-        ("7\npid=many", tcp(7), None),
+    for (text, address, pid, shows_secret) in [
+        ("50123", tcp(50123), None, false),
+        (" 50123 \n", tcp(50123), None, false),
+        ("50123\npid=17\n", tcp(50123), Some(17), false),
+        ("50123\npid=17\nsecret=shown\n", tcp(50123), Some(17), true),
+        ("unix:/run/s\nsecret=shown", Address::Unix("/run/s".into()), None, true),
+        ("unix:/run/s\nsecret=other", Address::Unix("/run/s".into()), None, false),
+        ("unix:/run/s\nother\npid=17", Address::Unix("/run/s".into()), Some(17), false),
+        ("warm\npid=3\n", Address::Parent, Some(3), false),
+        ("7\npid=many", tcp(7), None, false),
     ] {
-        assert_eq!(parse(text), Ok(Announcement { address, pid }), "{text}");
+        assert_eq!(parse(text), Ok(Announcement { address, pid, shows_secret }), "{text}");
     }
     for text in ["0", "65536", "-1", "unix:relative", "host:80", "pid=3", "hot"] {
         assert!(parse(text).is_err(), "{text}");

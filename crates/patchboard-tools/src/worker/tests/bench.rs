@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerState};
+use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerState};
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
 use patchboard_core::port::{ToolHost, Workers};
@@ -21,16 +21,20 @@ use tokio_util::task::TaskTracker;
 
 use super::stub::Stub;
 use crate::launch::Launch;
-use crate::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, WorkerPools};
+use crate::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, PortBlock, WorkerPools};
 
-/// Nobody calls back: what workers have to say they say to the stub.
+/// Nobody calls back: what workers have to say they say to the stub. Remembers the secrets it made.
 #[derive(Debug)]
-struct NoDoors;
+struct NoDoors(Secrets);
+
+pub(super) type Secrets = Arc<Mutex<Vec<WorkerSecret>>>;
 
 impl CallbackDoors for NoDoors {
-    fn open<'a>(&'a self, _: &'a WorkerId) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+    fn open<'a>(&'a self, _: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {
         let closer = CancellationToken::new().drop_guard();
-        std::future::ready(Ok(CallbackDoor { address: ([127, 0, 0, 1], 4000).into(), closer })).boxed()
+        let secret = WorkerSecret::new(format!("secret of {port}"));
+        self.0.lock().unwrap().push(secret.clone());
+        std::future::ready(Ok(CallbackDoor { address: ([127, 0, 0, 1], port).into(), secret, closer })).boxed()
     }
 }
 
@@ -41,6 +45,7 @@ pub(super) struct Bench {
     pub(super) signals: Signals,
     pub(super) stop: CancellationToken,
     pub(super) tracker: TaskTracker,
+    pub(super) secrets: Secrets,
     _scratch: TempDir,
 }
 
@@ -51,15 +56,21 @@ impl Bench {
     }
 
     pub(super) fn on(stub: Arc<Stub>, change: impl FnOnce(&mut PoolOptions)) -> Self {
+        Self::with(stub, PortBlock::choose(64, &[]).unwrap(), change)
+    }
+
+    pub(super) fn with(stub: Arc<Stub>, ports: PortBlock, change: impl FnOnce(&mut PoolOptions)) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let command = ["python", "server.py", "--adapter", "a.B"].map(str::to_owned).to_vec();
         let mut options = PoolOptions::new("py", command, scratch.path().to_owned());
         options.count = 2;
         change(&mut options);
         let (signals, stop, tracker) = (Signals::default(), CancellationToken::new(), TaskTracker::new());
+        let secrets = Secrets::default();
         let deps = PoolDeps {
             launch: Launch::Plain,
-            doors: Arc::new(NoDoors),
+            doors: Arc::new(NoDoors(secrets.clone())),
+            ports,
             signals: signals.clone(),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(CountingIds::default()),
@@ -71,7 +82,7 @@ impl Bench {
         let pools = WorkerPools::start_in(Arc::new(stub.clone()), vec![options], deps).unwrap();
         *stub.pools.lock().unwrap() = Arc::downgrade(&pools);
         let host = pools.hosts().remove(0);
-        Self { stub, pools, host, signals, stop, tracker, _scratch: scratch }
+        Self { stub, pools, host, signals, stop, tracker, secrets, _scratch: scratch }
     }
 
     /// The same, when all its workers are there.

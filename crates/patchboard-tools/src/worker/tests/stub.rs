@@ -43,6 +43,8 @@ pub(super) struct Stub {
     pub(super) start: Mutex<Start>,
     /// Says what it has and how much it takes, as SDK workers do; else it registers.
     pub(super) is_modern: AtomicBool,
+    /// Says that it shows its secret.
+    pub(super) shows_secret: AtomicBool,
     pub(super) capacity: AtomicU64,
     pub(super) memory: AtomicU64,
     /// Does what it is asked when it is asked to end.
@@ -89,6 +91,7 @@ impl Stub {
         Arc::new(Self {
             start: Mutex::new(Start::Works),
             is_modern: true.into(),
+            shows_secret: false.into(),
             capacity: 2.into(),
             memory: 1000.into(),
             is_polite: true.into(),
@@ -176,7 +179,9 @@ impl World for Arc<Stub> {
                 Start::Works => {
                     let address = format!("/stub/{}", worker.number);
                     self.addresses.lock().unwrap().insert(address.clone(), worker.clone().serve());
-                    std::fs::write(variable("SNAKEPIT_READY_FILE"), format!("unix:{address}\npid=4711\n")).unwrap();
+                    let proof = if self.shows_secret.load(Ordering::SeqCst) { "secret=shown\n" } else { "" };
+                    let text = format!("unix:{address}\npid=4711\n{proof}");
+                    std::fs::write(variable("SNAKEPIT_READY_FILE"), text).unwrap();
                 }
                 Start::Fails => {
                     tail.clone().drain("stub".into(), &b"Traceback\nno module named `tools`\n"[..]).await;

@@ -18,7 +18,7 @@ fn options(tools: &str) -> BashOptions {
     };
     let spawner = Spawner::new("/proc/self/exe").unwrap();
     let options = BashOptions::new(Workspaces::new(workspaces).unwrap(), tasks, spawner);
-    as_configured(options, &toml::from_str(tools).unwrap(), &[7200, 8080])
+    as_configured(options, &toml::from_str(tools).unwrap(), &[7200, 8080], &[61000, 61001])
 }
 
 #[test]
@@ -39,7 +39,12 @@ fn commands_may_do_what_is_configured() {
     let readable = ["/a", "/b", "/b/bin", "/c"].map(PathBuf::from);
     assert_eq!((wide.timeout, wide.readable), (Duration::from_secs(300), readable.into()));
     assert_eq!(wide.environment["PATH"], format!("/b/bin:/c:{usual}"));
-    assert_eq!(wide.network, Network { connect: Tcp::AllBut(vec![7200, 8080]), listen: Tcp::Open, unix_sockets: true });
-    let own = options("[bash]\nconnect = [443, 8080]").network.connect;
-    assert_eq!(own, Tcp::Ports(vec![443]), "this server's own port stays closed even when it is listed");
+    let (connect, listen) = (Tcp::AllBut(vec![7200, 8080, 61000, 61001]), Tcp::AllBut(vec![61000, 61001]));
+    assert_eq!(wide.network, Network { connect, listen, unix_sockets: true });
+    let own = options("[bash]\nconnect = [443, 8080, 61001]").network.connect;
+    assert_eq!(
+        own,
+        Tcp::Ports(vec![443]),
+        "ports of this server and its workers stay closed even when they are listed"
+    );
 }

@@ -139,8 +139,8 @@ channel = "telegram"
 [budgets]
 daily = 5
 "#;
-    let bench = Bench::with_file(before);
-    let path = bench.path("project/patchboard.toml");
+    let bench = Bench::with_users_file(before);
+    let path = bench.path(USERS_FILE);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let (result, _) = run(&bench, &["openai", "sk-1", ""]);
     assert_eq!(result.unwrap().config_file, path.canonicalize().unwrap());
@@ -162,7 +162,7 @@ fn other_ways_to_write_tables() {
         "[providers]\n[agents]\ndefault.max_tokens = 5\n",
     ];
     for text in cases {
-        let bench = Bench::with_file(text);
+        let bench = Bench::with_users_file(text);
         run(&bench, &["openai", "sk-1", "gpt-x"]).0.unwrap();
         let config = bench.load().config;
         let agent = &config.agents["default"];
@@ -220,18 +220,18 @@ fn nothing_is_written_when_something_is_wrong() {
 #[test]
 fn a_file_that_cannot_be_changed_is_left_alone() {
     for text in ["[gateway\n", "providers = 5\n", "[agents]\ndefault = 5\n"] {
-        let bench = Bench::with_file(text);
+        let bench = Bench::with_users_file(text);
         let error = run(&bench, &["openai", "key", ""]).0.unwrap_err();
         assert!(matches!(error, Error::Edit { .. }), "{error}");
-        assert_eq!(fs::read_to_string(bench.path("project/patchboard.toml")).unwrap(), text);
-        assert!(!bench.path(".config").exists());
+        assert_eq!(fs::read_to_string(bench.path(USERS_FILE)).unwrap(), text);
+        assert!(!bench.path(".config/patchboard/credentials").exists());
     }
 }
 
 #[test]
 fn a_key_that_cannot_be_stored_leaves_the_file_alone() {
     // A file where the folder of keys belongs.
-    let bench = Bench::with_file("drain = \"5s\"\n").file(".config/patchboard", "in the way");
+    let bench = Bench::with_file("drain = \"5s\"\n").config("patchboard.toml").file(".config/patchboard", "in the way");
     let error = run(&bench, &["openai", "key", ""]).0.unwrap_err();
     assert!(matches!(error, Error::Credentials(_)), "{error}");
     assert_eq!(fs::read_to_string(bench.path("project/patchboard.toml")).unwrap(), "drain = \"5s\"\n");
@@ -241,11 +241,19 @@ fn a_key_that_cannot_be_stored_leaves_the_file_alone() {
 
 #[test]
 fn a_link_to_the_file_stays_a_link() {
-    let bench = Bench::new().file("dotfiles/board.toml", "# mine\n");
-    std::os::unix::fs::symlink(bench.path("dotfiles/board.toml"), bench.path("project/patchboard.toml")).unwrap();
+    let bench = Bench::new().file("dotfiles/board.toml", "# mine\n").folder(".config/patchboard");
+    std::os::unix::fs::symlink(bench.path("dotfiles/board.toml"), bench.path(USERS_FILE)).unwrap();
     run(&bench, &["openai", "key", ""]).0.unwrap();
-    assert!(fs::symlink_metadata(bench.path("project/patchboard.toml")).unwrap().is_symlink());
+    assert!(fs::symlink_metadata(bench.path(USERS_FILE)).unwrap().is_symlink());
     assert!(fs::read_to_string(bench.path("dotfiles/board.toml")).unwrap().starts_with("# mine\n"));
+}
+
+/// A key is meant for an address that the user chose.
+#[test]
+fn a_projects_file_is_left_alone() {
+    let bench = Bench::with_file("# the project's\n");
+    assert_eq!(run(&bench, &["openai", "key", ""]).0.unwrap().config_file, bench.path(USERS_FILE));
+    assert_eq!(fs::read_to_string(bench.path("project/patchboard.toml")).unwrap(), "# the project's\n");
 }
 
 #[test]

@@ -48,6 +48,9 @@ pub(crate) struct BridgeConfig {
     /// Connections open at once; further ones are refused.
     #[schemars(range(min = 1))]
     pub max_connections: u32,
+    /// Loopback ports set aside for workers when the server starts: two for each, one it calls back on and one it is called on. Closed to `bash`, to MCP servers and to other workers, on every machine. Without a free one a worker is not started.
+    #[schemars(range(min = 2, max = 8192))]
+    pub private_ports: u16,
 }
 
 impl Default for BridgeConfig {
@@ -68,6 +71,7 @@ impl Default for BridgeConfig {
             insecure: false,
             allowed_hosts: Vec::new(),
             max_connections: 1_000,
+            private_ports: 512,
         }
     }
 }

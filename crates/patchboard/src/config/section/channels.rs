@@ -10,6 +10,8 @@ use crate::config::types::{SecretRef, TimeSpan};
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["verify"]))]
 pub(crate) struct ChannelConfig {
+    /// Whether it is used. `false` switches off what an earlier file configured.
+    pub enabled: bool,
     /// The plugin that is its adapter. Left out, the one that is named like the channel.
     #[schemars(example = &"webhook-json")]
     pub plugin: Option<String>,
@@ -48,6 +50,7 @@ impl ChannelConfig {
 impl Default for ChannelConfig {
     fn default() -> Self {
         Self {
+            enabled: true,
             plugin: None,
             verify: Verify::default(),
             secret: None,

@@ -11,6 +11,8 @@ use crate::config::types::{SecretRef, TimeSpan};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct McpConfig {
+    /// Whether it is used. `false` switches off what an earlier file configured.
+    pub enabled: bool,
     /// Program and arguments of a stdio server.
     #[schemars(example = ["npx", "some-mcp-server"])]
     pub command: Vec<String>,
@@ -32,6 +34,7 @@ pub(crate) struct McpConfig {
 impl Default for McpConfig {
     fn default() -> Self {
         Self {
+            enabled: true,
             command: Vec::new(),
             env: BTreeMap::new(),
             url: None,

@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::config::types::SecretRef;
 
 /// A WebAssembly plugin: tools, a channel adapter, or both.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name", "path"]))]
 pub(crate) struct PluginConfig {
     /// Name of the plugin; it prefixes tools whose names are taken, and is the adapter of the channel of that name.
     #[schemars(example = &"webhook-json")]
     pub name: String,
+    /// Whether it is used. `false` switches off what an earlier file configured.
+    pub enabled: bool,
     /// The component file.
     #[schemars(example = &"plugins/webhook-json.wasm", extend("x-kind" = "path"))]
     pub path: PathBuf,
@@ -31,6 +33,20 @@ pub(crate) struct PluginConfig {
     /// Secrets that the plugin can use and not read: they take the place of `{{secret:NAME}}` in what it sends.
     #[schemars(example = serde_json::json!({"api_key": "env:HOOKS_API_KEY"}))]
     pub secrets: BTreeMap<String, SecretRef>,
+}
+
+impl Default for PluginConfig {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            enabled: true,
+            path: PathBuf::new(),
+            grants: Vec::new(),
+            sha256: None,
+            settings: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+        }
+    }
 }
 
 impl PluginConfig {

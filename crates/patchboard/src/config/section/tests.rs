@@ -206,6 +206,7 @@ fn defaults_of_pools_and_of_the_bridge() {
         expose = []
         allowed_hosts = []
         max_connections = 1000
+        private_ports = 512
     "#;
     assert_eq!(toml::from_str::<BridgeConfig>(text).unwrap(), BridgeConfig::default());
 }

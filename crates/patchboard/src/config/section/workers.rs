@@ -15,6 +15,8 @@ pub(crate) struct WorkerConfig {
     /// Name of the pool, up to 32 characters; it prefixes tools whose names are taken.
     #[schemars(example = &"py")]
     pub name: String,
+    /// Whether it is used. `false` switches off what an earlier file configured.
+    pub enabled: bool,
     /// Program and arguments.
     #[schemars(example = ["python3", "grpc_server.py", "--adapter", "my.Adapter"])]
     pub command: Vec<String>,
@@ -67,6 +69,7 @@ impl Default for WorkerConfig {
     fn default() -> Self {
         Self {
             name: String::new(),
+            enabled: true,
             command: Vec::new(),
             count: 1,
             working_folder: None,

@@ -34,6 +34,11 @@ impl Bench {
         Self::new().file("project/patchboard.toml", text)
     }
 
+    /// A bench whose user has this `patchboard.toml`.
+    pub(crate) fn with_users_file(text: &str) -> Self {
+        Self::new().file(".config/patchboard/patchboard.toml", text)
+    }
+
     pub(crate) fn file(self, path: &str, text: &str) -> Self {
         let path = self.folder.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -76,10 +81,8 @@ impl Bench {
 
     pub(crate) fn request(&self) -> LoadRequest {
         LoadRequest {
-            config_path: self.config_path.clone(),
-            env: self.environment(),
             overrides: self.overrides.clone(),
-            cwd: self.path("project"),
+            ..LoadRequest::new(self.config_path.clone(), self.environment(), self.path("project"))
         }
     }
 

@@ -1,14 +1,14 @@
 //! Which layer wins, where the file is found, and what paths mean.
 
 use super::bench::Bench;
-use crate::config::{problem::Code, types::Listen};
+use crate::config::{files::FileLayer, problem::Code, types::Listen};
 
 #[test]
 fn nothing_at_all_is_a_configuration() {
     let bench = Bench::new();
     assert_eq!(bench.complaints(), "");
     let loaded = bench.load();
-    assert_eq!(loaded.file, None);
+    assert_eq!(loaded.files, []);
     assert_eq!(loaded.config.data_dir, bench.path(".local/share/patchboard"));
     assert_eq!(loaded.config.storage.path, bench.path(".local/share/patchboard/patchboard.db"));
     assert_eq!(loaded.config.runs.working_folder, bench.path("project"));
@@ -49,7 +49,8 @@ fn files_are_found_in_order() {
 
     let chosen = here.file("project/other.toml", &named(":4")).config("other.toml");
     assert_eq!(chosen.load().config.gateway.listen, Listen::loopback(4));
-    assert_eq!(chosen.load().file, Some(chosen.path("project/other.toml")));
+    let files: Vec<_> = chosen.load().files.into_iter().map(|file| (file.layer, file.path)).collect();
+    assert_eq!(files, [(FileLayer::Named, chosen.path("project/other.toml"))]);
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn keys_of_providers_that_name_none() {
         ),
     ];
     for (provider, variables, files, wanted) in cases {
-        let mut bench = Bench::with_file(&format!("[providers.x]\n{provider}"));
+        let mut bench = Bench::with_users_file(&format!("[providers.x]\n{provider}"));
         for (name, value) in variables {
             bench = bench.env(name, value);
         }

@@ -1,0 +1,51 @@
+//! Mounts files read-only in the jail's mount namespace, onto themselves. Such a file cannot be written, truncated, replaced
+//! or removed there: it is a mount point of a read-only mount. The directories on the way to it become mount points too, so
+//! that none of them can be renamed to put another tree in its place.
+//!
+//! Unlike a cover this must work: the server has recorded that the files are held.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::mount::{MountFlags, mount_bind, mount_bind_recursive, mount_remount};
+use rustix::process::chdir;
+
+use super::namespace::keep_mounts_inside;
+
+/// Call after the working folder was entered by its path.
+pub(super) fn mount_read_only<'a>(
+    pinned: impl IntoIterator<Item = &'a Path>,
+    files: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), String> {
+    let failed = |path: &Path, error: io::Error| format!("cannot keep {} read-only: {error}", path.display());
+    keep_mounts_inside().map_err(|error| failed(Path::new("/"), error.into()))?;
+    for folder in pinned {
+        // Recursive: without privileges outside, a tree cannot be bound without the mounts inside it.
+        mount_bind_recursive(folder, folder).map_err(|error| failed(folder, error.into()))?;
+    }
+    for file in files {
+        bind_read_only(file).map_err(|error| failed(file, error))?;
+    }
+    // The working folder that was entered before lies beneath the new mounts; by its path it is entered anew.
+    std::fs::read_link("/proc/self/cwd")
+        .and_then(|folder| Ok(chdir(&folder)?))
+        .map_err(|error| format!("cannot enter the working folder again: {error}"))
+}
+
+fn bind_read_only(file: &Path) -> io::Result<()> {
+    mount_bind(file, file)?;
+    // In a user namespace the flags that the mount already has are locked: a remount must repeat them.
+    let has = statvfs(file)?.f_flag;
+    let locked = [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ];
+    let kept = locked.into_iter().filter(|(held, _)| has.contains(*held)).map(|(_, flag)| flag);
+    let flags = kept.fold(MountFlags::BIND | MountFlags::RDONLY, |all, flag| all | flag);
+    Ok(mount_remount(file, flags, "")?)
+}

@@ -1,0 +1,197 @@
+//! `patchboard trust`: shows what waits to be trusted and records it.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::failure::Failure;
+use super::{Where, output};
+use crate::config::files::{ConfigFile, DiskReader, FileLayer, FileReader};
+use crate::config::{Config, LoadRequest};
+use crate::trust::asks::{asks, difference};
+use crate::trust::guard::{ProgramName, trust_file, trust_program, waiting, waiting_file};
+use crate::trust::obeyed::{obeyed, trust_store};
+use crate::trust::program::ObeyedProgram;
+use crate::trust::{ConfigVerdict, TrustStore, judge_config};
+
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    #[command(flatten)]
+    place: Where,
+    /// What to trust: configuration files, scripts, folders or plugins; without any, everything that waits.
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// Something that waits to be trusted.
+struct Waiting {
+    /// The files and folders it is about.
+    paths: Vec<PathBuf>,
+    title: String,
+    lines: Vec<String>,
+    record: Record,
+}
+
+enum Record {
+    Config { path: PathBuf, text: Option<String> },
+    Program(ObeyedProgram),
+    File(PathBuf),
+}
+
+pub(super) fn run(args: TrustArgs) -> Result<ExitCode, Failure> {
+    let cwd = std::env::current_dir()?;
+    let wanted: Vec<PathBuf> = args.files.iter().map(|file| cwd.join(file)).collect();
+    let is_wanted = |found: &Waiting| wanted.is_empty() || wanted.iter().any(|path| found.is_about(path));
+    let request = args.place.request_unasked()?;
+    let store = args.place.trust_store(&request);
+    let mut settled = Outcome::default();
+    // Configuration first: what it starts is known only once it counts.
+    for found in waiting_configs(&request, &store).into_iter().filter(is_wanted) {
+        settled.settle(&found, &store, args.yes)?;
+    }
+    match Config::load(request) {
+        Ok(loaded) => {
+            let store = trust_store(&loaded);
+            for found in waiting_programs(&obeyed(&loaded, &cwd), &store).into_iter().filter(is_wanted) {
+                settled.settle(&found, &store, args.yes)?;
+            }
+        }
+        Err(problems) => output::error(&problems.to_string()),
+    }
+    settled.report(&wanted)
+}
+
+/// On a terminal, shows an untrusted project file and asks whether it counts. Elsewhere a warning says what to type.
+pub(super) fn ask_about_project(request: &LoadRequest, store: &TrustStore) -> io::Result<()> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(());
+    }
+    let projects = request.files().into_iter().filter(|file| file.layer == FileLayer::Project);
+    for found in projects.filter_map(|file| waiting_config(&file, store)) {
+        found.show();
+        if agrees()? {
+            found.record(store)?;
+        } else {
+            output::error("It is left out. `patchboard trust` asks again.");
+        }
+    }
+    Ok(())
+}
+
+fn waiting_configs(request: &LoadRequest, store: &TrustStore) -> Vec<Waiting> {
+    request.files().iter().filter_map(|file| waiting_config(file, store)).collect()
+}
+
+fn waiting_config(file: &ConfigFile, store: &TrustStore) -> Option<Waiting> {
+    let text = DiskReader.read(file).ok().flatten();
+    let shown = file.shown.display();
+    let (title, lines) = match judge_config(store, file, text.as_deref()) {
+        ConfigVerdict::AsItIs => return None,
+        ConfigVerdict::Untrusted => {
+            (format!("{shown} was never trusted. It"), asks(text.as_deref().unwrap_or_default()))
+        }
+        ConfigVerdict::Changed { trusted } => {
+            let changed = match &text {
+                Some(_) => "changed where agents may write",
+                None => "was removed where agents may write",
+            };
+            (format!("{shown} {changed}:"), difference(&trusted, text.as_deref().unwrap_or_default()))
+        }
+    };
+    let record = Record::Config { path: file.path.clone(), text };
+    Some(Waiting { paths: vec![file.path.clone()], title, lines, record })
+}
+
+fn waiting_programs(obeyed: &crate::trust::guard::ObeyedFiles, store: &TrustStore) -> Vec<Waiting> {
+    let programs = obeyed.programs.iter().filter_map(|(name, program)| {
+        let lines = waiting(store, program);
+        let title = match name {
+            ProgramName::WorkerPool(name) => format!("The worker pool `{name}` has code that is not trusted:"),
+            ProgramName::McpServer(name) => format!("The MCP server `{name}` has code that is not trusted:"),
+        };
+        let paths = program.files.iter().chain(&program.folders).cloned().collect();
+        (!lines.is_empty()).then(|| Waiting { paths, title, lines, record: Record::Program(program.clone()) })
+    });
+    let files = obeyed.files.iter().filter_map(|path| {
+        let line = waiting_file(store, path)?;
+        let title = "A plugin is not trusted:".to_owned();
+        Some(Waiting { paths: vec![path.clone()], title, lines: vec![line], record: Record::File(path.clone()) })
+    });
+    programs.chain(files).collect()
+}
+
+impl Waiting {
+    fn is_about(&self, wanted: &Path) -> bool {
+        let real = wanted.canonicalize().unwrap_or_else(|_| wanted.to_owned());
+        self.paths.iter().any(|path| {
+            let own = path.canonicalize().unwrap_or_else(|_| path.clone());
+            path == wanted || own == real || real.starts_with(&own)
+        })
+    }
+
+    fn show(&self) {
+        output::error(&output::one_line(&self.title));
+        for line in &self.lines {
+            output::error(&format!("  {}", output::one_line(line)));
+        }
+    }
+
+    fn record(&self, store: &TrustStore) -> io::Result<()> {
+        match &self.record {
+            Record::Config { path, text: Some(text) } => store.trust_config(path, text),
+            Record::Config { path, text: None } => store.forget_config(path),
+            Record::Program(program) => trust_program(store, program),
+            Record::File(path) => trust_file(store, path),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Outcome {
+    trusted: usize,
+    left: usize,
+}
+
+impl Outcome {
+    fn settle(&mut self, found: &Waiting, store: &TrustStore, is_agreed: bool) -> Result<(), Failure> {
+        found.show();
+        let can_ask = io::stdin().is_terminal();
+        if is_agreed || (can_ask && agrees()?) {
+            let recorded = found.record(store);
+            recorded.map_err(|error| Failure::failed(format!("cannot record what is trusted: {error}")))?;
+            self.trusted += 1;
+        } else {
+            self.left += 1;
+        }
+        Ok(())
+    }
+
+    fn report(&self, wanted: &[PathBuf]) -> Result<ExitCode, Failure> {
+        match (self.trusted, self.left) {
+            (0, 0) if wanted.is_empty() => output::line("Nothing waits to be trusted."),
+            (0, 0) => output::line("None of these waits to be trusted."),
+            (trusted, 0) => output::line(&format!("Trusted: {trusted}. Configuration counts from the next start on.")),
+            (trusted, left) => {
+                let failure = Failure::unusable(format!("{left} not trusted, {trusted} trusted"));
+                return Err(match io::stdin().is_terminal() {
+                    true => failure,
+                    false => failure.hint("without a terminal, agree with `patchboard trust --yes`"),
+                });
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn agrees() -> io::Result<bool> {
+    write!(io::stderr(), "Trust this? [y/N] ")?;
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

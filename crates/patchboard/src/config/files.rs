@@ -1,0 +1,134 @@
+//! Which configuration files there are, in the order they count, and how the text of one is read.
+//!
+//! Finding, reading and putting together are apart: [`find`] names the files, a [`FileReader`] gives the text of each or
+//! says that it does not count, and [`super::load`] parses and merges what it was given.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::paths::{Folders, clean};
+
+/// Name of the file looked for in the user's configuration folder and in the current folder.
+pub(crate) const FILE_NAME: &str = "patchboard.toml";
+
+/// A larger file is not a configuration; it is refused unread.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Whose file it is. Ordered as the files count: later ones win.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FileLayer {
+    /// The one in the user's configuration folder.
+    User,
+    /// `./patchboard.toml`. It may have come with a clone, so its author may be anybody.
+    Project,
+    /// Named by `--config`; then there is no other.
+    Named,
+}
+
+/// A place of configuration, whether or not there is a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ConfigFile {
+    pub layer: FileLayer,
+    /// Absolute.
+    pub path: PathBuf,
+    /// As messages show it: short where the file is in the current folder.
+    pub shown: PathBuf,
+}
+
+impl ConfigFile {
+    /// What relative paths in the file start from.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.path.parent().map(clean).unwrap_or_default()
+    }
+}
+
+/// Reads the text of configuration files.
+pub(crate) trait FileReader: fmt::Debug + Send + Sync {
+    /// The text of `file`; `None` if it does not count, as when there is none.
+    fn read(&self, file: &ConfigFile) -> io::Result<Option<String>>;
+
+    /// What the operator should know if another text than the file's own counts, or none.
+    fn warning(&self, _file: &ConfigFile) -> Option<FileWarning> {
+        None
+    }
+}
+
+/// Why a file does not count as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileWarning {
+    pub message: String,
+    pub hint: String,
+}
+
+/// What is on disk counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DiskReader;
+
+impl DiskReader {
+    pub(crate) fn shared() -> Arc<dyn FileReader> {
+        Arc::new(Self)
+    }
+}
+
+impl FileReader for DiskReader {
+    fn read(&self, file: &ConfigFile) -> io::Result<Option<String>> {
+        match read_text(&file.path) {
+            Ok(text) => Ok(Some(text)),
+            // What was only looked for need not be there; a named file must.
+            Err(_) if file.layer != FileLayer::Named && !file.path.exists() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut text = String::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if u64::try_from(read).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
+}
+
+/// The files that count for a command started in `cwd`, in order: the named one alone, or the user's and then the project's.
+pub(crate) fn find(named: Option<&Path>, cwd: &Path, folders: &Folders) -> Vec<ConfigFile> {
+    match named {
+        Some(named) => {
+            vec![ConfigFile { layer: FileLayer::Named, path: cwd.join(named), shown: named.to_owned() }]
+        }
+        None => looked_for(cwd, folders),
+    }
+}
+
+/// Every place where this or the next start looks for configuration, whether or not there is a file.
+pub(crate) fn places(named: Option<&Path>, cwd: &Path, folders: &Folders) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = looked_for(cwd, folders).into_iter().map(|file| file.path).collect();
+    if let Some(named) = named.map(|named| cwd.join(named)).filter(|named| !places.contains(named)) {
+        places.push(named);
+    }
+    places
+}
+
+fn looked_for(cwd: &Path, folders: &Folders) -> Vec<ConfigFile> {
+    let users = folders.config_dir.as_ref().map(|folder| folder.join(FILE_NAME));
+    let here = cwd.join(FILE_NAME);
+    let same = users.as_ref().is_some_and(|users| is_same_file(users, &here));
+    let users = users.map(|path| ConfigFile { layer: FileLayer::User, shown: path.clone(), path });
+    let here = ConfigFile { layer: FileLayer::Project, path: here, shown: PathBuf::from(FILE_NAME) };
+    // In the user's configuration folder the two are one, and the user's.
+    users.into_iter().chain((!same).then_some(here)).collect()
+}
+
+fn is_same_file(one: &Path, two: &Path) -> bool {
+    let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
+    one == two || folder(one).is_some_and(|found| Some(found) == folder(two))
+}

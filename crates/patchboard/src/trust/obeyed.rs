@@ -1,0 +1,68 @@
+//! Everything that a configuration makes the server execute or obey.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::TrustStore;
+use super::guard::{ObeyedFiles, ProgramName};
+use super::program::{ObeyedProgram, Surroundings};
+use crate::config::Loaded;
+use crate::config::env::HOME;
+use crate::config::files::FileLayer;
+
+/// `cwd` is where MCP servers are started.
+pub(crate) fn obeyed(loaded: &Loaded, cwd: &Path) -> ObeyedFiles {
+    let config = &loaded.config;
+    let workers = config.workers.iter().map(|worker| {
+        let folder = worker.working_folder.as_deref().unwrap_or(&config.runs.working_folder);
+        let program = program(&worker.command, folder, &worker.env, loaded);
+        (ProgramName::WorkerPool(worker.name.clone()), program)
+    });
+    let servers = config.mcp.iter().filter(|(_, server)| server.url.is_none());
+    let servers = servers.map(|(name, server)| {
+        (ProgramName::McpServer(name.clone()), program(&server.command, cwd, &server.env, loaded))
+    });
+    ObeyedFiles {
+        configs: config_files(loaded),
+        programs: workers.chain(servers).collect(),
+        files: config.plugins.iter().map(|plugin| plugin.path.clone()).collect(),
+    }
+}
+
+/// The store that vouches for this configuration.
+pub(crate) fn trust_store(loaded: &Loaded) -> TrustStore {
+    let data_dir = &loaded.config.data_dir;
+    let is_of_a_file = loaded.origin_of("data_dir").file_layer().is_some();
+    let named = (!is_of_a_file).then(|| data_dir.clone());
+    TrustStore::find(named, &loaded.env, &loaded.folders)
+}
+
+fn config_files(loaded: &Loaded) -> Vec<(PathBuf, FileLayer)> {
+    let named = loaded.files.iter().find(|file| file.layer == FileLayer::Named).map(|file| file.path.clone());
+    let folder_of_user = loaded.folders.config_dir.as_deref();
+    let layer = |path: &PathBuf| {
+        if named.as_ref() == Some(path) {
+            FileLayer::Named
+        } else if path.parent() == folder_of_user {
+            FileLayer::User
+        } else {
+            FileLayer::Project
+        }
+    };
+    loaded.configuration_files().into_iter().map(|path| (path.clone(), layer(&path))).collect()
+}
+
+fn program(command: &[String], folder: &Path, env: &BTreeMap<String, String>, loaded: &Loaded) -> ObeyedProgram {
+    let variable = |name: &str| env.get(name).map(String::as_str).or_else(|| loaded.env.get(name)).map(str::to_owned);
+    let home = variable(HOME).map(PathBuf::from);
+    let search_path = variable("PATH");
+    ObeyedProgram::of(
+        command,
+        &Surroundings {
+            working_folder: folder,
+            search_path: search_path.as_deref(),
+            home: home.as_deref(),
+            variable: &variable,
+        },
+    )
+}
