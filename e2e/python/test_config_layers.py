@@ -26,6 +26,11 @@ class LayersTest(unittest.TestCase):
         self.project.mkdir()
         self.users.parent.mkdir(parents=True)
 
+    def write_project(self, text: str) -> None:
+        """The project's file, looked at and trusted."""
+        self.projects.write_text(text)
+        self.good("trust", "--yes", "patchboard.toml")
+
     def command(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
         foreign = (*FOREIGN_SETTINGS, "XDG_CONFIG_HOME", "XDG_DATA_HOME")
         environment = {name: value for name, value in os.environ.items() if name not in foreign}
@@ -49,7 +54,7 @@ class LayersTest(unittest.TestCase):
 
     def test_the_projects_file_wins_key_by_key_and_each_value_names_its_file_and_line(self) -> None:
         self.users.write_text('drain = "3s"\n[gateway]\nmax_connections = 7\norphan_grace = "9s"\n')
-        self.projects.write_text("[gateway]\nmax_connections = 8\n")
+        self.write_project("[gateway]\nmax_connections = 8\n")
         text = self.origins()
         self.assertIn(f'drain = "3s"  # {self.users}:1\n', text)
         self.assertIn(f"# {self.users}:4\n", text)
@@ -60,7 +65,7 @@ class LayersTest(unittest.TestCase):
 
     def test_a_named_file_stands_alone(self) -> None:
         self.users.write_text('drain = "3s"\n')
-        self.projects.write_text("[gateway]\nmax_connections = 8\n")
+        self.write_project("[gateway]\nmax_connections = 8\n")
         (self.project / "other.toml").write_text("[gateway]\norphan_grace = \"9s\"\n")
         text = self.origins("--config", "other.toml")
         self.assertIn("# other.toml:2\n", text)
@@ -68,7 +73,7 @@ class LayersTest(unittest.TestCase):
 
     def test_lists_of_named_tables_merge_by_name_and_paths_belong_to_their_file(self) -> None:
         self.users.write_text(WORKER.format("mine") + WORKER.format("both"))
-        self.projects.write_text('[[workers]]\nname = "both"\ncount = 2\n' + WORKER.format("theirs"))
+        self.write_project('[[workers]]\nname = "both"\ncount = 2\n' + WORKER.format("theirs"))
         text = self.good("config", "show")
         names = [line for line in text.splitlines() if line.startswith("name = ")]
         self.assertEqual(names, ['name = "mine"', 'name = "both"', 'name = "theirs"'])
@@ -79,7 +84,7 @@ class LayersTest(unittest.TestCase):
 
     def test_what_is_inherited_can_be_switched_off(self) -> None:
         self.users.write_text(WORKER.format("mine") + '[mcp.files]\ncommand = ["files"]\n')
-        self.projects.write_text('[[workers]]\nname = "mine"\nenabled = false\n[mcp.files]\nenabled = false\n')
+        self.write_project('[[workers]]\nname = "mine"\nenabled = false\n[mcp.files]\nenabled = false\n')
         text = self.origins()
         self.assertNotIn("[[workers]]", text)
         self.assertNotIn("[mcp.files]", text)
@@ -88,7 +93,7 @@ class LayersTest(unittest.TestCase):
 
     def test_problems_name_the_file_they_stand_in(self) -> None:
         self.users.write_text("[gateway]\nlisen = 1\n")
-        self.projects.write_text("[runs]\nlisen = 1\n")
+        self.write_project("[runs]\nlisen = 1\n")
         done = self.command("config", "check")
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn(f"gateway.lisen ({self.users}:2): unknown key", done.stdout)
@@ -113,7 +118,7 @@ class LayersTest(unittest.TestCase):
         self.users.write_text('[providers.openai]\nkind = "openai"\napi_key = "env:MINE"\n')
         for more in ("", 'api_key = "env:OPENAI_API_KEY"\n', f'api_key = "file:{keys}/openai.key"\n'):
             with self.subTest(more), StubModel() as model:
-                self.projects.write_text(self.provider(model, more))
+                self.write_project(self.provider(model, more))
                 headers, said = self.ask(model, secret)
                 self.assertNotIn("authorization", headers)
                 self.assertNotIn("canary", str(headers))
@@ -132,7 +137,7 @@ class LayersTest(unittest.TestCase):
             self.assertNotIn("PB0125", said)
             # And to one that the environment sets in place of the project's.
             self.users.unlink()
-            self.projects.write_text('[providers.openai]\nkind = "openai"\nbase_url = "http://127.0.0.1:9"\n')
+            self.write_project('[providers.openai]\nkind = "openai"\nbase_url = "http://127.0.0.1:9"\n')
             headers, _ = self.ask(model, {"PATCHBOARD__PROVIDERS__OPENAI__BASE_URL": model.base_url})
             self.assertEqual(headers["authorization"], "Bearer canary-stored")
 

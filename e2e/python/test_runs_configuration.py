@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import unittest
 
+from patchboard_server import binary
 from runs_case import RunsTestCase
 from stub_model import Call, Reply, Text
 
@@ -26,14 +28,21 @@ class ConfigurationTest(RunsTestCase):
         )
         self.assertEqual([end["is_error"] for end in ends], [True] * 4, ends)
 
-    def test_what_a_command_does_to_it_is_undone(self) -> None:
-        (end,) = self.begin(Call("bash", {"command": "echo '[mcp.evil]' > patchboard.toml; echo written"}))
-        path = self.server.folder / "patchboard.toml"
-        self.assertTrue(end["is_error"], end)
-        self.assertIn("only its operator changes", end["result"])
-        self.assertNotIn("evil", path.read_text() if path.exists() else "")
-        (aside,) = self.server.folder.glob("patchboard.toml.by-a-command.*")
-        self.assertEqual(aside.read_text(), "[mcp.evil]\n")
+    def test_what_a_command_does_to_it_counts_for_nothing(self) -> None:
+        planted = "[mcp.evil]\ncommand = ['true']\n"
+        (end,) = self.begin(Call("bash", {"command": f'printf "{planted}" > patchboard.toml; echo ended'}))
+        self.assertIn("ended", end["result"])
+        self.server.restart()
+        show = [binary(), "config", "show", "--config", str(self.server.config_file)]
+        shown = subprocess.run(
+            [*show, "--data-dir", str(self.server.data_dir)],
+            cwd=self.server.folder,
+            env=self.server.environment(),
+            capture_output=True,
+            text=True,
+        )
+        self.assertIn("stub-model", shown.stdout, shown.stderr)
+        self.assertNotIn("evil", shown.stdout)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,10 @@ const MAX_WARNINGS: usize = 1024;
 /// Reads the text of `NAME.toml` beside a plugin in the folder: grants and settings. `Err` is a sentence.
 pub type Sidecar = Arc<dyn Fn(&str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> + Send + Sync>;
 
+/// May the file at this path, with this SHA-256 in hexadecimal digits, be loaded? Asked for plugins of the configuration, each
+/// time their file was read; blocks on the disk. `Err` is a sentence for the operator.
+pub type FileAdmission = Arc<dyn Fn(&Path, &str) -> Result<(), String> + Send + Sync>;
+
 #[derive(Clone)]
 pub struct HostOptions {
     /// Of the configuration, in its order.
@@ -57,6 +61,7 @@ pub struct HostOptions {
     /// Every `NAME.wasm` in it is a plugin too. It need not exist.
     pub folder: Option<PathBuf>,
     pub sidecar: Sidecar,
+    pub admit: FileAdmission,
     /// For compiled code.
     pub cache: PathBuf,
     /// Are changed, new and removed files noticed?
@@ -90,6 +95,7 @@ struct Catalogue {
     is_starting: AtomicBool,
     folder: Option<Arc<Path>>,
     sidecar: Sidecar,
+    admit: FileAdmission,
     loader: Arc<dyn Loader>,
     compiling: Semaphore,
     store: Arc<dyn Store>,
@@ -142,6 +148,7 @@ impl PluginHost {
             is_starting: AtomicBool::new(true),
             folder: options.folder.map(Into::into),
             sidecar: options.sidecar,
+            admit: options.admit,
             loader,
             compiling: Semaphore::new(COMPILED_AT_ONCE),
             store,

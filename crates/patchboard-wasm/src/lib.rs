@@ -18,7 +18,7 @@ mod telemetry;
 mod testing;
 mod world;
 
-pub use catalogue::{HostOptions, PluginHost, Sidecar};
+pub use catalogue::{FileAdmission, HostOptions, PluginHost, Sidecar};
 pub use check::{Checked, check};
 pub use compile::Refusal;
 pub use rights::{PluginLimits, PluginOptions, Services};

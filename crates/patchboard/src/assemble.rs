@@ -32,7 +32,7 @@ use crate::config::{Config, Loaded, Secrets};
 use crate::data_dir;
 use crate::system::{SoulFiles, SystemClock, SystemIds};
 use crate::trust::guard::TrustGuard;
-use crate::trust::obeyed::{obeyed, trust_store};
+use crate::trust::obeyed::{content_files, obeyed, trust_store};
 
 mod builtins;
 mod mcp;
@@ -74,7 +74,7 @@ pub(crate) async fn board(
     let closed = ClosedPorts { own: own_ports, workers: worker_ports.as_ref() };
     let launch = launch(&workspaces, closed, guard.clone())?;
     let fetch = builtins::fetch(config)?;
-    let mut tools = vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, guard, tracker)?];
+    let mut tools = vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, guard.clone(), tracker)?];
     let pins = |of| Arc::new(mcp::StoredPins { of, store: store.clone(), clock: Arc::new(SystemClock) });
     tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop).tool_hosts());
     let signals = Signals::default();
@@ -83,7 +83,7 @@ pub(crate) async fn board(
         Pools::start(loaded, secrets, means, pins("workers"), tracker, stop)
     });
     let pools = pools.transpose()?;
-    let plugins = plugins::host(config, secrets, fetch, store.clone(), tracker, stop).await;
+    let plugins = plugins::host(config, secrets, plugins::Means { fetch, store: store.clone(), guard }, tracker, stop).await;
     let board = Board::assemble(Parts {
         agents: agents(loaded, secrets, pool)?,
         pools: pools.as_ref().map(Pools::hosts).unwrap_or_default(),
@@ -259,11 +259,12 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
         protected,
         tasks: tracker.clone(),
     };
-    Workspaces::sealing(options, loaded.configuration_files()).context("cannot open the working folder")
+    let sealed = content_files(loaded).into_iter().map(|file| file.path).collect();
+    Workspaces::sealing(options, sealed).context("cannot open the working folder")
 }
 
 /// Knows what this server executes or obeys, and what agents may write to.
-fn guard(loaded: &Loaded) -> anyhow::Result<Arc<dyn WriteGuard>> {
+fn guard(loaded: &Loaded) -> anyhow::Result<Arc<TrustGuard>> {
     let config = &loaded.config;
     let here = std::env::current_dir().context("cannot find out in which folder this program was started")?;
     let mut roots = vec![config.runs.working_folder.clone()];

@@ -81,7 +81,7 @@ impl Server {
         let runs = bind("runs", config.runs.listen).await?;
         let hub = bind("hub", config.hub.listen).await?;
         let pool = Pool::new();
-        let bridge = bridge::Sockets::bind(config).await?;
+        let bridge = bridge::Sockets::bind(loaded).await?;
         let bound = [&gateway, &runs, &hub, &bridge.tcp].into_iter().flatten();
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
         let Assembled { board, pools: workers } =

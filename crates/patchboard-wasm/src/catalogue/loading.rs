@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Catalogue;
-use super::diff::{Change, Verdict, judge};
+use super::diff::{Change, Origin, Verdict, judge};
 use super::entry::{Entry, Given, Held, TakeOver};
 use super::file::{Content, Unread};
 use super::pins::{self, Pin, Pinned, hex};
@@ -45,6 +45,8 @@ enum Failure {
     Changing,
     /// A sentence for the operator.
     Refused(String),
+    /// A sentence for the operator, who may let the same file in at any time.
+    NotTrusted(String),
     /// The server itself could not: another try may help.
     Failed(String),
 }
@@ -97,10 +99,21 @@ impl Catalogue {
 
     async fn make(&self, entry: &Arc<Entry>, cause: Cause) -> Result<Made, Failure> {
         let place = entry.place.clone();
-        let read = tokio::task::spawn_blocking(move || place.read()).await;
-        let (look, content) = read.map_err(|error| Failure::Failed(format!("failed to read its file: {error}")))?;
+        let admit = (entry.origin == Origin::Configured).then(|| self.admit.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let (look, content) = place.read();
+            let admitted = match (&content, admit) {
+                (Ok(content), Some(admit)) => admit(&place.file, &content.sha256),
+                (Ok(_) | Err(_), _) => Ok(()),
+            };
+            (look, content, admitted)
+        });
+        let read = read.await;
+        let (look, content, admitted) =
+            read.map_err(|error| Failure::Failed(format!("failed to read its file: {error}")))?;
         entry.state().tried = Some(look);
         let content = content?;
+        admitted.map_err(Failure::NotTrusted)?;
         entry.state().last_seen = Some(content.sha256.clone());
         for path in &content.open_to_all {
             self.warn_once(&format!("anybody on this machine may change {}; take that right away", path.display()));
@@ -237,6 +250,10 @@ impl Catalogue {
             Failure::Failed(problem) => {
                 entry.state().tried = None;
                 (problem, PluginError::Failed)
+            }
+            Failure::NotTrusted(problem) => {
+                entry.state().tried = None;
+                (problem, PluginError::Refused)
             }
         };
         let is_news = entry.refuse(&problem);

@@ -5,32 +5,42 @@ use std::time::Duration;
 
 use patchboard_core::channel::ChannelOptions;
 use patchboard_core::port::{Fetch, Store};
-use patchboard_wasm::{HostOptions, PluginHost, PluginLimits, PluginOptions, Services};
+use patchboard_wasm::{FileAdmission, HostOptions, PluginHost, PluginLimits, PluginOptions, Services};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::section::{PluginConfig, ReplyMode};
 use crate::config::{Config, Secrets, sidecar};
 use crate::system::SystemClock;
+use crate::trust::guard::TrustGuard;
+
+/// What plugins use of the rest of the server.
+pub(super) struct Means {
+    pub(super) fetch: Arc<dyn Fetch>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) guard: Arc<TrustGuard>,
+}
 
 /// Done when every plugin is loaded or refused, or when that takes long. None of them keeps the server from starting.
 pub(super) async fn host(
     config: &Config,
     secrets: &Secrets,
-    fetch: Arc<dyn Fetch>,
-    store: Arc<dyn Store>,
+    means: Means,
     tracker: &TaskTracker,
     stop: &CancellationToken,
 ) -> Arc<PluginHost> {
+    let Means { fetch, store, guard } = means;
     let services = Services::new(fetch, store, Arc::new(SystemClock));
-    PluginHost::start(host_options(config, secrets), services, tracker, stop).await
+    let admit: FileAdmission = Arc::new(move |path, sha256| guard.admit_file(path, sha256));
+    PluginHost::start(host_options(config, secrets, admit), services, tracker, stop).await
 }
 
-fn host_options(config: &Config, secrets: &Secrets) -> HostOptions {
+fn host_options(config: &Config, secrets: &Secrets, admit: FileAdmission) -> HostOptions {
     HostOptions {
         plugins: config.plugins.iter().map(|plugin| options(plugin, secrets)).collect(),
         folder: config.wasm.folder.clone(),
         sidecar: Arc::new(sidecar::read),
+        admit,
         cache: config.data_dir.join("cache").join("plugins"),
         watch: config.wasm.watch,
         limits: limits(config),

@@ -9,6 +9,7 @@ use secrecy::SecretString;
 
 use super::failure::Failure;
 use super::{Where, output};
+use crate::config::files::{DiskReader, FileLayer, FileReader, FileWarning};
 use crate::config::onboard::{OnboardRequest, Prompt, onboard};
 
 #[derive(Debug, Args)]
@@ -28,6 +29,12 @@ pub(crate) struct OnboardArgs {
 
 pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
     let request = args.place.request()?;
+    let store = args.place.trust_store(&request);
+    let edited = request.files().into_iter().find(|file| file.layer != FileLayer::Project);
+    if let Some(FileWarning { message, hint }) = edited.as_ref().and_then(|file| request.reader.warning(file)) {
+        // Editing it would make the rest of it count too.
+        return Err(Failure::unusable(format!("the configuration file {message}")).hint(hint));
+    }
     let onboarded = onboard(
         OnboardRequest {
             config_path: request.config_path,
@@ -40,6 +47,12 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
         &mut Terminal,
     );
     let done = onboarded.map_err(|error| Failure::failed(format!("{:#}", anyhow::Error::from(error))))?;
+    // What this command wrote is the operator's, also where agents may write.
+    if let Some(file) = &edited
+        && let Some(text) = DiskReader.read(file)?
+    {
+        store.trust_config(&file.path, &text)?;
+    }
     output::line(&format!("provider {} with model {}", done.provider, done.model));
     output::line(&format!("config   {}", done.config_file.display()));
     if let Some(key) = &done.key_file {

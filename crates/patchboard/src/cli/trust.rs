@@ -11,8 +11,8 @@ use super::{Where, output};
 use crate::config::files::{ConfigFile, DiskReader, FileLayer, FileReader};
 use crate::config::{Config, LoadRequest};
 use crate::trust::asks::{asks, difference};
-use crate::trust::guard::{ProgramName, trust_file, trust_program, waiting, waiting_file};
-use crate::trust::obeyed::{obeyed, trust_store};
+use crate::trust::guard::{ProgramName, trust_file, trust_program, waiting, waiting_file, waiting_secret};
+use crate::trust::obeyed::{content_files, obeyed, trust_store};
 use crate::trust::program::ObeyedProgram;
 use crate::trust::{ConfigVerdict, TrustStore, judge_config};
 
@@ -57,8 +57,14 @@ pub(super) fn run(args: TrustArgs) -> Result<ExitCode, Failure> {
     match Config::load(request) {
         Ok(loaded) => {
             let store = trust_store(&loaded);
-            for found in waiting_programs(&obeyed(&loaded, &cwd), &store).into_iter().filter(is_wanted) {
-                settled.settle(&found, &store, args.yes)?;
+            let certificates = content_files(&loaded);
+            let certificates = certificates.iter().filter_map(|file| waiting_config(file, &store));
+            let others = waiting_programs(&obeyed(&loaded, &cwd), &store);
+            // Certificates come once more with the configuration files, which are settled.
+            for found in certificates.chain(others).filter(is_wanted) {
+                if !settled.knows(&found) {
+                    settled.settle(&found, &store, args.yes)?;
+                }
             }
         }
         Err(problems) => output::error(&problems.to_string()),
@@ -122,7 +128,12 @@ fn waiting_programs(obeyed: &crate::trust::guard::ObeyedFiles, store: &TrustStor
         let title = "A plugin is not trusted:".to_owned();
         Some(Waiting { paths: vec![path.clone()], title, lines: vec![line], record: Record::File(path.clone()) })
     });
-    programs.chain(files).collect()
+    let secrets = obeyed.secrets.iter().filter_map(|path| {
+        let line = waiting_secret(store, path)?;
+        let title = "A file with a key or token appeared where agents may write:".to_owned();
+        Some(Waiting { paths: vec![path.clone()], title, lines: vec![line], record: Record::File(path.clone()) })
+    });
+    programs.chain(files).chain(secrets).collect()
 }
 
 impl Waiting {
@@ -155,11 +166,18 @@ impl Waiting {
 struct Outcome {
     trusted: usize,
     left: usize,
+    /// The files that were shown.
+    shown: Vec<PathBuf>,
 }
 
 impl Outcome {
+    fn knows(&self, found: &Waiting) -> bool {
+        matches!(found.record, Record::Config { .. }) && found.paths.iter().all(|path| self.shown.contains(path))
+    }
+
     fn settle(&mut self, found: &Waiting, store: &TrustStore, is_agreed: bool) -> Result<(), Failure> {
         found.show();
+        self.shown.extend(found.paths.iter().cloned());
         let can_ask = io::stdin().is_terminal();
         if is_agreed || (can_ask && agrees()?) {
             let recorded = found.record(store);

@@ -52,6 +52,11 @@ pub(crate) trait FileReader: fmt::Debug + Send + Sync {
     /// The text of `file`; `None` if it does not count, as when there is none.
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>>;
 
+    /// Why a file with a secret is not used, if it is not: a fragment.
+    fn refuses_secret(&self, _path: &Path) -> Option<String> {
+        None
+    }
+
     /// What the operator should know if another text than the file's own counts, or none.
     fn warning(&self, _file: &ConfigFile) -> Option<FileWarning> {
         None

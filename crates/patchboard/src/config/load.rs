@@ -118,8 +118,9 @@ impl Config {
 
 /// As [`examine`], and reads secrets.
 pub(crate) fn examine_for_start(request: LoadRequest) -> (Loaded, Secrets, Vec<Problem>) {
+    let reader = request.reader.clone();
     let (loaded, mut problems) = examine(request);
-    let (secrets, missing) = secrets::resolve(&loaded.config, &loaded.tree, &loaded.env, &loaded.folders);
+    let (secrets, missing) = secrets::resolve(&loaded.config, &loaded.tree, &*reader, &loaded.env, &loaded.folders);
     problems.extend(locate(missing, &loaded.tree, &problems));
     (loaded, secrets, problems)
 }

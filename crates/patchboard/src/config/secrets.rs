@@ -6,6 +6,7 @@ use secrecy::SecretString;
 
 use super::{
     Config, Environment,
+    files::FileReader,
     key_path::KeyPath,
     paths::Folders,
     problem::{Code, Problem, plain_reason},
@@ -97,10 +98,11 @@ impl Config {
 pub(crate) fn resolve(
     config: &Config,
     tree: &Node,
+    files: &dyn FileReader,
     environment: &Environment,
     folders: &Folders,
 ) -> (Secrets, Vec<Problem>) {
-    let mut reader = Reader { environment, problems: Vec::new(), referenced: Vec::new() };
+    let mut reader = Reader { environment, files, problems: Vec::new(), referenced: Vec::new() };
     let mut secrets = Secrets::default();
     let at = KeyPath::dotted;
 
@@ -163,6 +165,7 @@ pub(crate) fn resolve(
 
 struct Reader<'a> {
     environment: &'a Environment,
+    files: &'a dyn FileReader,
     problems: Vec<Problem>,
     /// What variables of child processes referred to.
     referenced: Vec<SecretString>,
@@ -170,7 +173,15 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&mut self, reference: Option<&SecretRef>, path: impl FnOnce() -> KeyPath) -> Option<SecretString> {
-        match reference?.resolve(self.environment) {
+        let reference = reference?;
+        if let SecretRef::File(file) = reference
+            && let Some(reason) = self.files.refuses_secret(file)
+        {
+            let hint = format!("look at it and let it count with `patchboard trust {}`", file.display());
+            self.problems.push(Problem::error(Code::MissingSecret, path(), reason).hint(hint));
+            return None;
+        }
+        match reference.resolve(self.environment) {
             Ok(secret) => Some(secret),
             Err(missing) => {
                 self.problems.push(describe(&missing, path()));

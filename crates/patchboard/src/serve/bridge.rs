@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
 use patchboard_core::Board;
 use patchboard_surfaces::auth::AuthGate;
@@ -12,9 +12,13 @@ use tokio_util::task::TaskTracker;
 
 use super::{Bound, Plugs, bind, guard};
 use crate::assemble::Pools;
-use crate::config::Config;
+use crate::config::Loaded;
+use crate::config::files::{FileReader, FileWarning};
 use crate::config::section::bridge::TlsConfig;
 use crate::system::SystemClock;
+use crate::trust::TrustedReader;
+use crate::trust::guard::waiting_secret;
+use crate::trust::obeyed::{certificate_file, trust_store};
 
 /// Everything that can go wrong, before the database is touched.
 pub(super) struct Sockets {
@@ -24,9 +28,10 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    pub(super) async fn bind(config: &Config) -> anyhow::Result<Self> {
-        let bridge = &config.bridge;
-        let tls = bridge.tls.as_ref().map(read_certificates).transpose()?;
+    pub(super) async fn bind(loaded: &Loaded) -> anyhow::Result<Self> {
+        let bridge = &loaded.config.bridge;
+        let reader = TrustedReader { store: trust_store(loaded) };
+        let tls = bridge.tls.as_ref().map(|tls| read_certificates(tls, &reader)).transpose()?;
         let tcp = bind("bridge", bridge.listen).await?;
         // Off is off.
         let path = bridge.unix_socket.as_ref().filter(|_| tcp.is_some());
@@ -77,12 +82,27 @@ fn options(plugs: &Plugs<'_>, tcp: Option<&Bound>, pools: Option<&Pools>) -> Bri
     }
 }
 
-fn read_certificates(config: &TlsConfig) -> anyhow::Result<Tls> {
+/// Certificates count as far as they are trusted: one of clients' authority decides who may call.
+fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Result<Tls> {
+    let failed = |path: &Path| format!("cannot read `{}` for TLS on the bridge", path.display());
     let read = |path: &Path| {
-        std::fs::read(path).with_context(|| format!("cannot read `{}` for TLS on the bridge", path.display()))
+        let file = certificate_file(path);
+        if let Some(FileWarning { message, hint }) = reader.warning(&file) {
+            tracing::warn!("{}: {message}; {hint}", path.display());
+        }
+        let text = reader.read(&file).with_context(|| failed(path))?;
+        text.ok_or_else(|| anyhow!("{}: there is no such file, or it is not trusted", failed(path)))
     };
-    let (certificate, key) = (read(&config.cert)?, read(&config.key)?);
+    if let Some(problem) = waiting_secret(&reader.store, &config.key) {
+        anyhow::bail!("{problem}; look at it and allow it with `patchboard trust {}`", config.key.display());
+    }
+    let key = std::fs::read(&config.key).with_context(|| failed(&config.key))?;
+    let certificate = read(&config.cert)?;
     let client_authority = config.client_ca.as_deref().map(read).transpose()?;
-    let files = TlsFiles { certificate: &certificate, key: &key, client_authority: client_authority.as_deref() };
+    let files = TlsFiles {
+        certificate: certificate.as_bytes(),
+        key: &key,
+        client_authority: client_authority.as_ref().map(String::as_bytes),
+    };
     Tls::new(files).context("cannot use TLS on the bridge")
 }

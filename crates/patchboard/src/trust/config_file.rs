@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::TrustStore;
 use super::asks::{asks, difference};
+use super::guard::waiting_secret;
 use crate::cli::output::one_line;
 use crate::config::files::{ConfigFile, DiskReader, FileLayer, FileReader, FileWarning};
 
@@ -27,6 +28,10 @@ impl FileReader for TrustedReader {
             ConfigVerdict::Changed { trusted } => Ok(Some(trusted)),
             ConfigVerdict::Untrusted => Ok(None),
         }
+    }
+
+    fn refuses_secret(&self, path: &Path) -> Option<String> {
+        waiting_secret(&self.store, path)
     }
 
     fn warning(&self, file: &ConfigFile) -> Option<FileWarning> {

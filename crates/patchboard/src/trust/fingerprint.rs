@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 
 /// Of a folder. With more it cannot be watched, and in an exposed folder it then counts as changed.
 pub(crate) const MAX_FILES: usize = 5_000;
-/// Of larger files no hash is kept: a different stamp is a change.
-const MAX_HASHED_BYTES: u64 = 8 * 1024 * 1024;
+/// No hash is kept of a larger file, nor of what exceeds this in one folder: there a different stamp is a change.
+const MAX_HASHED_BYTES: u64 = 64 * 1024 * 1024;
 /// Filled by package managers and interpreters; looked at by nobody who writes programs.
 const LEFT_OUT: &[&str] = &[".venv", "venv", "site-packages", "node_modules", "__pycache__", ".git"];
 
@@ -56,6 +56,11 @@ impl FileStamp {
         fs::metadata(path).is_ok_and(|found| self.fits(path, &found))
     }
 
+    /// Is this the content that was trusted? `None`: there is no hash of it.
+    pub(crate) fn has_content(&self, sha256: &str) -> Option<bool> {
+        self.sha256.as_ref().map(|trusted| trusted == sha256)
+    }
+
     fn fits(&self, path: &Path, found: &Metadata) -> bool {
         let now = Self::without_hash(found);
         let is_same =
@@ -67,9 +72,11 @@ impl FileStamp {
 impl FolderPrint {
     pub(crate) fn of(folder: &Path) -> Self {
         let mut print = Self::default();
+        let mut hashed_bytes: u64 = 0;
         print.is_cut = walk(folder, |name, path, found| {
-            let stamp = FileStamp { sha256: hash(path, found), ..FileStamp::without_hash(found) };
-            print.files.insert(name, stamp);
+            hashed_bytes = hashed_bytes.saturating_add(found.len());
+            let sha256 = if hashed_bytes <= MAX_HASHED_BYTES { hash(path, found) } else { None };
+            print.files.insert(name, FileStamp { sha256, ..FileStamp::without_hash(found) });
         });
         print
     }

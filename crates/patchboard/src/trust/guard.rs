@@ -22,11 +22,14 @@ const SHOWN: usize = 5;
 /// Everything that this server executes or obeys.
 #[derive(Debug, Default)]
 pub(crate) struct ObeyedFiles {
-    /// Existing or not.
+    /// Files whose trusted content is kept: configuration and certificates. Existing or not.
     pub(crate) configs: Vec<(PathBuf, FileLayer)>,
     pub(crate) programs: BTreeMap<ProgramName, ObeyedProgram>,
     /// Plugins and other single files.
     pub(crate) files: Vec<PathBuf>,
+    /// Files with keys and tokens. Those that exist are closed to everything the server runs; one that is absent could be
+    /// made by what it runs.
+    pub(crate) secrets: Vec<PathBuf>,
 }
 
 /// A configured program, by its table.
@@ -75,9 +78,7 @@ impl TrustGuard {
         }
         let recorded =
             self.take_baselines(&new).and_then(|()| new.iter().try_for_each(|folder| self.store.expose(folder)));
-        recorded.map_err(|error| {
-            format!("not started, because it cannot be recorded which files of the server it could change: {error}")
-        })
+        recorded.map_err(|error| not_recorded(&error))
     }
 
     fn take_baselines(&self, folders: &BTreeSet<PathBuf>) -> io::Result<()> {
@@ -87,6 +88,7 @@ impl TrustGuard {
         }
         let programs = self.obeyed.programs.values();
         let files = programs.clone().flat_map(|program| &program.files).chain(&self.obeyed.files);
+        let files = files.chain(&self.obeyed.secrets);
         files.filter(lies_in).try_for_each(|path| trust_file(&self.store, path))?;
         let prints = programs.flat_map(|program| &program.folders).filter(|folder| folders.contains(*folder));
         prints.collect::<BTreeSet<_>>().into_iter().try_for_each(|folder| trust_folder(&self.store, folder))
@@ -98,6 +100,35 @@ impl TrustGuard {
         match std::fs::read_to_string(path) {
             Ok(text) if is_known || layer != FileLayer::Project => self.store.trust_config(path, &text),
             Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The folders in which the process could put a secret that is not there. That it is absent is what is trusted.
+    fn expose_absent_secrets(&self, reach: &WriteReach) -> Result<BTreeSet<PathBuf>, String> {
+        let absent = self.obeyed.secrets.iter().filter(|path| !path.exists());
+        let mut exposed = BTreeSet::new();
+        for path in absent.filter(|path| file_reach(path, reach) == FileReach::Open) {
+            self.store.forget_file(path).map_err(|error| not_recorded(&error))?;
+            exposed.extend(exposure_keys(path));
+        }
+        Ok(exposed)
+    }
+
+    /// May this plugin be loaded? Asked with the hash of what was read, so that no other content can take its place.
+    pub(crate) fn admit_file(&self, path: &Path, sha256: &str) -> Result<(), String> {
+        let _turn = self.turn();
+        if !is_exposed(&self.store, path) {
+            return Ok(());
+        }
+        let is_trusted = self.store.file(path).is_some_and(|trusted| {
+            trusted.has_content(sha256).unwrap_or_else(|| trusted.still_holds(path))
+        });
+        match is_trusted {
+            true => Ok(()),
+            false => Err(format!(
+                "its file changed where agents may write; look at it and allow it with `patchboard trust {}`",
+                path.display()
+            )),
         }
     }
 
@@ -130,6 +161,7 @@ impl WriteGuard for TrustGuard {
             }
         }
         exposed.extend(programs.flat_map(|program| &program.folders).filter(|one| touches_folder(one, reach)).cloned());
+        exposed.extend(self.expose_absent_secrets(reach)?);
         self.expose(exposed)?;
         for list in [&mut mounts.pinned, &mut mounts.files] {
             list.sort();
@@ -154,13 +186,27 @@ impl WriteGuard for TrustGuard {
             ));
         }
         let mut code = program.files.iter().chain(&program.folders);
-        if !code.any(|path| self.is_agent_writable(path)) {
+        if !code.any(|path| path.exists() && self.is_agent_writable(path)) {
             return Ok(Admission::Full);
         }
         let mut rights = self.bash.clone();
         rights.readable.extend(program.readable.iter().cloned());
         Ok(Admission::Reduced(rights))
     }
+}
+
+fn not_recorded(error: &io::Error) -> String {
+    format!("not started, because it cannot be recorded which files of the server it could change: {error}")
+}
+
+fn is_exposed(store: &TrustStore, path: &Path) -> bool {
+    exposure_keys(path).iter().any(|folder| store.is_exposed(folder))
+}
+
+/// Why a file with a secret is not used: it appeared where agents may write.
+pub(crate) fn waiting_secret(store: &TrustStore, path: &Path) -> Option<String> {
+    let is_planted = path.exists() && is_exposed(store, path) && store.file(path).is_none();
+    is_planted.then(|| format!("never trusted: {}", path.display()))
 }
 
 /// What of a program changed in exposed folders and has not been trusted. What changed elsewhere is recorded as its owner's.
@@ -183,7 +229,7 @@ pub(crate) fn waiting(store: &TrustStore, program: &ObeyedProgram) -> Vec<String
 
 /// The same of one file.
 pub(crate) fn waiting_file(store: &TrustStore, path: &Path) -> Option<String> {
-    if !exposure_keys(path).iter().any(|folder| store.is_exposed(folder)) {
+    if !is_exposed(store, path) {
         return None;
     }
     match store.file(path) {

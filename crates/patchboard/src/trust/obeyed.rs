@@ -1,14 +1,15 @@
 //! Everything that a configuration makes the server execute or obey.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use super::TrustStore;
 use super::guard::{ObeyedFiles, ProgramName};
 use super::program::{ObeyedProgram, Surroundings};
-use crate::config::Loaded;
 use crate::config::env::HOME;
-use crate::config::files::FileLayer;
+use crate::config::files::{ConfigFile, FileLayer};
+use crate::config::{Config, Loaded};
 
 /// `cwd` is where MCP servers are started.
 pub(crate) fn obeyed(loaded: &Loaded, cwd: &Path) -> ObeyedFiles {
@@ -23,10 +24,26 @@ pub(crate) fn obeyed(loaded: &Loaded, cwd: &Path) -> ObeyedFiles {
         (ProgramName::McpServer(name.clone()), program(&server.command, cwd, &server.env, loaded))
     });
     ObeyedFiles {
-        configs: config_files(loaded),
+        configs: content_files(loaded).into_iter().map(|file| (file.path, file.layer)).collect(),
         programs: workers.chain(servers).collect(),
         files: config.plugins.iter().map(|plugin| plugin.path.clone()).collect(),
+        secrets: config.secret_files(),
     }
+}
+
+/// Files whose trusted content is kept: configuration, wherever this or the next start looks for it, and certificates.
+pub(crate) fn content_files(loaded: &Loaded) -> Vec<ConfigFile> {
+    config_files(loaded).into_iter().chain(certificate_files(&loaded.config)).collect()
+}
+
+/// They are the user's by being named in a configuration that counts.
+fn certificate_files(config: &Config) -> impl Iterator<Item = ConfigFile> + '_ {
+    let tls = config.bridge.tls.iter();
+    tls.flat_map(|tls| iter::once(&tls.cert).chain(&tls.client_ca)).map(|path| certificate_file(path))
+}
+
+pub(crate) fn certificate_file(path: &Path) -> ConfigFile {
+    ConfigFile { layer: FileLayer::User, path: path.to_owned(), shown: path.to_owned() }
 }
 
 /// The store that vouches for this configuration.
@@ -37,7 +54,7 @@ pub(crate) fn trust_store(loaded: &Loaded) -> TrustStore {
     TrustStore::find(named, &loaded.env, &loaded.folders)
 }
 
-fn config_files(loaded: &Loaded) -> Vec<(PathBuf, FileLayer)> {
+fn config_files(loaded: &Loaded) -> Vec<ConfigFile> {
     let named = loaded.files.iter().find(|file| file.layer == FileLayer::Named).map(|file| file.path.clone());
     let folder_of_user = loaded.folders.config_dir.as_deref();
     let layer = |path: &PathBuf| {
@@ -49,7 +66,8 @@ fn config_files(loaded: &Loaded) -> Vec<(PathBuf, FileLayer)> {
             FileLayer::Project
         }
     };
-    loaded.configuration_files().into_iter().map(|path| (path.clone(), layer(&path))).collect()
+    let places = loaded.configuration_files().into_iter();
+    places.map(|path| ConfigFile { layer: layer(&path), shown: path.clone(), path }).collect()
 }
 
 fn program(command: &[String], folder: &Path, env: &BTreeMap<String, String>, loaded: &Loaded) -> ObeyedProgram {

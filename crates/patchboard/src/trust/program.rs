@@ -41,7 +41,8 @@ impl ObeyedProgram {
     pub(crate) fn of(command: &[String], around: &Surroundings<'_>) -> Self {
         let mut found = Self::default();
         let Some((name, arguments)) = command.split_first() else { return found };
-        let program = locate(name, around);
+        let (absent, program) = locate(name, around);
+        found.files.extend(absent);
         if let Some(program) = &program {
             found.add_file(program);
             if is_script(program) {
@@ -77,7 +78,8 @@ impl ObeyedProgram {
             found.folders.extend(folders.map(|folder| around.working_folder.join(folder)));
         }
         found.readable.extend(around.home.map(|home| home.join(".local/lib")));
-        found.readable.extend(found.files.iter().chain(&found.folders).cloned().collect::<Vec<_>>());
+        let existing = found.files.iter().chain(&found.folders).filter(|path| path.exists());
+        found.readable.extend(existing.cloned().collect::<Vec<_>>());
         for list in [&mut found.files, &mut found.folders, &mut found.readable] {
             list.sort();
             list.dedup();
@@ -105,13 +107,21 @@ impl ObeyedProgram {
     }
 }
 
-/// With a slash a path, else looked for as the system does.
-fn locate(name: &str, around: &Surroundings<'_>) -> Option<PathBuf> {
+/// With a slash a path, else looked for as the system does. Also the places that were looked at before: what is put there is
+/// the program of the next start.
+fn locate(name: &str, around: &Surroundings<'_>) -> (Vec<PathBuf>, Option<PathBuf>) {
     if name.contains('/') {
-        return Some(around.working_folder.join(name));
+        return (Vec::new(), Some(around.working_folder.join(name)));
     }
-    let folders = around.search_path?.split(':').filter(|folder| !folder.is_empty());
-    folders.map(|folder| around.working_folder.join(folder).join(name)).find(|path| path.is_file())
+    let mut absent = Vec::new();
+    for folder in around.search_path.unwrap_or_default().split(':').filter(|folder| !folder.is_empty()) {
+        let path = around.working_folder.join(folder).join(name);
+        if path.is_file() {
+            return (absent, Some(path));
+        }
+        absent.push(path);
+    }
+    (absent, None)
 }
 
 fn is_interpreter(name: &str) -> bool {

@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use patchboard_tools::guard::{HeldFiles, WriteReach};
+use rustix::fs::{Access, access};
+use rustix::process::geteuid;
 
 /// What a process can do to an obeyed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub(super) enum FileReach {
 /// `path` is absolute and need not exist.
 pub(super) fn file_reach(path: &Path, reach: &WriteReach) -> FileReach {
     let has_link = path.ancestors().any(|part| is_link_within(part, reach));
-    let lies_within = existing(path).is_some_and(|real| reach.contains(&real));
+    let lies_within = existing(path).is_some_and(|real| can_change(&real, reach));
     if !has_link && !lies_within {
         return FileReach::Outside;
     }
@@ -38,7 +40,7 @@ pub(super) fn file_reach(path: &Path, reach: &WriteReach) -> FileReach {
 pub(super) fn touches_folder(folder: &Path, reach: &WriteReach) -> bool {
     let has_link = folder.ancestors().any(|part| is_link_within(part, reach));
     let real = existing(folder).unwrap_or_else(|| folder.to_owned());
-    has_link || reach.contains(&real) || reach.roots.iter().any(|root| root.starts_with(&real))
+    has_link || can_change(&real, reach) || reach.roots.iter().any(|root| root.starts_with(&real))
 }
 
 /// The directories to pin on the way from the roots to a file, outermost first.
@@ -52,7 +54,18 @@ pub(super) fn pinned(file: &Path, reach: &WriteReach) -> Vec<PathBuf> {
 /// A symbolic link whose own directory can be written to.
 fn is_link_within(part: &Path, reach: &WriteReach) -> bool {
     let is_link = fs::symlink_metadata(part).is_ok_and(|found| found.is_symlink());
-    is_link && part.parent().and_then(|parent| parent.canonicalize().ok()).is_some_and(|real| reach.contains(&real))
+    is_link && part.parent().and_then(|parent| parent.canonicalize().ok()).is_some_and(|real| can_change(&real, reach))
+}
+
+/// The process may write beneath its roots what this user may: the file itself, or a directory that leads to it.
+fn can_change(real: &Path, reach: &WriteReach) -> bool {
+    real.ancestors().filter(|part| reach.contains(part)).any(is_permitted)
+}
+
+/// An owner can give itself the right to write.
+fn is_permitted(path: &Path) -> bool {
+    let is_own = || fs::metadata(path).is_ok_and(|found| found.uid() == geteuid().as_raw());
+    geteuid().is_root() || access(path, Access::WRITE_OK).is_ok() || is_own()
 }
 
 /// The real path of the nearest part that exists, with the rest as it is.

@@ -100,10 +100,11 @@ impl TrustStore {
 
     /// Its absence is what is trusted.
     pub(crate) fn forget_config(&self, path: &Path) -> io::Result<()> {
-        self.folders.iter().try_for_each(|store| match fs::remove_file(record_path(store, RecordKind::Config, path)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        })
+        self.forget(RecordKind::Config, path)
+    }
+
+    pub(crate) fn forget_file(&self, path: &Path) -> io::Result<()> {
+        self.forget(RecordKind::File, path)
     }
 
     pub(crate) fn file(&self, path: &Path) -> Option<FileStamp> {
@@ -120,6 +121,13 @@ impl TrustStore {
 
     pub(crate) fn trust_folder(&self, path: &Path, print: &FolderPrint) -> io::Result<()> {
         self.put(RecordKind::Folder, path, print)
+    }
+
+    fn forget(&self, kind: RecordKind, path: &Path) -> io::Result<()> {
+        self.folders.iter().try_for_each(|store| match fs::remove_file(record_path(store, kind, path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        })
     }
 
     fn get<T: DeserializeOwned>(&self, kind: RecordKind, path: &Path) -> Option<T> {

@@ -22,6 +22,7 @@ fn options(root: &Path, plugins: &[&str]) -> HostOptions {
         plugins: plugins.iter().map(configured).collect(),
         folder: Some(root.join("plugins")),
         sidecar: Arc::new(|_| Ok(Default::default())),
+        admit: Arc::new(|_, _| Ok(())),
         cache: root.join("cache"),
         watch: false,
         limits: PluginLimits { calls: 2, ..PluginLimits::default() },

@@ -182,6 +182,7 @@ pub(in super::super) struct Bench {
     pub(in super::super) loader: Arc<StubLoader>,
     pub(in super::super) plugins: Vec<PluginOptions>,
     pub(in super::super) watch: bool,
+    pub(in super::super) admit: FileAdmission,
 }
 
 impl Bench {
@@ -194,7 +195,14 @@ impl Bench {
             at_once: AtomicUsize::new(0),
             most_at_once: AtomicUsize::new(0),
         };
-        Self { root, store: Arc::default(), loader: Arc::new(loader), plugins: Vec::new(), watch: false }
+        Self {
+            root,
+            store: Arc::default(),
+            loader: Arc::new(loader),
+            plugins: Vec::new(),
+            watch: false,
+            admit: Arc::new(|_, _| Ok(())),
+        }
     }
 
     pub(in super::super) fn path(&self, name: &str) -> PathBuf {
@@ -228,6 +236,7 @@ impl Bench {
             plugins: self.plugins.clone(),
             folder: Some(self.path("plugins")),
             sidecar: Arc::new(sidecar),
+            admit: self.admit.clone(),
             cache: self.path("cache"),
             watch: self.watch,
             limits: PluginLimits::default(),

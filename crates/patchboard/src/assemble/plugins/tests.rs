@@ -33,7 +33,7 @@ fn plugins_as_configured() {
         .file("project/p/telegram.wasm", "w")
         .file("project/p/echo.wasm", "w");
     let (loaded, secrets) = Config::load_for_start(bench.request()).unwrap();
-    let options = host_options(&loaded.config, &secrets);
+    let options = host_options(&loaded.config, &secrets, std::sync::Arc::new(|_, _| Ok(())));
     let [telegram, echo] = options.plugins.as_slice() else { panic!("{:?}", options.plugins) };
     assert_eq!((&*telegram.name, &telegram.file), ("telegram", &bench.path("project/p/telegram.wasm")));
     let grants: Vec<String> = telegram.grants.iter().map(ToString::to_string).collect();

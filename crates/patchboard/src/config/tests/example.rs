@@ -1,7 +1,7 @@
 //! The documented example as a whole, and what happens to files like it when
 //! they are damaged.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::config::{
     check::check,
+    files::{ConfigFile, FileLayer},
     paths::PathRules,
     section::{ProviderKind, agents::Strategy, hub::Pairing, tools::Approval},
     shape, source,
@@ -108,6 +109,7 @@ command = ["npx", "some-mcp-server"]
 #[test]
 fn the_documented_example_is_understood() {
     let bench = Bench::with_file(EXAMPLE)
+        .config("patchboard.toml")
         .env("PATCHBOARD_TOKEN", "t")
         .env("PATCHBOARD_BRIDGE_TOKEN", "t")
         .env("OPENAI_API_KEY", "k")
@@ -137,7 +139,11 @@ fn the_documented_example_is_understood() {
 }
 
 fn rules() -> PathRules {
-    PathRules { home: Some("/h/x".into()), file_dir: "/etc".into(), cwd: "/srv".into() }
+    PathRules { home: Some("/h/x".into()), cwd: "/srv".into() }
+}
+
+fn file() -> Arc<ConfigFile> {
+    Arc::new(ConfigFile { layer: FileLayer::User, path: "/etc/x.toml".into(), shown: "x.toml".into() })
 }
 
 proptest! {
@@ -172,7 +178,7 @@ proptest! {
                 _ => (*text).to_owned(),
             })
             .collect();
-        if let Ok(mut tree) = source::parse(&damaged.join("\n"), Path::new("x.toml")) {
+        if let Ok(mut tree) = source::parse(&damaged.join("\n"), &self::file()) {
             let problems = check(&mut tree, shape::root(), &rules());
             let typed = tree.to_value().try_into::<crate::config::Config>();
             prop_assert!(typed.is_ok(), "{:?} after {problems:?}", typed.err());
@@ -181,7 +187,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_file_or_a_problem(text in "[\\[\\]{}=\"'.,#a-c0-9\\n -]{0,60}") {
-        let outcome = source::parse(&text, Path::new("x.toml"));
+        let outcome = source::parse(&text, &file());
         if let Err(problems) = outcome {
             prop_assert!(!problems.is_empty());
         }

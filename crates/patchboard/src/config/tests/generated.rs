@@ -63,6 +63,7 @@ fn sample_as_it_stands_changes_nothing() {
 #[test]
 fn sample_with_everything_on_is_understood() {
     let bench = Bench::with_file(&uncommented())
+        .config("patchboard.toml")
         .file("project/SOUL.md", "I am.")
         .file("project/cert.pem", PEM)
         .file("project/key.pem", PEM)

@@ -3,7 +3,9 @@
 use crate::config::{
     glob,
     key_path::KeyPath,
+    merge::lay_over,
     nearest::nearest,
+    shape,
     tree::{Node, Origin},
     validate::url,
 };
@@ -104,7 +106,7 @@ fn tables_merge_and_lists_replace() {
         Node::from_value(toml::Value::Table(value), &Origin::Env(name.to_owned()))
     };
     let mut base = node("a = 1\nlist = [1, 2, 3]\n[t]\nx = 1\ny = 2", "base");
-    base.merge(node("list = [9]\n[t]\ny = 3\nz = 4\n[new]\nk = 1", "over"));
+    lay_over(&mut base, node("list = [9]\n[t]\ny = 3\nz = 4\n[new]\nk = 1", "over"), shape::root());
     let wanted: toml::Table = "a = 1\nlist = [9]\n[t]\nx = 1\ny = 3\nz = 4\n[new]\nk = 1".parse().unwrap();
     assert_eq!(base.to_value(), toml::Value::Table(wanted));
     let origin = |path: &str| base.origin_of(&KeyPath::dotted(path)).to_string();
@@ -113,7 +115,7 @@ fn tables_merge_and_lists_replace() {
         ["env base", "env over", "env base", "env over", "env over", "env over", "default"]
     );
     // A scalar over a table and a table over a scalar replace.
-    base.merge(node("t = 5\na = { b = 1 }", "last"));
+    lay_over(&mut base, node("t = 5\na = { b = 1 }", "last"), shape::root());
     assert_eq!(base.get(&KeyPath::dotted("t")).unwrap().to_value(), toml::Value::Integer(5));
     assert_eq!(base.origin_near(&KeyPath::dotted("a.b.c")).to_string(), "env last");
 }

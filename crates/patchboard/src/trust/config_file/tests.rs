@@ -1,1 +1,123 @@
+use std::fs;
+use std::os::unix::fs::symlink;
 
+use super::*;
+
+struct Place {
+    root: tempfile::TempDir,
+    store: TrustStore,
+}
+
+impl Place {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("work")).unwrap();
+        let store = TrustStore::at(&root.path().join("data"));
+        Self { root, store }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    fn file(&self, layer: FileLayer) -> ConfigFile {
+        let path = self.folder().join("patchboard.toml");
+        ConfigFile { layer, shown: path.clone(), path }
+    }
+
+    fn write(&self, text: Option<&str>) {
+        match text {
+            Some(text) => fs::write(self.folder().join("patchboard.toml"), text).unwrap(),
+            None => fs::remove_file(self.folder().join("patchboard.toml")).unwrap_or_default(),
+        }
+    }
+
+    /// What counts for a file of this layer, and whether a warning is shown.
+    fn counts(&self, layer: FileLayer) -> (Option<String>, bool) {
+        let reader = TrustedReader { store: self.store.clone() };
+        let file = self.file(layer);
+        (reader.read(&file).unwrap(), reader.warning(&file).is_some())
+    }
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+#[test]
+fn where_no_agent_could_write_the_owners_edits_count_at_once() {
+    for layer in [FileLayer::User, FileLayer::Named] {
+        let place = Place::new();
+        for edit in ["a = 1", "a = 2"] {
+            place.write(Some(edit));
+            assert_eq!(place.counts(layer), (text(edit), false), "{layer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_project_file_counts_for_nothing_until_it_is_trusted_once() {
+    let place = Place::new();
+    assert_eq!(place.counts(FileLayer::Project), (None, false), "there is none");
+    place.write(Some("a = 1"));
+    for _ in 0..2 {
+        assert_eq!(place.counts(FileLayer::Project), (None, true), "looking at it does not trust it");
+    }
+    place.store.trust_config(&place.file(FileLayer::Project).path, "a = 1").unwrap();
+    assert_eq!(place.counts(FileLayer::Project), (text("a = 1"), false));
+    place.write(Some("a = 2"));
+    assert_eq!(place.counts(FileLayer::Project), (text("a = 2"), false), "its owner's edit");
+}
+
+#[test]
+fn where_agents_may_write_the_trusted_content_goes_on_counting() {
+    for layer in [FileLayer::User, FileLayer::Project, FileLayer::Named] {
+        let place = Place::new();
+        place.write(Some("a = 1"));
+        place.store.trust_config(&place.file(layer).path, "a = 1").unwrap();
+        place.store.expose(&place.folder()).unwrap();
+        assert_eq!(place.counts(layer), (text("a = 1"), false), "{layer:?}: unchanged");
+        for planted in [Some("evil = 1"), None] {
+            place.write(planted);
+            assert_eq!(place.counts(layer), (text("a = 1"), true), "{layer:?}: {planted:?}");
+        }
+        fs::create_dir(place.file(layer).path).unwrap();
+        assert_eq!(place.counts(layer), (text("a = 1"), true), "{layer:?}: a folder in its place");
+    }
+}
+
+#[test]
+fn a_file_that_appears_where_agents_may_write_stays_unread() {
+    for layer in [FileLayer::User, FileLayer::Project] {
+        let place = Place::new();
+        place.store.expose(&place.folder()).unwrap();
+        place.write(Some("evil = 1"));
+        assert_eq!(place.counts(layer), (None, true), "{layer:?}");
+    }
+}
+
+#[test]
+fn a_link_is_judged_by_both_its_ends() {
+    let place = Place::new();
+    let target = place.root.path().join("elsewhere");
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("real.toml"), "a = 1").unwrap();
+    symlink(target.join("real.toml"), place.file(FileLayer::User).path).unwrap();
+    assert_eq!(place.counts(FileLayer::User), (text("a = 1"), false));
+    place.store.expose(&target).unwrap();
+    fs::write(target.join("real.toml"), "evil = 1").unwrap();
+    assert_eq!(place.counts(FileLayer::User), (text("a = 1"), true));
+}
+
+#[test]
+fn a_warning_shows_the_difference_on_one_line_and_what_to_type() {
+    let place = Place::new();
+    let file = place.file(FileLayer::User);
+    place.store.trust_config(&file.path, "a = 1\n").unwrap();
+    place.store.expose(&place.folder()).unwrap();
+    place.write(Some("a = 1\nb = \"\u{1b}[2J\"\n"));
+    let warning = TrustedReader { store: place.store.clone() }.warning(&file).unwrap();
+    assert!(warning.message.contains("+b = "), "{}", warning.message);
+    assert!(!warning.message.chars().any(char::is_control), "{:?}", warning.message);
+    assert!(warning.hint.contains("patchboard trust"), "{}", warning.hint);
+}

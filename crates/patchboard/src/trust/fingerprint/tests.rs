@@ -1,1 +1,88 @@
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
 
+use super::*;
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_file_is_known_again_by_its_content() {
+    let folder = folder(&[("a", "one")]);
+    let path = folder.path().join("a");
+    let stamp = FileStamp::of(&path).unwrap();
+    assert!(stamp.still_holds(&path));
+    fs::write(&path, "one").unwrap();
+    assert!(stamp.still_holds(&path), "written again with the same content");
+    let copy = folder.path().join("b");
+    fs::copy(&path, &copy).unwrap();
+    fs::rename(&copy, &path).unwrap();
+    assert!(stamp.still_holds(&path), "another file with the same content");
+    fs::remove_file(&path).unwrap();
+    assert!(!stamp.still_holds(&path));
+}
+
+#[test]
+fn a_change_is_seen_although_size_and_time_of_change_are_as_before() {
+    let folder = folder(&[("a", "one")]);
+    let path = folder.path().join("a");
+    let before = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
+    let (stamp, print) = (FileStamp::of(&path).unwrap(), FolderPrint::of(folder.path()));
+    fs::write(&path, "two").unwrap();
+    File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
+    assert!(!stamp.still_holds(&path));
+    assert_eq!(print.differences(folder.path()), ["changed a"]);
+}
+
+#[test]
+fn what_differs_in_a_folder_is_named() {
+    let folder = folder(&[("a.py", "one"), ("lib/b.py", "two"), (".venv/x.py", "x"), ("lib/__pycache__/b.pyc", "x")]);
+    let print = FolderPrint::of(folder.path());
+    assert_eq!(print.differences(folder.path()), Vec::<String>::new());
+    fs::write(folder.path().join(".venv/x.py"), "other").unwrap();
+    fs::write(folder.path().join("lib/__pycache__/c.pyc"), "other").unwrap();
+    assert_eq!(print.differences(folder.path()), Vec::<String>::new(), "packages and caches are left out");
+    fs::write(folder.path().join("lib/b.py"), "three").unwrap();
+    fs::write(folder.path().join("json.py"), "shadows a module").unwrap();
+    fs::remove_file(folder.path().join("a.py")).unwrap();
+    let mut different = print.differences(folder.path());
+    different.sort();
+    assert_eq!(different, ["changed lib/b.py", "gone a.py", "new json.py"]);
+}
+
+#[test]
+fn what_a_link_leads_to_is_seen_and_loops_end() {
+    let elsewhere = folder(&[("m.py", "one")]);
+    let folder = folder(&[("a.py", "one")]);
+    symlink(elsewhere.path(), folder.path().join("lib")).unwrap();
+    symlink(folder.path(), folder.path().join("again")).unwrap();
+    let print = FolderPrint::of(folder.path());
+    fs::write(elsewhere.path().join("m.py"), "two").unwrap();
+    assert_eq!(print.differences(folder.path()), ["changed lib/m.py"]);
+}
+
+#[test]
+fn a_folder_with_too_many_files_counts_as_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..=MAX_FILES {
+        File::create(folder.path().join(number.to_string())).unwrap();
+    }
+    let different = FolderPrint::of(folder.path()).differences(folder.path());
+    assert_eq!(different, [format!("over {MAX_FILES} files: move the program to a folder of its own")]);
+}
+
+#[test]
+fn content_that_was_read_is_compared_by_its_hash() {
+    let folder = folder(&[("a", "one")]);
+    let stamp = FileStamp::of(&folder.path().join("a")).unwrap();
+    let sha256 = |text: &str| -> String { Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect() };
+    assert_eq!((stamp.has_content(&sha256("one")), stamp.has_content(&sha256("two"))), (Some(true), Some(false)));
+}

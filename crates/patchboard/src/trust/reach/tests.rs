@@ -1,1 +1,89 @@
+use std::os::unix::fs::symlink;
 
+use super::*;
+
+/// `work` can be written to, `other` cannot.
+struct Machine {
+    root: tempfile::TempDir,
+    real: PathBuf,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().canonicalize().unwrap();
+        for folder in ["work/deep", "other"] {
+            fs::create_dir_all(real.join(folder)).unwrap();
+        }
+        for file in ["work/deep/file", "other/file"] {
+            fs::write(real.join(file), "x").unwrap();
+        }
+        Self { root, real }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn reach(&self, held: HeldFiles) -> WriteReach {
+        WriteReach { roots: vec![self.real.join("work")], held }
+    }
+
+    fn of(&self, name: &str, held: HeldFiles) -> FileReach {
+        file_reach(&self.path(name), &self.reach(held))
+    }
+}
+
+#[test]
+fn a_file_that_exists_can_be_held_and_one_that_does_not_cannot() {
+    let machine = Machine::new();
+    let held = FileReach::Holdable(machine.real.join("work/deep/file"));
+    for (name, kept, expected) in [
+        ("work/deep/file", HeldFiles::Existing, held),
+        ("work/deep/file", HeldFiles::Nothing, FileReach::Open),
+        ("work/deep/file", HeldFiles::Sealed, FileReach::Open),
+        ("work/deep/absent", HeldFiles::Existing, FileReach::Open),
+        ("work/no/such/folder", HeldFiles::Existing, FileReach::Open),
+        ("work/deep", HeldFiles::Existing, FileReach::Open),
+        ("other/file", HeldFiles::Nothing, FileReach::Outside),
+        ("other/absent", HeldFiles::Nothing, FileReach::Outside),
+    ] {
+        assert_eq!(machine.of(name, kept), expected, "{name} {kept:?}");
+    }
+}
+
+#[test]
+fn a_second_name_of_a_file_could_be_written_to() {
+    let machine = Machine::new();
+    fs::hard_link(machine.path("work/deep/file"), machine.path("work/second")).unwrap();
+    assert_eq!(machine.of("work/deep/file", HeldFiles::Existing), FileReach::Open);
+}
+
+#[test]
+fn a_link_is_judged_where_it_stands_and_where_it_leads() {
+    let machine = Machine::new();
+    symlink(machine.path("other/file"), machine.path("work/out")).unwrap();
+    symlink(machine.path("work/deep"), machine.path("other/in")).unwrap();
+    assert_eq!(machine.of("work/out", HeldFiles::Existing), FileReach::Open, "the link itself could be replaced");
+    let real = machine.real.join("work/deep/file");
+    assert_eq!(machine.of("other/in/file", HeldFiles::Existing), FileReach::Holdable(real));
+    assert_eq!(machine.of("other/in/file", HeldFiles::Nothing), FileReach::Open);
+}
+
+#[test]
+fn a_folder_is_touched_from_within_from_above_and_by_links() {
+    let machine = Machine::new();
+    symlink(machine.path("work"), machine.path("other/in")).unwrap();
+    for (name, expected) in [("work", true), ("work/deep", true), ("", true), ("other", false), ("other/in/deep", true)] {
+        assert_eq!(touches_folder(&machine.path(name), &machine.reach(HeldFiles::Existing)), expected, "{name}");
+    }
+}
+
+#[test]
+fn directories_on_the_way_are_pinned_from_the_outside_in() {
+    let machine = Machine::new();
+    let pinned = pinned(&machine.real.join("work/deep/file"), &machine.reach(HeldFiles::Existing));
+    assert_eq!(pinned, [machine.real.join("work"), machine.real.join("work/deep")]);
+    let everything = WriteReach { roots: vec!["/".into()], held: HeldFiles::Existing };
+    assert!(!super::pinned(Path::new("/a/b"), &everything).contains(&PathBuf::from("/")));
+}
