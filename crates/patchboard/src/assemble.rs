@@ -74,7 +74,8 @@ pub(crate) async fn board(
     let closed = ClosedPorts { own: own_ports, workers: worker_ports.as_ref() };
     let launch = launch(&workspaces, closed, guard.clone())?;
     let fetch = builtins::fetch(config)?;
-    let mut tools = vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, guard.clone(), tracker)?];
+    let mut tools =
+        vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, guard.clone(), tracker)?];
     let pins = |of| Arc::new(mcp::StoredPins { of, store: store.clone(), clock: Arc::new(SystemClock) });
     tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop).tool_hosts());
     let signals = Signals::default();
@@ -83,7 +84,8 @@ pub(crate) async fn board(
         Pools::start(loaded, secrets, means, pins("workers"), tracker, stop)
     });
     let pools = pools.transpose()?;
-    let plugins = plugins::host(config, secrets, plugins::Means { fetch, store: store.clone(), guard }, tracker, stop).await;
+    let plugins =
+        plugins::host(config, secrets, plugins::Means { fetch, store: store.clone(), guard }, tracker, stop).await;
     let board = Board::assemble(Parts {
         agents: agents(loaded, secrets, pool)?,
         pools: pools.as_ref().map(Pools::hosts).unwrap_or_default(),

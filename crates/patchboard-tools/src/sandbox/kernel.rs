@@ -138,6 +138,13 @@ impl Confinement {
                     "protected files cannot be covered: {namespaces_hint}; workers and MCP servers cannot list or add to the folders around them"
                 ),
             ),
+            layer(
+                self.covers,
+                "configuration, programs and plugins are mounted read-only for everything that runs in a jail",
+                format!(
+                    "configuration, programs and plugins cannot be mounted read-only: {namespaces_hint}; a change of them where agents may write waits for `patchboard trust`"
+                ),
+            ),
         ]
     }
 }

@@ -1,4 +1,9 @@
 //! `patchboard doctor`: what a server would find if it started now, and what to do about it.
+//!
+//! * `access` – who may come in without a token, and who could read keys.
+//! * `trust` – what the server obeys and does not trust.
+//! * `bridge`, `plugins` – what is configured behind them.
+//! * `findings` – how they are shown, to people and to programs.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, ExitCode};
@@ -16,37 +21,38 @@ use crate::config::types::Listen;
 use crate::config::{Config, Loaded, Secrets, report};
 use crate::data_dir::{self, ServerRecord};
 
+mod access;
 mod bridge;
+mod findings;
 mod plugins;
+mod trust;
+
+use findings::Finding;
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     place: Where,
-}
-
-/// What was found; `Bad` is what keeps a server from starting or answering.
-#[derive(Debug, PartialEq, Eq)]
-enum Finding {
-    Good(String),
-    /// Works, with a limit worth knowing.
-    Note(String),
-    Bad {
-        problem: String,
-        hint: String,
-    },
+    /// One JSON object instead of lines: `healthy`, and `findings` with level, topic, text and hint.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
     let report = report::check(args.place.request()?);
     if !report.is_ok() {
-        output::line(&report.to_string());
+        match args.json {
+            true => findings::print_json(&findings::of_problems(&report.problems)),
+            false => output::line(&report.to_string()),
+        }
         return Ok(ExitCode::from(2));
     }
     let (mut loaded, mut secrets) = Config::load_for_start(args.place.request()?)?;
     let findings = block_on(async {
         let mut findings = vec![Finding::Good(configuration(&loaded))];
+        findings.extend(trust::findings(&loaded)?);
         findings.push(data_directory(&loaded));
+        findings.push(access::key_files(&loaded));
         findings.extend(ports(&loaded));
         findings.extend(bridge::protection(&loaded.config));
         findings.extend(bridge::socket(&loaded.config));
@@ -58,18 +64,11 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
         findings.extend(confinement().await);
         Ok(findings)
     })?;
-    let mut healthy = true;
-    for finding in findings {
-        match finding {
-            Finding::Good(text) => output::line(&format!("ok    {text}")),
-            Finding::Note(text) => output::line(&format!("note  {text}")),
-            Finding::Bad { problem, hint } => {
-                healthy = false;
-                output::line(&format!("bad   {problem}\n      hint: {hint}"));
-            }
-        }
+    match args.json {
+        true => findings::print_json(&findings),
+        false => findings::print_lines(&findings),
     }
-    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if findings::is_healthy(&findings) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn configuration(loaded: &Loaded) -> String {

@@ -9,7 +9,7 @@ use clap::Args;
 use super::failure::Failure;
 use super::{Where, output};
 use crate::config::files::{ConfigFile, DiskReader, FileLayer, FileReader};
-use crate::config::{Config, LoadRequest};
+use crate::config::{Config, LoadRequest, Loaded};
 use crate::trust::asks::{asks, difference};
 use crate::trust::guard::{ProgramName, trust_file, trust_program, waiting, waiting_file, waiting_secret};
 use crate::trust::obeyed::{content_files, obeyed, trust_store};
@@ -29,11 +29,11 @@ pub(crate) struct TrustArgs {
 }
 
 /// Something that waits to be trusted.
-struct Waiting {
+pub(super) struct Waiting {
     /// The files and folders it is about.
     paths: Vec<PathBuf>,
-    title: String,
-    lines: Vec<String>,
+    pub(super) title: String,
+    pub(super) lines: Vec<String>,
     record: Record,
 }
 
@@ -57,11 +57,9 @@ pub(super) fn run(args: TrustArgs) -> Result<ExitCode, Failure> {
     match Config::load(request) {
         Ok(loaded) => {
             let store = trust_store(&loaded);
-            let certificates = content_files(&loaded);
-            let certificates = certificates.iter().filter_map(|file| waiting_config(file, &store));
-            let others = waiting_programs(&obeyed(&loaded, &cwd), &store);
-            // Certificates come once more with the configuration files, which are settled.
-            for found in certificates.chain(others).filter(is_wanted) {
+            // Configuration files are among them once more, and are settled.
+            let configs = content_files(&loaded).into_iter().filter_map(|file| waiting_config(&file, &store));
+            for found in configs.chain(waiting_files(&loaded, &cwd, &store)).filter(is_wanted) {
                 if !settled.knows(&found) {
                     settled.settle(&found, &store, args.yes)?;
                 }
@@ -113,7 +111,9 @@ fn waiting_config(file: &ConfigFile, store: &TrustStore) -> Option<Waiting> {
     Some(Waiting { paths: vec![file.path.clone()], title, lines, record })
 }
 
-fn waiting_programs(obeyed: &crate::trust::guard::ObeyedFiles, store: &TrustStore) -> Vec<Waiting> {
+/// Programs, plugins and files with keys that wait.
+pub(super) fn waiting_files(loaded: &Loaded, cwd: &Path, store: &TrustStore) -> Vec<Waiting> {
+    let obeyed = obeyed(loaded, cwd);
     let programs = obeyed.programs.iter().filter_map(|(name, program)| {
         let lines = waiting(store, program);
         let title = match name {

@@ -120,9 +120,10 @@ impl TrustGuard {
         if !is_exposed(&self.store, path) {
             return Ok(());
         }
-        let is_trusted = self.store.file(path).is_some_and(|trusted| {
-            trusted.has_content(sha256).unwrap_or_else(|| trusted.still_holds(path))
-        });
+        let is_trusted = self
+            .store
+            .file(path)
+            .is_some_and(|trusted| trusted.has_content(sha256).unwrap_or_else(|| trusted.still_holds(path)));
         match is_trusted {
             true => Ok(()),
             false => Err(format!(

@@ -19,7 +19,7 @@ async fn until(what: impl Fn() -> bool) {
         if what() {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("it never came to pass");
 }
@@ -160,4 +160,36 @@ async fn a_server_that_stops_waits_for_no_load() {
     assert!(loaded.is_err());
     host.0.tasks.close();
     host.0.tasks.wait().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_not_admitted_is_not_loaded_until_it_is() {
+    let mut bench = Bench::new();
+    bench.put("echo.wasm", &json!({"tools": {"echo": "Echoes."}}));
+    bench.put("plugins/other.wasm", &json!({"tools": {"other": "Lies in the folder."}}));
+    bench.configure("echo", &[]);
+    bench.watch = true;
+    let asked: Arc<Mutex<Vec<(PathBuf, String)>>> = Arc::default();
+    let is_trusted = Arc::new(AtomicBool::new(true));
+    bench.admit = {
+        let (asked, is_trusted) = (asked.clone(), is_trusted.clone());
+        Arc::new(move |path, sha256| {
+            asked.lock().unwrap().push((path.to_owned(), sha256.to_owned()));
+            if is_trusted.load(Ordering::SeqCst) { Ok(()) } else { Err("it changed".to_owned()) }
+        })
+    };
+    let host = bench.start().await;
+    let first = host.report("echo").sha256.unwrap();
+    assert_eq!(*asked.lock().unwrap(), [(bench.path("echo.wasm"), first.to_string())], "only what is configured");
+    is_trusted.store(false, Ordering::SeqCst);
+    bench.put("echo.wasm", &json!({"tools": {"evil": "Planted."}}));
+    until(|| host.report("echo").problem.as_deref() == Some("it changed")).await;
+    assert_eq!(
+        (host.state("echo"), host.report("echo").sha256.unwrap()),
+        (PluginState::Ready, first),
+        "the old one works"
+    );
+    bench.put("echo.wasm", &json!({"tools": {"echo": "Echoes."}, "edition": 2}));
+    is_trusted.store(true, Ordering::SeqCst);
+    until(|| host.report("echo").problem.is_none()).await;
 }

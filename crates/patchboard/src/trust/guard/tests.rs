@@ -64,10 +64,8 @@ fn files_that_exist_are_held_and_their_folders_pinned() {
 fn what_the_owner_changes_before_anything_ran_is_trusted() {
     let machine = Machine::new();
     fs::write(machine.path("work/tools.py"), "the owner's").unwrap();
-    let reduced = ReducedRights {
-        writable: vec![machine.path("work")],
-        readable: vec!["/opt".into(), machine.path("work")],
-    };
+    let reduced =
+        ReducedRights { writable: vec![machine.path("work")], readable: vec!["/opt".into(), machine.path("work")] };
     assert_eq!(machine.guard.admit(POOL), Ok(Admission::Reduced(reduced.clone())), "it lies where agents write");
     assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(Admission::Full));
     machine.run(HeldFiles::Nothing);

@@ -27,9 +27,8 @@ impl Machine {
         let root = self.0.path();
         let search_path = format!("{}:{}", root.join("first").display(), root.join("env/bin").display());
         let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
-        let variable = |name: &str| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-        };
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         let around = Surroundings {
             working_folder: &root.join("work"),
             search_path: Some(&search_path),
@@ -53,7 +52,11 @@ fn a_command_consists_of_its_program_its_scripts_and_their_folders() {
         (&["python3", "main.py"], &[python[0], python[1], "work/main.py"], &["work"]),
         (&["python3", "-m", "package"], &python, &["work"]),
         (&["python3", "-c", "import tools"], &python, &["work"]),
-        (&["python3", "-u", "main.py", "settings.json"], &[python[0], python[1], "work/main.py", "work/settings.json"], &["work"]),
+        (
+            &["python3", "-u", "main.py", "settings.json"],
+            &[python[0], python[1], "work/main.py", "work/settings.json"],
+            &["work"],
+        ),
         (&["python3", "--config=settings.json"], &[python[0], python[1], "work/settings.json"], &["work"]),
         (&["python3", "sub"], &python, &["work/sub"]),
         (&["script"], &["env/bin/script", "first/script"], &["env/bin"]),

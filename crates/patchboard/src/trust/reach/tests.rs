@@ -74,7 +74,8 @@ fn a_link_is_judged_where_it_stands_and_where_it_leads() {
 fn a_folder_is_touched_from_within_from_above_and_by_links() {
     let machine = Machine::new();
     symlink(machine.path("work"), machine.path("other/in")).unwrap();
-    for (name, expected) in [("work", true), ("work/deep", true), ("", true), ("other", false), ("other/in/deep", true)] {
+    for (name, expected) in [("work", true), ("work/deep", true), ("", true), ("other", false), ("other/in/deep", true)]
+    {
         assert_eq!(touches_folder(&machine.path(name), &machine.reach(HeldFiles::Existing)), expected, "{name}");
     }
 }

@@ -1,0 +1,23 @@
+use super::*;
+
+#[test]
+fn programs_read_level_topic_text_and_hint() {
+    let findings = [
+        Finding::Good("gateway: 127.0.0.1:7200 is free".to_owned()),
+        Finding::Note("sandbox: no Landlock".to_owned()),
+        Finding::Bad { problem: "trust: it: changed".to_owned(), hint: "patchboard trust".to_owned() },
+    ];
+    let read: serde_json::Value = serde_json::from_str(&to_json(&findings)).unwrap();
+    assert_eq!(
+        read,
+        serde_json::json!({
+            "healthy": false,
+            "findings": [
+                {"level": "ok", "topic": "gateway", "text": "127.0.0.1:7200 is free", "hint": null},
+                {"level": "note", "topic": "sandbox", "text": "no Landlock", "hint": null},
+                {"level": "bad", "topic": "trust", "text": "it: changed", "hint": "patchboard trust"},
+            ]
+        })
+    );
+    assert!(is_healthy(&findings[..2]));
+}

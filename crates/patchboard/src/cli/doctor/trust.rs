@@ -1,0 +1,46 @@
+//! What the server obeys, and what of it is not trusted.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::Finding;
+use super::findings::of_problems;
+use crate::cli::trust::{Waiting, waiting_files};
+use crate::config::Loaded;
+use crate::config::problem::ConfigProblems;
+use crate::trust::config_file::exposure_keys;
+use crate::trust::obeyed::{obeyed, trust_store};
+
+/// Lines of a difference that are shown.
+const SHOWN: usize = 3;
+
+pub(super) fn findings(loaded: &Loaded) -> Result<Vec<Finding>, std::io::Error> {
+    let here = std::env::current_dir()?;
+    let (store, obeyed) = (trust_store(loaded), obeyed(loaded, &here));
+    // Problems of files that do not count, and keys that are withheld.
+    let mut found = of_problems(&ConfigProblems::new(loaded.warnings.iter().cloned().collect()));
+    found.extend(waiting_files(loaded, &here, &store).iter().map(waiting));
+    if found.is_empty() {
+        found.push(Finding::Good("trust: everything the server obeys is trusted".to_owned()));
+    }
+    let files = obeyed.configs.iter().map(|(path, _)| path).chain(&obeyed.files);
+    let programs = obeyed.programs.values().flat_map(|program| &program.folders).cloned();
+    let folders: BTreeSet<PathBuf> = files.flat_map(|path| exposure_keys(path)).chain(programs).collect();
+    found.extend(folders.iter().filter(|folder| store.is_exposed(folder)).map(|folder| {
+        Finding::Note(format!(
+            "trust: agents may write to {}; a change of configuration or code there waits for `patchboard trust`",
+            folder.display()
+        ))
+    }));
+    Ok(found)
+}
+
+fn waiting(found: &Waiting) -> Finding {
+    let more = found.lines.len().saturating_sub(SHOWN);
+    let mut shown: Vec<String> = found.lines.iter().take(SHOWN).cloned().collect();
+    if more > 0 {
+        shown.push(format!("{more} more"));
+    }
+    let problem = format!("trust: {} {}", found.title, shown.join("; "));
+    Finding::Bad { problem, hint: "look at it and allow it with `patchboard trust`".to_owned() }
+}
