@@ -30,11 +30,6 @@ WAIT = "while [ ! -e go ]; do sleep 0.05; done"
 class Ways:
     """The ways of planting; `namespaces` of the class says what the server's kernel gives."""
 
-    def each_kind(self, *kinds: str):
-        for kind in kinds or KINDS:
-            with self.subTest(kind):
-                yield kind
-
     # The walls that the tests are about.
 
     def test_doctor_says_whether_there_are_namespaces(self) -> None:
@@ -68,6 +63,15 @@ class Ways:
 
     def test_what_is_written_over_the_projects_file_does_not_count(self) -> None:
         self.plainly(PROJECTS)
+
+    def test_doctor_names_the_file_and_the_command(self) -> None:
+        for kind in KINDS:
+            with self.subTest(kind):
+                owner = self.serve(kind)
+                folder = owner.folder
+                owner.bash(f"mv {folder} {folder}.old; mkdir -p {folder}; cp {owner.evil} {owner.file}; true")
+                if owner.is_planted:
+                    self.assert_names_trust(owner, owner.command("doctor"), "doctor")
 
     # (a) All names that something could be put aside under are taken.
 
@@ -117,22 +121,26 @@ class Ways:
         self.assert_not_obeyed(owner)
 
     def test_a_link_that_is_replaced_does_not_count(self) -> None:
-        for kind in self.each_kind():
-            self.linked(kind, "cp {evil} mine; ln -sfn $PWD/mine {file}; rm -f {file}; ln -s $PWD/mine {file}; true")
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.linked(kind, "cp {evil} mine; ln -sfn $PWD/mine {file}; rm -f {file}; ln -s $PWD/mine {file}; true")
 
     def test_what_is_written_to_the_target_of_a_link_does_not_count(self) -> None:
-        for kind in self.each_kind():
-            self.linked(kind, "cp {evil} {target}; cp {evil} mine; mv -f mine {target}; true")
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.linked(kind, "cp {evil} {target}; cp {evil} mine; mv -f mine {target}; true")
 
     def test_another_folder_in_the_place_of_the_targets_does_not_count(self) -> None:
-        for kind in self.each_kind():
-            self.linked(kind, "mv {folder} {folder}.old; mkdir {folder}; cp {evil} {target}; true")
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.linked(kind, "mv {folder} {folder}.old; mkdir {folder}; cp {evil} {target}; true")
 
     def test_what_appears_at_the_end_of_a_link_that_led_nowhere_does_not_count(self) -> None:
-        for kind in self.each_kind(USERS, PROJECTS):
-            owner = self.serve(kind, config=None, linked=True)
-            owner.bash(f"cp {owner.evil} {owner.target}; true")
-            self.assert_not_obeyed(owner, trusted=None)
+        for kind in (USERS, PROJECTS):
+            with self.subTest(kind):
+                owner = self.serve(kind, config=None, linked=True)
+                owner.bash(f"cp {owner.evil} {owner.target}; true")
+                self.assert_not_obeyed(owner, trusted=None)
 
     # (d) The server is killed.
 
@@ -151,12 +159,14 @@ class Ways:
         self.assert_not_obeyed(owner)
 
     def test_a_server_killed_during_the_command_does_not_obey_at_its_next_start(self) -> None:
-        for kind in self.each_kind():
-            self.killed(kind, finished=False)
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.killed(kind, finished=False)
 
     def test_a_server_killed_right_after_the_command_does_not_obey_at_its_next_start(self) -> None:
-        for kind in self.each_kind():
-            self.killed(kind, finished=True)
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.killed(kind, finished=True)
 
     # (e) Another command reads it meanwhile.
 
@@ -167,7 +177,7 @@ class Ways:
         runs = owner.begin_bash(command)
         self.addCleanup(runs.close)
         eventually((owner.work / "planted").exists, "the command has planted", TIMEOUT)
-        self.assert_others_do_not_obey(owner, DENIED, owner.is_planted)
+        self.assert_others_do_not_obey(owner)
         (owner.work / "go").touch()
         runs.take(lambda frame: frame["type"] in ("run_end", "error"), TIMEOUT)
         self.assert_not_obeyed(owner)
@@ -184,40 +194,42 @@ class Ways:
     # Where there was no file.
 
     def test_a_file_that_appears_where_there_was_none_stays_unread(self) -> None:
-        for kind in self.each_kind(USERS, PROJECTS):
-            owner = self.serve(kind, config=None)
-            if kind == USERS:
-                owner.bash(f"rm -rf .config; mkdir -p {owner.folder}; cp {owner.evil} {owner.file}; true")
-            else:
-                owner.bash(f"cp {owner.evil} {owner.file}; true")
-            self.assert_not_obeyed(owner, trusted=None)
+        for kind in (USERS, PROJECTS):
+            with self.subTest(kind):
+                owner = self.serve(kind, config=None)
+                if kind == USERS:
+                    owner.bash(f"rm -rf .config; mkdir -p {owner.folder}; cp {owner.evil} {owner.file}; true")
+                else:
+                    owner.bash(f"cp {owner.evil} {owner.file}; true")
+                self.assert_not_obeyed(owner, trusted=None)
 
     def test_a_projects_file_that_appears_in_the_working_folder_beside_the_users_stays_unread(self) -> None:
         owner = self.serve(USERS)
         planted = owner.work / "patchboard.toml"
         owner.bash(f"cp {owner.evil} {planted}; true")
         self.assertTrue(planted.exists())
-        self.assert_others_do_not_obey(owner, DENIED, True)
+        self.assert_others_do_not_obey(owner)
         owner.server.terminate()
         owner.server.start()
-        self.assert_others_do_not_obey(owner, DENIED, True)
+        self.assert_others_do_not_obey(owner)
         owner.server.terminate()
-        self.assertFalse(owner.marker.exists())
+        self.assertFalse(owner.was_obeyed())
 
     def test_a_record_of_trust_that_the_file_brings_along_does_not_count(self) -> None:
         """The planted file names a data directory in which everything is already trusted."""
-        for kind in self.each_kind():
-            owner = self.serve(kind)
-            owner.bash(f"mv {owner.folder} {owner.folder}.old; mkdir -p {owner.folder}; cp {owner.evil} {owner.file}; true")
-            owner.server.terminate()
-            # Made by the program itself, so that it is right whatever its form.
-            text = f'data_dir = "{owner.work}/brought"\n' + owner.planted()
-            (owner.file if owner.is_planted else owner.evil).write_text(text)
-            if not owner.is_planted:
-                continue
-            owner.command("trust", "--yes", "--data-dir", f"{owner.work}/brought")
-            self.assert_others_do_not_obey(owner, DENIED, True)
-            self.assertFalse(owner.marker.exists())
+        for kind in KINDS:
+            with self.subTest(kind):
+                owner = self.serve(kind)
+                owner.bash(f"mv {owner.folder} {owner.folder}.old; mkdir -p {owner.folder}; cp {owner.evil} {owner.file}; true")
+                owner.server.terminate()
+                # Made by the program itself, so that it is right whatever its form.
+                text = f'data_dir = "{owner.work}/brought"\n' + owner.planted()
+                (owner.file if owner.is_planted else owner.evil).write_text(text)
+                if not owner.is_planted:
+                    continue
+                owner.command("trust", "--yes", "--data-dir", f"{owner.work}/brought")
+                self.assert_others_do_not_obey(owner)
+                self.assertFalse(owner.was_obeyed())
 
 
 class WithNamespacesTest(Ways, TrustTestCase):
@@ -231,10 +243,10 @@ class WithoutNamespacesTest(Ways, TrustTestCase):
 class OwnersEditTest(TrustTestCase):
     def edit(self, owner: Owner) -> None:
         owner.file.write_text(owner.planted())
-        self.assertIn(ALLOWED, owner.command("config", "show", code=0))
+        self.assertIn(ALLOWED, owner.shown())
         self.assertNotIn("PB0126", owner.command("doctor"))
         owner.server.start()
-        eventually(owner.marker.exists, "what its owner wrote counts at once", TIMEOUT)
+        eventually(owner.was_obeyed, "what its owner wrote counts at once", TIMEOUT)
         self.assertNotIn("PB0126", owner.server.log())
         owner.server.terminate()
 
