@@ -104,8 +104,10 @@ class Server:
             for name, value in os.environ.items()
             if name not in FOREIGN_SETTINGS and not name.startswith("PATCHBOARD__")
         }
+        # What the server keeps for its user, such as the record of what it trusts, is this test's alone.
+        user = {"XDG_CONFIG_HOME": str(self.folder / "user/config"), "XDG_DATA_HOME": str(self.folder / "user/data")}
         # Stub models listen on loopback, where a proxy has no business.
-        return {**own, "NO_PROXY": LOOPBACK, "no_proxy": LOOPBACK, "NO_COLOR": "1", **STUB_KEY, **self.env}
+        return {**own, **user, "NO_PROXY": LOOPBACK, "no_proxy": LOOPBACK, "NO_COLOR": "1", **STUB_KEY, **self.env}
 
     def _wait_until_ready(self, timeout: float) -> None:
         assert self.process is not None

@@ -160,8 +160,9 @@ class SessionTest(MethodsTestCase):
         gateway.result("session.clear", session=ALICE, purge=True)
         self.assertTrue(gateway.error("chat.attach", session=ALICE, after=0))
         self.assertEqual(self.server.terminate(), 0)
-        for file in self.server.data_dir.iterdir():
-            self.assertNotIn(b"purge-me", file.read_bytes(), file.name)
+        for file in self.server.data_dir.rglob("*"):
+            if file.is_file():
+                self.assertNotIn(b"purge-me", file.read_bytes(), file)
 
     def test_facts_outlive_a_cleared_session(self) -> None:
         gateway = self.connect()

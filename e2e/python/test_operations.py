@@ -196,7 +196,8 @@ class SecretsTest(ServerTestCase):
         log = server.log_file.read_text()
         self.assertGreater(len(log), 2000, "trace logs something")
         places = {"frames": frames, "pages": pages, "log": log, "config show": shown, "doctor": checked}
-        places |= {file.name: file.read_bytes().decode("latin-1") for file in server.data_dir.iterdir()}
+        files = [file for file in server.data_dir.rglob("*") if file.is_file()]
+        places |= {str(file): file.read_bytes().decode("latin-1") for file in files}
         for place, text in places.items():
             with self.subTest(place):
                 self.assertNotIn(token, text)

@@ -145,6 +145,40 @@ pub fn authorise(caller: &Caller, command: &Command) -> Result<(), BoardError> {
     Err(BoardError::new(ErrorKind::Forbidden, format!("not allowed: this needs the {} grant", name(grant))))
 }
 
+/// Channels under which surfaces file conversations of their own. Nobody else may talk in them.
+pub const RESERVED_CHANNELS: &[&str] = &[
+    "runs",
+    "hub",
+    "bridge",
+    "mcp",
+    "webhook",
+    "console",
+    "openai",
+    "responses",
+    "acp",
+    "a2a",
+    "wyoming",
+    "ag-ui",
+    "schedule",
+];
+/// The channel of the operator's own command line.
+pub const OPERATOR_CHANNEL: &str = "cli";
+
+/// May this caller read, steer or clear a session that `owner` made?
+pub fn owns_session(caller: &Caller, owner: Option<&str>) -> bool {
+    let is_owner = |principal: &Arc<str>| owner == Some(&**principal);
+    caller.grants.has(Grant::Operate) || session_owners(caller).iter().any(is_owner)
+}
+
+/// Whose sessions are this caller's. Clients of a gateway that got its token later go on with what they said without one.
+pub fn session_owners(caller: &Caller) -> Vec<Arc<str>> {
+    let mut owners = vec![caller.principal.clone()];
+    if caller.surface == Surface::Gateway && &*caller.principal == "token" {
+        owners.push("local".into());
+    }
+    owners
+}
+
 /// May this caller see or steer what `principal` started?
 pub fn owns(caller: &Caller, principal: &str) -> bool {
     &*caller.principal == principal || caller.grants.has(Grant::Operate)

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -49,12 +50,13 @@ mod channels;
 mod messages;
 mod plugins;
 mod programs;
+mod readiness;
+mod sessions;
 
 pub(crate) use beneath::AgentCall;
 
 /// Longest user message in bytes; a longer one is refused.
 pub const MAX_CONTENT: usize = 4 * 1024 * 1024;
-
 /// Everything a board is made of.
 #[derive(Debug)]
 pub struct Parts {
@@ -161,6 +163,8 @@ struct Inner {
     draining: AtomicBool,
     /// Cancelled when a drain has waited long enough: ends what is under way and is no run.
     closing: CancellationToken,
+    /// When the store last took what `is_ready` wrote.
+    written: Mutex<Option<Instant>>,
     version: &'static str,
 }
 
@@ -326,6 +330,7 @@ impl Board {
             tracker,
             draining: AtomicBool::new(false),
             closing: CancellationToken::new(),
+            written: Mutex::default(),
             version: parts.version,
         }));
         agent_tools.bind(&board);
@@ -528,15 +533,6 @@ impl Board {
         self.0.draining.load(Ordering::SeqCst)
     }
 
-    /// Can it serve right now? Asks the store one small question.
-    pub async fn is_ready(&self) -> Result<(), BoardError> {
-        if self.is_draining() {
-            return Err(BoardError::shutting_down());
-        }
-        self.0.store.count_sessions().await?;
-        Ok(())
-    }
-
     /// Deletes what is older than it should be, in small steps, every hour until `stop`.
     pub async fn keep_house(&self, keep: Keep, stop: CancellationToken) {
         self.0.hub.keep(stop.clone());
@@ -572,6 +568,7 @@ impl Board {
 
     fn admit(&self, caller: &Caller, command: &Command) -> Result<(), BoardError> {
         access::authorise(caller, command)?;
+        self.check_channels(caller, command)?;
         // What helps runs under way to their end is still taken.
         let lets_runs_end = matches!(
             command,
@@ -622,6 +619,8 @@ impl Board {
             if board.is_draining() {
                 return Err(BoardError::shutting_down());
             }
+            // Now that nobody else is at work in it.
+            board.check_session(&caller, &accepted.session).await?;
             let Accepted { agent, strategy, origin, thread, session, client_id, claim } = accepted;
             let StartRun { content, plan, .. } = start;
             let request = RunRequest {

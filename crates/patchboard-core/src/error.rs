@@ -99,12 +99,14 @@ impl From<StoreError> for BoardError {
         let (kind, retry) = match &error {
             StoreError::Busy => (ErrorKind::Exhausted, Retry::After(Duration::from_secs(1))),
             StoreError::Closed => (ErrorKind::Unavailable, Retry::After(Duration::from_secs(5))),
+            StoreError::Full => (ErrorKind::Unavailable, Retry::After(Duration::from_secs(60))),
             StoreError::BadCursor => (ErrorKind::Invalid, Retry::Never),
             StoreError::Failed { .. } | StoreError::Corrupt { .. } => (ErrorKind::Internal, Retry::Never),
         };
         let message = match &error {
             // About what was asked, not about the storage.
             StoreError::BadCursor => error.to_string(),
+            StoreError::Full => format!("{error}: the disk of the server's data directory has no room left"),
             StoreError::Busy | StoreError::Closed | StoreError::Failed { .. } | StoreError::Corrupt { .. } => {
                 format!("storage: {error}")
             }

@@ -40,6 +40,7 @@ pub mod run;
 pub mod scripted;
 pub mod session;
 mod telemetry;
+mod text;
 pub mod tokens;
 pub mod tool;
 pub mod trace;

@@ -58,6 +58,7 @@ struct StoredRun {
 #[derive(Debug)]
 struct StoredSession {
     number: u64,
+    owner: Option<Arc<str>>,
     created_at: Timestamp,
     used_at: Timestamp,
     cleared: bool,
@@ -151,7 +152,7 @@ impl Store for LocalStore {
             let mut found: Vec<_> = state
                 .sessions
                 .iter()
-                .filter(|(key, session)| !session.cleared && is_wanted(key, &filter))
+                .filter(|(key, session)| !session.cleared && is_wanted(key, session.owner.as_ref(), &filter))
                 .filter(|(_, session)| before.is_none_or(|before| position(session) < before))
                 .collect();
             found.sort_by_key(|(_, session)| Reverse(position(session)));
@@ -439,10 +440,12 @@ impl State {
         self.open_calls.range((run, 0)..=(run, u32::MAX)).map(|(_, call)| call)
     }
 
-    fn session_used(&mut self, key: &SessionKey, at: Timestamp) -> &mut StoredSession {
+    fn session_used(&mut self, key: &SessionKey, run: RunId, at: Timestamp) -> &mut StoredSession {
         let number = self.next_number();
+        let owner = self.runs.get(&run).map(|run| run.row.principal.clone());
         self.sessions.entry(key.clone()).or_insert_with(|| StoredSession {
             number,
+            owner,
             created_at: at,
             used_at: at,
             cleared: false,
@@ -452,22 +455,23 @@ impl State {
     }
 
     fn open_run(&mut self, row: RunRow) {
-        let session = self.session_used(&row.session, row.started_at);
-        session.used_at = row.started_at;
-        session.cleared = false;
         let ended_at = match row.state {
             RunState::Running => None,
             RunState::Ended(_) => Some(row.started_at),
         };
         let number = self.next_number();
-        self.runs.insert(row.run, StoredRun { row, number, ended_at, doomed: false });
+        let (run, key, at) = (row.run, row.session.clone(), row.started_at);
+        self.runs.insert(run, StoredRun { row, number, ended_at, doomed: false });
+        let session = self.session_used(&key, run, at);
+        session.used_at = at;
+        session.cleared = false;
     }
 
     fn add_turn(&mut self, turn: NewTurn) {
         if self.runs.get(&turn.run).is_some_and(|run| run.doomed) {
             return;
         }
-        let session = self.session_used(&turn.session, turn.at);
+        let session = self.session_used(&turn.session, turn.run, turn.at);
         session.cleared = false;
         let turns = &mut session.turns;
         turns.push(TurnRow { number: turns.len() as u64 + 1, run: turn.run, at: turn.at, messages: turn.messages });
@@ -580,7 +584,8 @@ impl State {
 impl StoredSession {
     fn row(&self, key: &SessionKey) -> SessionRow {
         let turns = self.visible().len() as u64;
-        SessionRow { key: key.clone(), created_at: self.created_at, used_at: self.used_at, turns }
+        let owner = self.owner.clone();
+        SessionRow { key: key.clone(), owner, created_at: self.created_at, used_at: self.used_at, turns }
     }
 
     fn visible(&self) -> &[TurnRow] {
@@ -594,8 +599,11 @@ fn place(row: &MessageRow) -> (i128, MessageId) {
     (row.submitted_at.as_nanosecond(), row.message)
 }
 
-fn is_wanted(key: &SessionKey, filter: &SessionFilter) -> bool {
-    if *filter == SessionFilter::default() {
+fn is_wanted(key: &SessionKey, owner: Option<&Arc<str>>, filter: &SessionFilter) -> bool {
+    if filter.owners.as_ref().is_some_and(|owners| !owner.is_some_and(|owner| owners.contains(owner))) {
+        return false;
+    }
+    if filter.channel.is_none() && filter.account.is_none() {
         return true;
     }
     key.parts().is_some_and(|parts| {

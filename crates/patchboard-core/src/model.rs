@@ -146,6 +146,14 @@ pub struct TokenCount {
 }
 
 impl TokenCount {
+    /// No model has so many in one call; thousands of calls still add up in what they are counted with.
+    pub const MAX: u64 = 1 << 32;
+
+    /// What a provider says, which may be anything.
+    pub fn reported(input: u64, output: u64) -> Self {
+        Self { input: input.min(Self::MAX), output: output.min(Self::MAX) }
+    }
+
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output)
     }

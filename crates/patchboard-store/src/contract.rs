@@ -44,7 +44,10 @@ pub use runs::{
     events_of_finished_runs_go_before_the_runs, finished_runs_are_pruned, runs_are_found, runs_open_and_close_once,
     unfinished_runs_are_listed,
 };
-pub use sessions::{cleared_sessions_hide, purged_sessions_are_gone, sessions_are_listed, turns_are_paged};
+pub use sessions::{
+    cleared_sessions_hide, purged_sessions_are_gone, sessions_are_listed, sessions_belong_to_whoever_made_them,
+    turns_are_paged,
+};
 pub use shared::{
     bad_cursors_are_refused, closed_stores_answer_closed, concurrent_commits_are_kept, limits_are_capped,
 };
@@ -62,6 +65,7 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     finished_runs_are_pruned(make().await).await;
     events_of_finished_runs_go_before_the_runs(make().await).await;
     sessions_are_listed(make().await).await;
+    sessions_belong_to_whoever_made_them(make().await).await;
     turns_are_paged(make().await).await;
     cleared_sessions_hide(make().await).await;
     purged_sessions_are_gone(make().await).await;

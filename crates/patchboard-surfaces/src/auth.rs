@@ -1,19 +1,18 @@
-//! Tokens: compared in constant time, guessed slowly.
+//! Tokens: the right one never waits; wrong ones are answered one a second for each address.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use patchboard_core::access::Grants;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
 mod waiting;
+mod wrong_tokens;
 
 pub use waiting::{Seat, WaitingRoom};
+pub use wrong_tokens::WrongTokens;
 
-use crate::limit::{Bucket, Rate};
 use crate::telemetry;
 
 /// Who a connection turned out to be.
@@ -23,15 +22,6 @@ pub struct Identity {
     pub grants: Grants,
 }
 
-/// Wrong tokens one address may send: ten at once, then one every six seconds.
-const PER_ADDRESS: Rate = Rate { per_second: 1.0 / 6.0, burst: 10.0 };
-/// Wrong tokens from everywhere together.
-const GLOBAL: Rate = Rate { per_second: 10.0, burst: 200.0 };
-/// Addresses remembered; past this the ones with a clean record are forgotten.
-const MAX_ADDRESSES: usize = 4096;
-/// How long an attempt is held back once its address has guessed too often.
-pub const HOLD_BACK: Duration = Duration::from_secs(1);
-
 #[derive(Debug)]
 pub struct AuthGate {
     surface: &'static str,
@@ -39,28 +29,28 @@ pub struct AuthGate {
     token: Option<SecretString>,
     /// The operator's own, made by the server.
     operator: Option<SecretString>,
-    wrong: Mutex<Guesses>,
+    wrong: Arc<WrongTokens>,
 }
 
-/// Who sent something wrong, and how often lately.
-#[derive(Debug)]
-pub(crate) struct Guesses {
-    by_address: HashMap<IpAddr, Bucket>,
-    global: Bucket,
-}
-
-/// What to do with an attempt.
+/// What to do with a client that has shown a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Accepted(Identity),
-    Refused,
-    /// As `Accepted` or `Refused`, but only after `HOLD_BACK`.
-    Held(Option<Identity>),
+    Wrong,
+    /// Wrong, and more wrong ones of its address wait to be answered than are kept waiting: the connection is closed
+    /// without an answer.
+    Cut,
 }
 
 impl AuthGate {
-    pub fn new(surface: &'static str, token: Option<SecretString>, operator: Option<SecretString>) -> Self {
-        Self { surface, token, operator, wrong: Mutex::new(Guesses::new()) }
+    /// `wrong` is shared by all gates of a server.
+    pub fn new(
+        surface: &'static str,
+        token: Option<SecretString>,
+        operator: Option<SecretString>,
+        wrong: Arc<WrongTokens>,
+    ) -> Self {
+        Self { surface, token, operator, wrong }
     }
 
     pub fn needs_token(&self) -> bool {
@@ -75,24 +65,29 @@ impl AuthGate {
         }
     }
 
-    /// `now` is the time since the server started.
-    pub fn check(&self, address: IpAddr, token: &str, now: Duration) -> Verdict {
-        let identity = self.identify(token);
-        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        let address_guessed = wrong.are_many_of(address, now);
-        let many_guess = wrong.are_many(now);
-        if identity.is_none() {
-            telemetry::refused(self.surface, "token");
-            wrong.count(address, now);
+    pub(crate) fn wrong_tokens(&self) -> &Arc<WrongTokens> {
+        &self.wrong
+    }
+
+    /// Returns at once for a right token, and for a wrong one when its turn to be answered has come.
+    pub async fn check(&self, address: IpAddr, token: &str) -> Verdict {
+        match self.identify(token) {
+            Some(identity) => Verdict::Accepted(identity),
+            None => {
+                telemetry::refused(self.surface, "token");
+                self.wrong(address).await
+            }
         }
-        match (identity, address_guessed) {
-            // On loopback everybody shares one address: another program's wrong guesses must not lock the user out.
-            (Some(_), true) if !address.to_canonical().is_loopback() => Verdict::Held(None),
-            (identity, true) => Verdict::Held(identity),
-            // Under attack from many addresses everyone is slowed down, and nobody with the token is locked out.
-            (identity, false) if many_guess => Verdict::Held(identity),
-            (Some(identity), false) => Verdict::Accepted(identity),
-            (None, false) => Verdict::Refused,
+    }
+
+    /// Waits until a wrong token or signature from that address may be answered.
+    pub(crate) async fn wrong(&self, address: IpAddr) -> Verdict {
+        match self.wrong.next_answer(address, self.wrong.now()) {
+            Some(wait) => {
+                tokio::time::sleep(wait).await;
+                Verdict::Wrong
+            }
+            None => Verdict::Cut,
         }
     }
 
@@ -107,34 +102,6 @@ impl AuthGate {
             return Some(Identity { principal: "operator".into(), grants: Grants::OPERATOR });
         }
         is_client.then(|| Identity { principal: "token".into(), grants: Grants::CLIENT })
-    }
-}
-
-impl Guesses {
-    pub(crate) fn new() -> Self {
-        Self { by_address: HashMap::new(), global: Bucket::new(GLOBAL, Duration::ZERO) }
-    }
-
-    /// Has that address guessed too often?
-    pub(crate) fn are_many_of(&mut self, address: IpAddr, now: Duration) -> bool {
-        self.by_address.get_mut(&address.to_canonical()).is_some_and(|bucket| bucket.is_empty(now))
-    }
-
-    /// Have all together?
-    pub(crate) fn are_many(&mut self, now: Duration) -> bool {
-        self.global.is_empty(now)
-    }
-
-    pub(crate) fn count(&mut self, address: IpAddr, now: Duration) {
-        // IPv4 in IPv6 clothes is the same guesser.
-        let address = address.to_canonical();
-        self.global.take(now);
-        if self.by_address.len() >= MAX_ADDRESSES {
-            self.by_address.retain(|_, bucket| !bucket.is_full(now));
-        }
-        if self.by_address.len() < MAX_ADDRESSES || self.by_address.contains_key(&address) {
-            self.by_address.entry(address).or_insert_with(|| Bucket::new(PER_ADDRESS, now)).take(now);
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,8 +29,9 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::util::BoxCloneSyncService;
 
-use crate::auth::{AuthGate, WaitingRoom};
+use crate::auth::{AuthGate, Seat, WaitingRoom};
 use crate::guard::Guard;
+use crate::local_users::{self, LocalUsers, Stranger};
 use crate::telemetry;
 
 mod admit;
@@ -73,6 +74,8 @@ const MAX_LISTENERS: usize = 64;
 const MAX_CALLS: usize = 16 * 1024;
 
 pub struct BridgeOptions {
+    /// Whose processes may connect over TCP where no token is asked for.
+    pub local_users: LocalUsers,
     /// For TCP and the Unix socket. Without a token everybody on this machine is its local user.
     pub gate: AuthGate,
     pub guard: Guard,
@@ -138,6 +141,7 @@ type Reflection = BoxCloneSyncService<Request<Upload>, Response<Body>, Infallibl
 
 struct Inner {
     board: Board,
+    local_users: LocalUsers,
     gate: AuthGate,
     waiting: WaitingRoom,
     guard: Guard,
@@ -167,6 +171,7 @@ impl Bridge {
         let health = Arc::new(Health { draining: options.draining.clone() });
         Self(Arc::new(Inner {
             board,
+            local_users: options.local_users,
             gate: options.gate,
             waiting: WaitingRoom::default(),
             guard: options.guard,
@@ -200,9 +205,13 @@ impl Bridge {
                 telemetry::refused(SURFACE, "capacity");
                 continue;
             }
+            // Who shows a certificate needs no token wherever it is.
+            let asks_user = !needs_token && !tls.as_ref().is_some_and(|tls| tls.knows_clients);
+            // Asked before anything is read: afterwards the other end may be gone, and nobody's.
+            let stranger = asks_user.then(|| self.0.local_users.check(SURFACE, &stream).err()).flatten();
             let (bridge, tls) = (self.clone(), tls.clone());
             self.0.tracker.spawn(async move {
-                bridge.welcome(stream, address, tls, seat.flatten()).await;
+                bridge.welcome(stream, (address.ip(), stranger), tls, seat.flatten()).await;
                 drop(place);
             });
         }
@@ -210,7 +219,7 @@ impl Bridge {
 
     /// Accepts processes of the same user until the server goes down.
     pub async fn serve_unix(self, socket: UnixSocket) {
-        let own_user = unix::own_user();
+        let own_user = local_users::own_user();
         while let Some((stream, place)) = self.next(|| socket.listener.accept()).await {
             if !unix::is_of(&stream, own_user) {
                 telemetry::refused(SURFACE, "address");
@@ -243,7 +252,13 @@ impl Bridge {
         }
     }
 
-    async fn welcome(self, stream: TcpStream, address: SocketAddr, tls: Option<Tls>, seat: Option<crate::auth::Seat>) {
+    async fn welcome(
+        self,
+        stream: TcpStream,
+        (address, stranger): (IpAddr, Option<Stranger>),
+        tls: Option<Tls>,
+        seat: Option<Seat>,
+    ) {
         connection::without_delay(&stream);
         let (io, is_certified) = match tls {
             None => (Io::Tcp(stream), false),
@@ -254,7 +269,7 @@ impl Bridge {
             },
         };
         let stop = self.0.draining.clone();
-        let door = Door::Public { address: address.ip(), is_certified };
+        let door = Door::Public { address, is_certified, stranger };
         connection::serve(io, Visitor::new(self, door, seat), stop).await;
     }
 

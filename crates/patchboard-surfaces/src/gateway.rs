@@ -12,7 +12,6 @@ use axum::{Extension, Router};
 use patchboard_core::Board;
 use patchboard_core::access::Surface;
 use patchboard_core::port::Clock;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,7 +19,7 @@ use crate::auth::{self, AuthGate, Identity, Verdict, WaitingRoom};
 use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
 use crate::limit::Rate;
-use crate::listen::Peer;
+use crate::listen::{self, Peer};
 use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
 use crate::trace::traceparent;
 
@@ -82,6 +81,7 @@ pub fn dialect(version: &'static str, rate: Rate) -> Box<dyn Dialect> {
 
 pub fn router(board: Board, options: GatewayOptions) -> Router {
     let guard = Arc::new(options.guard);
+    let needs_token = options.gate.needs_token();
     let gateway = Gateway {
         plug: Sockets {
             board,
@@ -89,7 +89,6 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
             surface: Surface::Gateway,
             limits: options.limits,
             draining: options.draining,
-            started: Instant::now(),
         },
         rate: options.rate,
         max_message: options.max_message,
@@ -99,13 +98,15 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         waiting: WaitingRoom::default(),
         doors: Arc::new(webhook::Doors::new(options.channels, options.clock)),
     };
-    Router::new()
+    let routes = Router::new()
         .route("/", get(status_page))
         .route("/ws", get(upgrade))
         .route("/health", get(async || "ok"))
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics));
+    guard::local_users_or_token(routes, needs_token)
+        // Looks at that itself: a signed webhook has shown more than who forwards it.
         .route("/webhook/{channel}", routing::any(webhook::receive))
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(guard::security_headers))
@@ -146,24 +147,11 @@ impl Gateway {
     /// A bearer token in the head signs in at once; without one the first frame has to, where a token is needed.
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<Identity>, Response> {
         let Some(given) = headers.get(header::AUTHORIZATION) else { return Ok(self.plug.gate.anonymous()) };
-        let token = auth::bearer(given);
-        match token {
-            Some(token) => match self.check(peer, token).await {
-                Some(identity) => Ok(Some(identity)),
-                None => Err(unauthorised()),
-            },
-            None => Err(unauthorised()),
-        }
-    }
-
-    async fn check(&self, peer: &Peer, token: &str) -> Option<Identity> {
-        match self.plug.gate.check(peer.address, token, self.plug.started.elapsed()) {
-            Verdict::Accepted(identity) => Some(identity),
-            Verdict::Refused => None,
-            Verdict::Held(identity) => {
-                tokio::time::sleep(crate::auth::HOLD_BACK).await;
-                identity
-            }
+        let Some(token) = auth::bearer(given) else { return Err(unauthorised()) };
+        match self.plug.gate.check(peer.address, token).await {
+            Verdict::Accepted(identity) => Ok(Some(identity)),
+            Verdict::Wrong => Err(unauthorised()),
+            Verdict::Cut => Err(listen::cut()),
         }
     }
 }

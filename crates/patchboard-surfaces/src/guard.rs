@@ -4,11 +4,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::Next;
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 
+use crate::listen::Peer;
 use crate::telemetry;
 
 /// What is let in besides loopback.
@@ -33,11 +35,12 @@ impl Guard {
         if headers.get_all(header::HOST).iter().count() > 1 {
             return Err(Refusal::Host);
         }
-        let host = match headers.get(header::HOST) {
-            Some(value) => value.to_str().ok(),
-            None => authority,
-        };
-        if !host.and_then(host_name).is_some_and(|name| self.host_is_allowed(&name)) {
+        let host = headers.get(header::HOST).map(|value| value.to_str().unwrap_or_default());
+        // An absolute request target names an authority too, and proxies go by that one.
+        if host.zip(authority).is_some_and(|(host, authority)| !host.eq_ignore_ascii_case(authority)) {
+            return Err(Refusal::Host);
+        }
+        if !host.or(authority).and_then(host_name).is_some_and(|name| self.host_is_allowed(&name)) {
             return Err(Refusal::Host);
         }
         let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -74,6 +77,21 @@ pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next
     telemetry::refused(guard.surface, reason);
     tracing::debug!(surface = guard.surface, reason, "request refused");
     (StatusCode::FORBIDDEN, text).into_response()
+}
+
+/// Where no token is asked for, the routes so far serve the server's own users only.
+pub(crate) fn local_users_or_token<S: Clone + Send + Sync + 'static>(
+    routes: Router<S>,
+    needs_token: bool,
+) -> Router<S> {
+    if needs_token { routes } else { routes.layer(middleware::from_fn(only_local_users)) }
+}
+
+async fn only_local_users(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Peer>().and_then(|peer| peer.stranger) {
+        None => next.run(request).await,
+        Some(stranger) => (StatusCode::FORBIDDEN, format!("{}\n", stranger.text())).into_response(),
+    }
 }
 
 /// Nothing served here may be framed, sniffed or send its address along. Pages are asked for rarely, so a connection

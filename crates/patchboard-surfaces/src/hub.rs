@@ -2,7 +2,7 @@
 //! utterances and shows what became of them. Both on one loopback listener.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,14 +13,12 @@ use axum::response::{IntoResponse, Response};
 use patchboard_core::Board;
 use patchboard_core::access::{Grants, Surface};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, Identity};
+use crate::auth::{self, AuthGate, Identity, WrongTokens};
 use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
-use crate::limit::{Bucket, Rate};
 use crate::listen::Peer;
 use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
 use crate::telemetry;
@@ -40,8 +38,6 @@ const MAX_WAITS: usize = 64;
 const SOCKET_BUFFER: usize = 4 * 1024;
 /// A subprotocol with this prefix carries the token, for clients that cannot set headers.
 const BEARER_PROTOCOL: &str = "bearer.";
-/// Wrong tokens of apps before every registration that shows one has to wait a little.
-const GUESSES: Rate = Rate { per_second: 1.0 / 6.0, burst: 10.0 };
 
 pub struct HubOptions {
     /// For HTTP. Without a token everybody on this machine is its local user; the operator's own token makes the
@@ -95,31 +91,10 @@ pub struct DialectOptions {
     pub token: Option<Arc<str>>,
     /// The web origin the connection came from.
     pub origin: Option<Arc<str>>,
-    /// Shared by all connections of a hub.
-    pub guesses: Guesses,
-    /// When the connection was opened, in the time of the guesses.
+    /// Says when wrong tokens of apps are answered, those of all connections together.
+    pub wrong_tokens: Arc<WrongTokens>,
+    /// When the connection was opened, in the time of `wrong_tokens`.
     pub opened_at: Duration,
-}
-
-/// Wrong tokens of apps, counted over all connections.
-#[derive(Debug, Clone)]
-pub struct Guesses(Arc<Mutex<Bucket>>);
-
-impl Default for Guesses {
-    fn default() -> Self {
-        Self(Arc::new(Mutex::new(Bucket::new(GUESSES, Duration::ZERO))))
-    }
-}
-
-impl Guesses {
-    fn count(&self, now: Duration) {
-        telemetry::refused(SURFACE, "token");
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(now);
-    }
-
-    fn are_too_many(&self, now: Duration) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty(now)
-    }
 }
 
 const SURFACE: &str = "hub";
@@ -131,7 +106,6 @@ struct Inner {
     plug: Sockets,
     http_needs_token: bool,
     times: Times,
-    guesses: Guesses,
     /// Places for WebSockets.
     places: Arc<Semaphore>,
     /// Requests that may wait for something at once.
@@ -147,6 +121,7 @@ pub fn dialect(options: DialectOptions) -> Box<dyn Dialect> {
 /// May be served on several listeners: to the apps it is one hub.
 pub fn router(board: Board, options: HubOptions) -> Router {
     let guard = Arc::new(options.guard);
+    let needs_token = options.http_needs_token;
     let inner = Inner {
         plug: Sockets {
             board,
@@ -155,17 +130,14 @@ pub fn router(board: Board, options: HubOptions) -> Router {
             // The protocol has a heartbeat of its own.
             limits: PumpLimits { stall: options.stall, ping: None, ..PumpLimits::default() },
             draining: options.draining,
-            started: Instant::now(),
         },
         http_needs_token: options.http_needs_token,
         times: options.times,
-        guesses: Guesses::default(),
         places: Arc::new(Semaphore::new(options.max_sockets)),
         waits: Semaphore::new(MAX_WAITS),
         tracker: options.tracker,
     };
-    Router::new()
-        .fallback(answer)
+    guard::local_users_or_token(Router::new().fallback(answer), needs_token)
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(only_loopback))
         .layer(middleware::from_fn(guard::security_headers))
@@ -210,12 +182,13 @@ impl Hub {
             return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], text).into_response();
         };
         let offered = Offered::read(headers);
+        let wrong_tokens = self.0.plug.gate.wrong_tokens().clone();
         let options = DialectOptions {
             times: self.0.times,
             token: offered.token.map(Into::into),
             origin: headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()).map(Into::into),
-            guesses: self.0.guesses.clone(),
-            opened_at: self.0.plug.started.elapsed(),
+            opened_at: wrong_tokens.now(),
+            wrong_tokens,
         };
         // Whoever connects is a local user; which app it is, its registration has to show.
         let identity = Identity { principal: "local".into(), grants: Grants::CLIENT };

@@ -1,5 +1,6 @@
 //! Sockets: bind, accept, bound the number of connections and the time they may take to say what they want.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::response::Response;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -22,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use crate::local_users::{LocalUsers, Stranger};
 use crate::telemetry;
 
 mod refusal;
@@ -39,6 +42,8 @@ pub struct Listener {
     pub socket: TcpListener,
     /// Connections at once; the next one waits in the kernel's queue.
     pub max_connections: usize,
+    /// Set where no token is asked for: whose processes may connect.
+    pub local_users: Option<LocalUsers>,
 }
 
 /// Connections at once on all listeners that share it; the next one is told that there is no place.
@@ -66,6 +71,8 @@ impl Places {
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub address: IpAddr,
+    /// Set for a process that may not use this listener without a token, and none is asked for.
+    pub stranger: Option<Stranger>,
     pub reads: Arc<Reads>,
     /// Kept by whoever keeps the connection, an upgraded WebSocket included: the place is free when it is dropped.
     _place: Arc<Place>,
@@ -184,7 +191,7 @@ impl Drop for Reads {
 
 /// Accepts until `stop`; every connection is a task of `tracker`.
 pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, tracker: TaskTracker) {
-    let Listener { surface, socket, max_connections } = listener;
+    let Listener { surface, socket, max_connections, local_users } = listener;
     let places = Arc::new(Semaphore::new(max_connections));
     let pool = Arc::new(UnfinishedPool::default());
     loop {
@@ -194,15 +201,22 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, 
         };
         let Ok(permit) = permit else { return };
         let Some((stream, address)) = accept(surface, &socket, &stop).await else { return };
-        let peer = Peer::new(surface, address.ip(), permit, &pool);
+        let stranger = stranger(surface, &stream, local_users.as_ref());
+        let peer = Peer::new(surface, address.ip(), stranger, permit, &pool);
         tracker.spawn(connection(stream, peer, router.clone(), stop.clone()));
     }
+}
+
+/// Asked before anything is read: afterwards the other end may be gone, and nobody's.
+fn stranger(surface: &'static str, stream: &TcpStream, users: Option<&LocalUsers>) -> Option<Stranger> {
+    users.and_then(|users| users.check(surface, stream).err())
 }
 
 /// As `serve`, but whoever finds no place is answered with 503 instead of waiting for one.
 pub async fn serve_or_refuse(
     surface: &'static str,
     socket: TcpListener,
+    local_users: Option<LocalUsers>,
     places: Places,
     router: Router,
     stop: CancellationToken,
@@ -211,7 +225,8 @@ pub async fn serve_or_refuse(
     while let Some((stream, address)) = accept(surface, &socket, &stop).await {
         match places.free.clone().try_acquire_owned() {
             Ok(permit) => {
-                let peer = Peer::new(surface, address.ip(), permit, &places.pool);
+                let stranger = stranger(surface, &stream, local_users.as_ref());
+                let peer = Peer::new(surface, address.ip(), stranger, permit, &places.pool);
                 tracker.spawn(connection(stream, peer, router.clone(), stop.clone()));
             }
             Err(_full) => {
@@ -246,10 +261,16 @@ async fn accept(
 }
 
 impl Peer {
-    fn new(surface: &'static str, address: IpAddr, permit: OwnedSemaphorePermit, pool: &Arc<UnfinishedPool>) -> Self {
+    fn new(
+        surface: &'static str,
+        address: IpAddr,
+        stranger: Option<Stranger>,
+        permit: OwnedSemaphorePermit,
+        pool: &Arc<UnfinishedPool>,
+    ) -> Self {
         telemetry::connection_opened(surface);
         let place = Arc::new(Place { surface, _permit: permit });
-        Self { address, reads: Arc::new(Reads::new(pool.clone())), _place: place }
+        Self { address, stranger, reads: Arc::new(Reads::new(pool.clone())), _place: place }
     }
 }
 
@@ -259,10 +280,16 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
     // Streamed frames are small and must leave at once; without this each waits for the previous one's ACK.
     let nodelay = stream.set_nodelay(true);
     let reads = peer.reads.clone();
-    let service = router.map_request(move |mut request: Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(peer.clone());
-        request
-    });
+    let service = router
+        .map_request(move |mut request: Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(peer.clone());
+            request
+        })
+        .map_result(|answer: Result<Response, Infallible>| match answer {
+            Ok(answer) if answer.extensions().get::<Cut>().is_some() => Err(Cut),
+            Ok(answer) => Ok(answer),
+            Err(never) => match never {},
+        });
     async move {
         if let Err(error) = nodelay {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
@@ -286,6 +313,23 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
         if let Err(error) = ended {
             tracing::debug!(%error, "connection ended with an error");
         }
+    }
+}
+
+/// Instead of an answer: the connection is closed without one.
+pub(crate) fn cut() -> Response {
+    let mut answer = Response::default();
+    answer.extensions_mut().insert(Cut);
+    answer
+}
+
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("closed without an answer")]
+struct Cut;
+
+impl From<Infallible> for Cut {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -27,10 +27,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, HOLD_BACK, Identity, Verdict};
+use crate::auth::{self, AuthGate, Identity, Verdict};
 use crate::guard::{self, Guard};
 use crate::limit::Rate;
-use crate::listen::Peer;
+use crate::listen::{self, Peer};
 use crate::trace::traceparent;
 use crate::{pump, telemetry};
 
@@ -87,6 +87,7 @@ struct Inner {
 /// To be merged with the other routes of a listener; brings its own checks.
 pub fn router(board: Board, options: McpOptions) -> Router {
     let guard = Arc::new(options.guard);
+    let needs_token = options.gate.needs_token();
     let inner = Inner {
         board,
         gate: options.gate,
@@ -96,8 +97,7 @@ pub fn router(board: Board, options: McpOptions) -> Router {
         tracker: options.tracker,
         started: Instant::now(),
     };
-    Router::new()
-        .route("/mcp", post(message).delete(end))
+    guard::local_users_or_token(Router::new().route("/mcp", post(message).delete(end)), needs_token)
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(guard::security_headers))
         .with_state(Mcp(Arc::new(inner)))
@@ -106,7 +106,10 @@ pub fn router(board: Board, options: McpOptions) -> Router {
 async fn message(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     // Nobody's body is read before it is known whose it is.
-    let Some(identity) = mcp.identify(&peer, &head.headers).await else { return unauthorised() };
+    let identity = match mcp.identify(&peer, &head.headers).await {
+        Ok(identity) => identity,
+        Err(refused) => return refused,
+    };
     let form = match Form::of(&head.headers) {
         Ok(form) => form,
         Err(refused) => return refused.into_response(),
@@ -128,7 +131,10 @@ async fn message(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, reque
 }
 
 async fn end(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
-    let Some(identity) = mcp.identify(&peer, &headers).await else { return unauthorised() };
+    let identity = match mcp.identify(&peer, &headers).await {
+        Ok(identity) => identity,
+        Err(refused) => return refused,
+    };
     match mcp.session(&identity, &headers) {
         Ok(session) => {
             mcp.0.sessions.end(&session);
@@ -186,17 +192,16 @@ fn media(text: &str) -> String {
 }
 
 impl Mcp {
-    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Option<Identity> {
+    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Identity, Response> {
         let gate = &self.0.gate;
-        let Some(given) = headers.get(header::AUTHORIZATION) else { return gate.anonymous() };
-        let token = auth::bearer(given)?;
-        match gate.check(peer.address, token, self.0.started.elapsed()) {
-            Verdict::Accepted(identity) => Some(identity),
-            Verdict::Refused => None,
-            Verdict::Held(identity) => {
-                tokio::time::sleep(HOLD_BACK).await;
-                identity
-            }
+        let Some(given) = headers.get(header::AUTHORIZATION) else {
+            return gate.anonymous().ok_or_else(unauthorised);
+        };
+        let token = auth::bearer(given).ok_or_else(unauthorised)?;
+        match gate.check(peer.address, token).await {
+            Verdict::Accepted(identity) => Ok(identity),
+            Verdict::Wrong => Err(unauthorised()),
+            Verdict::Cut => Err(listen::cut()),
         }
     }
 

@@ -25,7 +25,7 @@ use patchboard_core::{Board, BoardError, trace};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::auth::{AuthGate, HOLD_BACK, Identity, Seat, Verdict};
+use crate::auth::{AuthGate, Identity, Seat, Verdict};
 use crate::dialect::{Dialect, FollowId, Gone, Step, Ticket};
 use crate::listen::{Peer, TooMuch};
 
@@ -75,7 +75,6 @@ pub struct Sockets {
     pub limits: PumpLimits,
     /// The server goes down: connections close as soon as they have nothing under way.
     pub draining: CancellationToken,
-    pub started: Instant,
 }
 
 /// Unique in this process, whatever the surface: rights hang on the connection that started something.
@@ -473,7 +472,7 @@ impl Pump {
                     // The connection lives, so it is seen through anyway.
                     Step::SeeThrough(_) => {}
                     Step::Follow { follow, topic, from, pace } => self.follow(follow, topic, from, pace),
-                    Step::Authenticate(token) => self.authenticate(&token).await,
+                    Step::Authenticate(token) => self.authenticate(&token).await?,
                     // A time past all clocks never comes.
                     Step::WakeAt(at) => self.wake_at = self.opened.checked_add(at),
                     Step::Rest => self.wake_at = None,
@@ -502,15 +501,11 @@ impl Pump {
         self.opening.push(Box::pin(async move { (follow, board.follow(&caller, topic, from, pace).await) }));
     }
 
-    async fn authenticate(&mut self, token: &str) {
-        let since_start = self.plug.started.elapsed();
-        let identity = match self.plug.gate.check(self.peer.address, token, since_start) {
+    async fn authenticate(&mut self, token: &str) -> Flow {
+        let identity = match self.plug.gate.check(self.peer.address, token).await {
             Verdict::Accepted(identity) => Some(identity),
-            Verdict::Refused => None,
-            Verdict::Held(identity) => {
-                tokio::time::sleep(HOLD_BACK).await;
-                identity
-            }
+            Verdict::Wrong => None,
+            Verdict::Cut => return ControlFlow::Break(Gone::ByServer),
         };
         if identity.is_some() {
             self.peer.reads.lift();
@@ -518,6 +513,7 @@ impl Pump {
         }
         self.identity.clone_from(&identity);
         self.dialect.authenticated(identity, self.opened.elapsed(), &mut self.steps);
+        ControlFlow::Continue(())
     }
 
     /// Nothing is asked before the dialect has an identity; without one there are no grants.

@@ -11,14 +11,13 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use patchboard_core::Board;
 use patchboard_core::access::Surface;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, HOLD_BACK, Identity, Verdict};
+use crate::auth::{self, AuthGate, Identity, Verdict};
 use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
-use crate::listen::Peer;
+use crate::listen::{self, Peer};
 use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
 use crate::trace::traceparent;
 
@@ -80,6 +79,7 @@ pub fn dialect(options: DialectOptions) -> Box<dyn Dialect> {
 
 pub fn router(board: Board, options: RunsOptions) -> Router {
     let guard = Arc::new(options.guard);
+    let needs_token = options.gate.needs_token();
     let RunsOptions { strict_clients, close_on_error, draining, .. } = options;
     let runs = Runs {
         plug: Sockets {
@@ -88,14 +88,12 @@ pub fn router(board: Board, options: RunsOptions) -> Router {
             surface: Surface::Runs,
             limits: options.limits,
             draining: draining.clone(),
-            started: Instant::now(),
         },
         max_message: options.max_message,
         dialect: DialectOptions { strict_clients, close_on_error, draining },
         tracker: options.tracker,
     };
-    Router::new()
-        .route("/", get(upgrade))
+    guard::local_users_or_token(Router::new().route("/", get(upgrade)), needs_token)
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(guard::security_headers))
         .with_state(runs)
@@ -108,7 +106,10 @@ async fn upgrade(
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let shown = Shown::read(&headers);
-    let Some(identity) = runs.identify(&peer, &shown).await else { return unauthorised() };
+    let identity = match runs.identify(&peer, &shown).await {
+        Ok(identity) => identity,
+        Err(refused) => return refused,
+    };
     let admission = Admission::SignedIn(identity);
     let trace = traceparent(&headers).map(Into::into);
     let client = Client { peer, connection: pump::next_connection(), admission, trace };
@@ -154,19 +155,16 @@ impl Shown {
 }
 
 impl Runs {
-    async fn identify(&self, peer: &Peer, shown: &Shown) -> Option<Identity> {
+    async fn identify(&self, peer: &Peer, shown: &Shown) -> Result<Identity, Response> {
         let token = match shown {
-            Shown::Nothing => return self.plug.gate.anonymous(),
+            Shown::Nothing => return self.plug.gate.anonymous().ok_or_else(unauthorised),
             Shown::Header(token) | Shown::Protocol(token) => token,
-            Shown::Garbled => return None,
+            Shown::Garbled => return Err(unauthorised()),
         };
-        match self.plug.gate.check(peer.address, token, self.plug.started.elapsed()) {
-            Verdict::Accepted(identity) => Some(identity),
-            Verdict::Refused => None,
-            Verdict::Held(identity) => {
-                tokio::time::sleep(HOLD_BACK).await;
-                identity
-            }
+        match self.plug.gate.check(peer.address, token).await {
+            Verdict::Accepted(identity) => Ok(identity),
+            Verdict::Wrong => Err(unauthorised()),
+            Verdict::Cut => Err(listen::cut()),
         }
     }
 }

@@ -11,7 +11,8 @@ pub(crate) fn connection_closed(surface: &'static str) {
     gauge!("patchboard_connections_open", "surface" => surface).decrement(1.0);
 }
 
-/// `reason` is one of a closed set: `capacity`, `address`, `host`, `origin`, `token`, `signature`, `stale`, `rate`.
+/// `reason` is one of a closed set: `capacity`, `address`, `user`, `host`, `origin`, `token`, `secret`, `signature`,
+/// `stale`, `rate`.
 pub(crate) fn refused(surface: &'static str, reason: &'static str) {
     counter!("patchboard_refusals_total", "surface" => surface, "reason" => reason).increment(1);
 }

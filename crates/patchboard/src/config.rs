@@ -62,7 +62,7 @@ use self::{
         LogConfig, McpConfig, MemoryConfig, NotificationsConfig, PluginConfig, PriceConfig, ProviderConfig, RunsConfig,
         StorageConfig, TelemetryConfig, ToolsConfig, WasmConfig, WorkerConfig,
     },
-    types::TimeSpan,
+    types::{SystemUser, TimeSpan},
 };
 
 /// Everything that can be configured. After [`Config::load`] all paths are
@@ -74,6 +74,11 @@ pub(crate) struct Config {
     /// Folder for the database, plugins' stores and the record of the running server.
     #[schemars(extend("x-kind" = "path"))]
     pub data_dir: PathBuf,
+    /// Allow a data folder that belongs to another user or to a group, as volumes of an orchestrator do: members of its group can then read and change what is kept there. Without it the folder must be this user's, and is closed to everybody else.
+    pub data_dir_group: bool,
+    /// Users of this machine, by name or number, whose programs may connect where no token is asked for. The server's own user and root always may.
+    #[schemars(example = ["www-data"])]
+    pub trusted_users: Vec<SystemUser>,
     /// How long work in progress may go on after the server is told to stop.
     #[schemars(extend("x-zero" = true))]
     pub drain: TimeSpan,
@@ -130,6 +135,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data_dir: PathBuf::from("~/.local/share/patchboard"),
+            data_dir_group: false,
+            trusted_users: Vec::new(),
             drain: TimeSpan::from_secs(10),
             gateway: GatewayConfig::default(),
             runs: RunsConfig::default(),

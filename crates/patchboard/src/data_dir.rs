@@ -10,6 +10,10 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+mod owner;
+
+pub(crate) use owner::Sharing;
+
 /// Where a running server listens; `null` where it does not. The ready file holds the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServerRecord {
@@ -31,6 +35,8 @@ pub(crate) enum Error {
     },
     #[error("another server uses the data directory `{}` ({who})", .path.display())]
     InUse { path: PathBuf, who: String },
+    #[error(transparent)]
+    Unsafe(#[from] owner::UnsafeFolder),
     #[error("cannot write `{}`", .path.display())]
     Write {
         path: PathBuf,
@@ -43,14 +49,16 @@ pub(crate) enum Error {
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
+    sharing: Sharing,
     _lock: File,
 }
 
 impl DataDir {
     /// Creates it if need be and takes it. The lock is the kernel's, so a crash cannot leave it taken.
-    pub(crate) fn take(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn take(path: &Path, sharing: Sharing) -> Result<Self, Error> {
         let unusable = |source| Error::Unusable { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
+        owner::secure(path, sharing)?;
         let lock = private_file().truncate(false).open(path.join("lock")).map_err(unusable)?;
         let mut tries = LOCK_TRIES;
         loop {
@@ -77,15 +85,18 @@ impl DataDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(unusable(source)),
         }
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), sharing, _lock: lock })
     }
 
     /// The operator's token, made at the first start: 256 random bits, readable by the owner only.
     pub(crate) fn operator_token(&self) -> Result<SecretString, Error> {
         let file = self.path.join(OPERATOR_TOKEN);
-        if fs::metadata(&file).is_ok_and(|found| found.nlink() > 1) {
+        let found = fs::symlink_metadata(&file);
+        if found.as_ref().is_ok_and(|found| found.nlink() > 1) {
             // Whoever reads it by its other name reads one that is worth nothing.
             tracing::warn!("`{OPERATOR_TOKEN}` has other names (hard links): a new operator's token is made");
+        } else if found.is_ok_and(|found| !owner::is_private_file(&found, self.sharing)) {
+            tracing::warn!("others could read or replace `{OPERATOR_TOKEN}`: a new operator's token is made");
         } else if let Some(token) = operator_token(&self.path) {
             return Ok(token);
         }

@@ -12,12 +12,13 @@ use patchboard_core::Board;
 use patchboard_core::access::{Caller, Grants, Surface};
 use patchboard_core::board::Keep;
 use patchboard_providers::Pool;
-use patchboard_surfaces::auth::AuthGate;
+use patchboard_surfaces::auth::{AuthGate, WrongTokens};
 use patchboard_surfaces::gateway::{self, GatewayOptions};
 use patchboard_surfaces::guard::Guard;
 use patchboard_surfaces::hub::{self, HubOptions, Times};
 use patchboard_surfaces::limit::Rate;
 use patchboard_surfaces::listen::{self, Listener, Places};
+use patchboard_surfaces::local_users::{self, LocalUsers};
 use patchboard_surfaces::mcp::{self, McpOptions};
 use patchboard_surfaces::pump::{self, PumpLimits};
 use patchboard_surfaces::runs::{self, RunsOptions};
@@ -27,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::assemble::{self, Assembled, Pools, VERSION};
-use crate::config::section::Pairing;
-use crate::config::types::Listen;
+use crate::config::section::{Pairing, Verify};
+use crate::config::types::{Listen, SystemUser};
 use crate::config::{Config, Loaded, Secrets};
 use crate::data_dir::{self, DataDir, ServerRecord};
 use crate::memory;
@@ -76,6 +77,7 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let config = &loaded.config;
         let operator = data.operator_token()?;
+        let local_users = LocalUsers::new(trusted_users(config)?);
         // Bound before the database is touched: a port in use is the likeliest thing to go wrong.
         let gateway = bind("gateway", config.gateway.listen).await?;
         let runs = bind("runs", config.runs.listen).await?;
@@ -96,9 +98,23 @@ impl Server {
             hub: hub.as_ref().map(|bound| bound.address),
             bridge: bridge.tcp.as_ref().map(|bound| bound.address),
         };
-        let plugs = Plugs { config, secrets, operator, draining: &draining, connections: &connections };
+        let plugs = Plugs {
+            config,
+            secrets,
+            operator,
+            local_users,
+            wrong_tokens: Arc::default(),
+            draining: &draining,
+            connections: &connections,
+        };
+        plugs.warn_of_unknown_users();
         let open = |surface, bound: Bound, router, max_connections: u32| {
-            let listener = Listener { surface, socket: bound.socket, max_connections: max_connections as usize };
+            let listener = Listener {
+                surface,
+                socket: bound.socket,
+                max_connections: max_connections as usize,
+                local_users: plugs.users_of(surface),
+            };
             background.spawn(listen::serve(listener, router, draining.clone(), connections.clone()));
         };
         if let Some(bound) = gateway {
@@ -120,6 +136,7 @@ impl Server {
                 let serving = listen::serve_or_refuse(
                     "hub",
                     socket,
+                    plugs.users_of("hub"),
                     places.clone(),
                     router.clone(),
                     draining.clone(),
@@ -198,14 +215,38 @@ struct Plugs<'a> {
     config: &'a Config,
     secrets: &'a Secrets,
     operator: SecretString,
+    local_users: LocalUsers,
+    /// One for all listeners.
+    wrong_tokens: Arc<WrongTokens>,
     draining: &'a CancellationToken,
     connections: &'a TaskTracker,
 }
 
 impl Plugs<'_> {
+    /// Whose programs may connect there; `None` where a token says who somebody is.
+    fn users_of(&self, surface: &str) -> Option<LocalUsers> {
+        let asks = tokenless(self.config, self.secrets).contains(&surface)
+            || (surface == "gateway" && self.config.channels.values().any(|channel| channel.verify == Verify::None));
+        asks.then(|| self.local_users.clone())
+    }
+
+    fn warn_of_unknown_users(&self) {
+        let open = tokenless(self.config, self.secrets);
+        if !open.is_empty() && !local_users::kernel_tells_users() {
+            tracing::warn!(
+                "this kernel does not tell which user connects, so {} will refuse everybody: set a token",
+                open.join(", ")
+            );
+        }
+    }
+
+    fn gate(&self, surface: &'static str, token: Option<SecretString>) -> AuthGate {
+        AuthGate::new(surface, token, Some(self.operator.clone()), self.wrong_tokens.clone())
+    }
+
     /// Shared by all that answers on the gateway's listener.
     fn gateway_gate(&self) -> AuthGate {
-        AuthGate::new("gateway", self.secrets.gateway_token.clone(), Some(self.operator.clone()))
+        self.gate("gateway", self.secrets.gateway_token.clone())
     }
 
     fn gateway(&self, gate: Arc<AuthGate>, address: SocketAddr, metrics: &PrometheusHandle) -> GatewayOptions {
@@ -250,7 +291,7 @@ impl Plugs<'_> {
         let hub = &self.config.hub;
         HubOptions {
             // Who may register is the board's to decide; over HTTP the operator's token makes the operator.
-            gate: AuthGate::new("hub", None, Some(self.operator.clone())),
+            gate: self.gate("hub", None),
             http_needs_token: hub.pairing == Pairing::Token,
             guard: guard("hub", &[], &hub.allowed_origins, address),
             times: Times {
@@ -268,7 +309,7 @@ impl Plugs<'_> {
     fn runs(&self, address: SocketAddr) -> RunsOptions {
         let runs = &self.config.runs;
         RunsOptions {
-            gate: AuthGate::new("runs", self.secrets.runs_token.clone(), Some(self.operator.clone())),
+            gate: self.gate("runs", self.secrets.runs_token.clone()),
             guard: guard("runs", &runs.allowed_hosts, &runs.allowed_origins, address),
             limits: PumpLimits { stall: runs.stall_timeout.into(), ..PumpLimits::default() },
             max_message: self.config.limits.message.as_usize(),
@@ -278,6 +319,29 @@ impl Plugs<'_> {
             tracker: self.connections.clone(),
         }
     }
+}
+
+/// Surfaces that are listened on and ask for no token.
+pub(crate) fn tokenless(config: &Config, secrets: &Secrets) -> Vec<&'static str> {
+    let surfaces = [
+        ("gateway", config.gateway.listen, secrets.gateway_token.is_some()),
+        ("runs", config.runs.listen, secrets.runs_token.is_some()),
+        ("hub", config.hub.listen, config.hub.pairing == Pairing::Token),
+        ("bridge", config.bridge.listen, secrets.bridge_token.is_some() || knows_clients(config)),
+    ];
+    let open = surfaces.into_iter().filter(|(_, listen, asks)| listen.address().is_some() && !asks);
+    open.map(|(surface, ..)| surface).collect()
+}
+
+/// Clients of the bridge show a certificate instead.
+fn knows_clients(config: &Config) -> bool {
+    config.bridge.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+}
+
+/// The numbers of `trusted_users`.
+pub(crate) fn trusted_users(config: &Config) -> anyhow::Result<Vec<u32>> {
+    let number = |user: &SystemUser| user.number().with_context(|| format!("trusted_users: `{user}`"));
+    config.trusted_users.iter().map(number).collect()
 }
 
 /// Apps call this machine by either of its names, so the hub answers on both where it can.

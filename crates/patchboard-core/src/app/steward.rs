@@ -171,7 +171,7 @@ impl Steward {
         let mut failures = 0;
         loop {
             let error = match hub::read_back(self.hub.store(), self.message).await {
-                Err(error @ (StoreError::Busy | StoreError::Failed { .. })) => error,
+                Err(error @ (StoreError::Busy | StoreError::Full | StoreError::Failed { .. })) => error,
                 answer @ (Ok(_) | Err(StoreError::Closed | StoreError::Corrupt { .. } | StoreError::BadCursor)) => {
                     if let Err(error) = &answer {
                         tracing::error!(message.id = %self.message, %error, "a message cannot be read back");

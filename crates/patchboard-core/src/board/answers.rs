@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use tokio_util::sync::CancellationToken;
 
 use super::{Board, messages};
-use crate::access::{self, Caller};
+use crate::access::{self, Caller, Grant};
 use crate::agent::{AgentTable, StrategyKind};
 use crate::command::{CallTool, Command, PageRequest, SessionRef};
 use crate::error::BoardError;
@@ -37,16 +37,21 @@ impl Board {
                 Reply::Done
             }
             Command::ListApprovals(page) => Reply::Approvals(cut_page(inner.approvals.list(caller), &page)?),
-            Command::ListSessions { filter, page } => {
+            Command::ListSessions { mut filter, page } => {
+                if !caller.grants.has(Grant::Operate) {
+                    filter.owners = Some(access::session_owners(caller));
+                }
                 Reply::Sessions(inner.store.sessions(filter, page.limit, page.cursor).await?)
             }
             Command::ReadHistory { session, page } => {
                 let session = self.session_key(session)?;
+                self.check_session(caller, &session).await?;
                 let query = TurnQuery { session: session.clone(), limit: page.limit, before: page.cursor };
                 Reply::History { turns: inner.store.turns(query).await?, session }
             }
             Command::ClearSession { session, purge } => {
                 let session = self.session_key(session)?;
+                self.check_session(caller, &session).await?;
                 self.clear_session(caller, session, purge).await?
             }
             Command::SearchMemory { channel, account, query, page } => {
@@ -62,6 +67,9 @@ impl Board {
             }
             Command::BudgetStatus { session } => {
                 let session = session.map(|session| self.session_key(session)).transpose()?;
+                if let Some(session) = &session {
+                    self.check_session(caller, session).await?;
+                }
                 Reply::Budget(inner.ledger.report(session.as_ref()).await?)
             }
             Command::UsageReport { since, group_by, page } => {
@@ -74,6 +82,7 @@ impl Board {
                     SessionRef::Key(key) => key,
                     SessionRef::Origin(origin) => origin.session_key(AgentTable::DEFAULT),
                 };
+                self.check_session(caller, &session).await?;
                 messages::read(&inner.store, session, before, limit).await?
             }
             Command::ListTools { folder, page } => {
@@ -108,7 +117,7 @@ impl Board {
             Command::ApproveApp { app } => inner.hub.approve(caller, &app).await?,
             Command::PairApp { app, token } => inner.hub.pair(caller, &app, token).await?,
             Command::ForgetApp { app, unpair } => inner.hub.forget(caller, &app, unpair).await?,
-            Command::OpenSession(wanted) => self.open_session(wanted).await?,
+            Command::OpenSession(wanted) => self.open_session(caller, wanted).await?,
             Command::CloseSession { id } => self.close_session(caller, &id).await,
             Command::DescribeSession { id } => self.describe_session(caller, &id)?,
             Command::TouchSession { id } => self.touch_session(caller, &id),
@@ -170,6 +179,7 @@ impl Board {
             input: ToolInput::Json(arguments),
         };
         let session = origin.session_key(AgentTable::DEFAULT);
+        self.check_session(caller, &session).await?;
         let context = CallContext {
             caller: caller.clone(),
             run: RunId(inner.ids.next()),

@@ -70,6 +70,7 @@ impl Board {
         if session == context.scope.session {
             return Err(BoardError::new(ErrorKind::Conflict, "an agent cannot wait for its own conversation"));
         }
+        self.check_session(&context.caller, &session).await?;
         let Place::First(turn) = inner.queues.enter(&session)? else {
             let message = "the conversation is busy: take another `thread_id`, or none";
             return Err(BoardError::new(ErrorKind::Conflict, message));

@@ -27,8 +27,8 @@ impl Board {
         Ok(self.0.bridge.signals().listen())
     }
 
-    pub(super) async fn open_session(&self, wanted: OpenSession) -> Result<Reply, BoardError> {
-        self.0.bridge.open(&wanted).await?;
+    pub(super) async fn open_session(&self, caller: &Caller, wanted: OpenSession) -> Result<Reply, BoardError> {
+        self.0.bridge.open(&wanted, caller).await?;
         // Workers ask on every call and do not read the answer.
         let is_worker = wanted.worker.is_some();
         let tools = if is_worker { Vec::new() } else { self.tools_of_programs(&wanted.id) };

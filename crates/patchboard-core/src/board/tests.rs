@@ -40,6 +40,7 @@ mod programs;
 mod recall;
 mod resuming;
 mod runs;
+mod session_owners;
 mod storm;
 mod tools;
 mod workshop;

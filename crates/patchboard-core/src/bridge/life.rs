@@ -9,8 +9,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::sessions::{Ended, Gate, Opening, Place, SessionNo, Who};
+use super::sessions::{Ended, Gate, Opener, Opening, Place, SessionNo, Who};
 use super::{Bridge, Measure, Signal, WorkerId, WorkerTool, session_key, session_not_found};
+use crate::access::Caller;
 use crate::command::OpenSession;
 use crate::error::BoardError;
 use crate::run::Nesting;
@@ -73,10 +74,11 @@ impl Visit {
 }
 
 impl Bridge {
-    pub(crate) async fn open(&self, wanted: &OpenSession) -> Result<(), BoardError> {
+    pub(crate) async fn open(&self, wanted: &OpenSession, caller: &Caller) -> Result<(), BoardError> {
+        let opener = Opener::of(caller);
         loop {
             let cleaned_up = self.0.cleaned_up.notified();
-            let opening = self.sessions().open(wanted, self.0.clock.now(), Instant::now())?;
+            let opening = self.sessions().open(wanted, &opener, self.0.clock.now(), Instant::now())?;
             match opening {
                 Opening::Done => return Ok(()),
                 Opening::After(ended) => drop(self.clean_up(ended).await),

@@ -20,7 +20,11 @@ use crate::id::{MemoryOwner, SessionKey};
 use crate::run::Nesting;
 use crate::tool::ToolSpec;
 
+mod shares;
 mod table;
+
+pub(super) use shares::Opener;
+use shares::Shares;
 
 /// Longest id of a session in bytes.
 const MAX_ID: usize = 512;
@@ -38,6 +42,7 @@ pub(super) struct Sessions {
     by_id: HashMap<Arc<str>, Session>,
     /// How many of them are of clients, which are counted.
     clients: usize,
+    shares: Shares,
     /// Which session stands for a conversation among workers.
     stand_ins: HashMap<SessionKey, Arc<str>>,
     /// Which session is a worker's own.
@@ -50,6 +55,8 @@ pub(super) struct Sessions {
 #[derive(Debug)]
 struct Session {
     kind: Kind,
+    /// Of a client's session.
+    opener: Option<Opener>,
     place: Place,
     /// Beneath which run those calls stand that its workers make.
     nesting: Option<Nesting>,
@@ -146,6 +153,7 @@ impl Sessions {
             max,
             by_id: HashMap::new(),
             clients: 0,
+            shares: Shares::default(),
             stand_ins: HashMap::new(),
             own: HashMap::new(),
             ending: HashMap::new(),
@@ -154,7 +162,13 @@ impl Sessions {
     }
 
     /// Opens or goes on. The quota is for new ones only.
-    pub(super) fn open(&mut self, wanted: &OpenSession, at: Timestamp, now: Instant) -> Result<Opening, BoardError> {
+    pub(super) fn open(
+        &mut self,
+        wanted: &OpenSession,
+        opener: &Opener,
+        at: Timestamp,
+        now: Instant,
+    ) -> Result<Opening, BoardError> {
         let OpenSession { id, metadata, .. } = wanted;
         if id.trim().is_empty() || id.len() > MAX_ID {
             let message = format!("invalid_id: a session id has 1 to {MAX_ID} bytes");
@@ -168,11 +182,17 @@ impl Sessions {
         }
         match &wanted.worker {
             Some(worker) => self.open_for_worker(wanted, worker, at, now).map(|()| Opening::Done),
-            None => self.open_for_client(wanted, at, now),
+            None => self.open_for_client(wanted, opener, at, now),
         }
     }
 
-    fn open_for_client(&mut self, wanted: &OpenSession, at: Timestamp, now: Instant) -> Result<Opening, BoardError> {
+    fn open_for_client(
+        &mut self,
+        wanted: &OpenSession,
+        opener: &Opener,
+        at: Timestamp,
+        now: Instant,
+    ) -> Result<Opening, BoardError> {
         let id = &wanted.id;
         match self.by_id.get_mut(id) {
             Some(session) if session.is_alive(now, self.ttl) => {
@@ -191,7 +211,7 @@ impl Sessions {
             Some(Some(ended)) => return Ok(Opening::After(ended)),
             Some(None) => return Ok(Opening::Wait),
         }
-        if self.clients >= self.max {
+        if self.clients >= self.max || self.shares.check(opener, self.max).is_err() {
             self.expire(now);
         }
         // Those that are being cleaned up hold memory too.
@@ -199,8 +219,12 @@ impl Sessions {
             let message = format!("session_quota_exceeded: {} sessions are open, no more are taken", self.max);
             return Err(BoardError::new(ErrorKind::Exhausted, message));
         }
+        self.shares.check(opener, self.max)?;
         let place = Place { session: session_key(id), owner: MemoryOwner::account("bridge", id), folder: None };
-        self.insert(id, Kind::Client, place, at, now).go_on(wanted, now);
+        self.shares.add(opener);
+        let session = self.insert(id, Kind::Client, place, at, now);
+        session.opener = Some(opener.clone());
+        session.go_on(wanted, now);
         Ok(Opening::Done)
     }
 

@@ -305,7 +305,7 @@ fn check(channel: &str, message: &ChannelMessage) -> Result<(), BoardError> {
 
 fn may_pass(error: &StoreError) -> bool {
     match error {
-        StoreError::Busy | StoreError::Failed { .. } => true,
+        StoreError::Busy | StoreError::Full | StoreError::Failed { .. } => true,
         StoreError::Closed | StoreError::BadCursor | StoreError::Corrupt { .. } => false,
     }
 }

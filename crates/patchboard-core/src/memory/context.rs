@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::model::{Message, Part, Role, ToolResult};
 use crate::port::{Fact, TurnRow};
+use crate::text::escape_hidden;
 use crate::tokens;
 
 /// What precedes the user's new message.
@@ -101,7 +102,8 @@ fn fact_block(facts: &[Fact], room: u64) -> Option<String> {
 
 /// Remembered words are data: nothing in them may close the fence or start a line of its own.
 fn inert(text: &str) -> String {
-    text.chars()
+    escape_hidden(text)
+        .chars()
         .map(|c| match c {
             '<' | '>' => '|',
             c if c.is_control() => ' ',

@@ -92,6 +92,9 @@ pub enum StoreError {
     /// Cursors come back from clients; anything can be in them.
     #[error("the cursor is not one of this list")]
     BadCursor,
+    /// There is no room left on the disk.
+    #[error("storage is full")]
+    Full,
     #[error("failed to {attempted}")]
     Failed {
         attempted: &'static str,
@@ -346,6 +349,8 @@ pub struct TurnQuery {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
     pub key: SessionKey,
+    /// The principal whose run made it; unknown where that run was never recorded.
+    pub owner: Option<Arc<str>>,
     pub created_at: Timestamp,
     pub used_at: Timestamp,
     pub turns: u64,
@@ -355,6 +360,8 @@ pub struct SessionRow {
 pub struct SessionFilter {
     pub channel: Option<String>,
     pub account: Option<String>,
+    /// Only sessions that one of these principals made.
+    pub owners: Option<Vec<Arc<str>>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -166,7 +166,7 @@ impl Messages {
             .fold(0, u64::saturating_add);
         // Half a figure would be taken for the whole.
         if let (Some(_), Some(output)) = (known.input_tokens, known.output_tokens) {
-            out.push_back(ModelEvent::Usage(TokenCount { input, output }));
+            out.push_back(ModelEvent::Usage(TokenCount::reported(input, output)));
         }
     }
 }

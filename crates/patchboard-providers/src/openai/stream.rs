@@ -242,7 +242,7 @@ impl Usage {
     fn count(&self) -> Option<TokenCount> {
         let input = self.prompt_tokens?;
         let rest = || self.total_tokens.map(|total| total.saturating_sub(input));
-        let count = TokenCount { input, output: self.completion_tokens.or_else(rest)? };
+        let count = TokenCount::reported(input, self.completion_tokens.or_else(rest)?);
         (count.total() > 0).then_some(count)
     }
 }

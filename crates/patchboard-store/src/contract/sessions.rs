@@ -26,7 +26,8 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
     commit(&*store, vec![Write::OpenRun(run(9, &keys[0]))]).await;
 
     let list = async |channel: Option<&str>, account: Option<&str>| {
-        let filter = SessionFilter { channel: channel.map(str::to_owned), account: account.map(str::to_owned) };
+        let (channel, account) = (channel.map(str::to_owned), account.map(str::to_owned));
+        let filter = SessionFilter { channel, account, owners: None };
         let whole = ok(store.sessions(filter.clone(), 100, None).await);
         assert_eq!(whole.next, None);
         let paged = all_pages(async |cursor| store.sessions(filter.clone(), 1, cursor).await, async || {}).await;
@@ -40,7 +41,7 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
     assert_eq!(list(Some("web"), Some("alice")).await, expect(&[0, 3]));
     assert_eq!(list(Some("web"), Some("carol")).await, []);
     assert_eq!(ok(store.count_sessions().await), 4);
-    let expected = SessionRow { key: keys[0].clone(), created_at: at(1), used_at: at(9), turns: 0 };
+    let expected = SessionRow { key: keys[0].clone(), owner: owner(), created_at: at(1), used_at: at(9), turns: 0 };
     assert_eq!(ok(store.session(&keys[0]).await), Some(expected));
     assert_eq!(ok(store.session(&session("unknown")).await), None);
 
@@ -104,7 +105,7 @@ pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
     assert!(ok(store.run(run_id(1)).await).is_some(), "a marker deletes nothing");
 
     commit(&*store, vec![Write::OpenRun(run(4, &key)), Write::Turn(turn(4, &key))]).await;
-    let back = SessionRow { key: key.clone(), created_at: at(1), used_at: at(4), turns: 1 };
+    let back = SessionRow { key: key.clone(), owner: owner(), created_at: at(1), used_at: at(4), turns: 1 };
     assert_eq!(ok(store.sessions(SessionFilter::default(), 10, None).await).items, [back], "used again, counts again");
     assert_eq!(ok(store.count_sessions().await), 1);
     assert_eq!(visible_runs(&*store, &key).await, [run_id(4)]);
@@ -164,8 +165,45 @@ pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
     assert_eq!(ok(store.audit(10, None).await).items, [audit], "the audit trail keeps everything");
     commit(&*store, vec![Write::OpenRun(RunRow { started_at: at(70), ..run(5, &key) }), Write::Turn(turn(5, &key))])
         .await;
-    let reborn = SessionRow { key: key.clone(), created_at: at(4), used_at: at(70), turns: 1 };
+    let reborn = SessionRow { key: key.clone(), owner: owner(), created_at: at(4), used_at: at(70), turns: 1 };
     assert_eq!(ok(store.session(&key).await), Some(reborn));
+}
+
+pub async fn sessions_belong_to_whoever_made_them(store: Arc<dyn Store>) {
+    let (hers, his, unknown) = (session("hers"), session("his"), session("unknown"));
+    let of = |number, key: &SessionKey, principal: &str| {
+        Write::OpenRun(RunRow { principal: principal.into(), ..run(number, key) })
+    };
+    commit(&*store, vec![of(1, &hers, "alice"), of(2, &his, "bob"), of(3, &hers, "bob")]).await;
+    // A turn whose run is not on record makes a session of nobody.
+    commit(&*store, vec![Write::Turn(turn(50, &unknown))]).await;
+    let owner = async |key: &SessionKey| ok(store.session(key).await).and_then(|session| session.owner);
+    assert_eq!(owner(&hers).await.as_deref(), Some("alice"), "whoever uses it later does not take it over");
+    assert_eq!(owner(&his).await.as_deref(), Some("bob"));
+    assert_eq!(owner(&unknown).await, None);
+    let list = async |owners: &[&str]| {
+        let owners = owners.iter().map(|owner| Arc::from(*owner)).collect();
+        let filter = SessionFilter { owners: Some(owners), ..SessionFilter::default() };
+        let pages = all_pages(async |cursor| store.sessions(filter.clone(), 1, cursor).await, async || {}).await;
+        pages.concat().into_iter().map(|session| session.key).collect::<Vec<_>>()
+    };
+    assert_eq!(list(&["alice"]).await, [hers.clone()]);
+    assert_eq!(list(&["bob", "carol"]).await, [his.clone()]);
+    assert_eq!(list(&["alice", "bob"]).await, [hers.clone(), his]);
+    assert_eq!(list(&["carol"]).await, []);
+    assert_eq!(list(&[]).await, []);
+    // Clearing keeps the owner; after a purge it is a new session.
+    let clear = |purge| Write::ClearSession { session: hers.clone(), at: at(60), purge };
+    commit(&*store, vec![clear(false), of(4, &hers, "bob")]).await;
+    assert_eq!(owner(&hers).await.as_deref(), Some("alice"));
+    commit(&*store, vec![clear(true)]).await;
+    commit(&*store, vec![of(5, &hers, "bob")]).await;
+    assert_eq!(owner(&hers).await.as_deref(), Some("bob"));
+}
+
+/// The principal of sample runs.
+fn owner() -> Option<Arc<str>> {
+    Some(run(1, &session("any")).principal)
 }
 
 async fn visible_runs(store: &dyn Store, key: &SessionKey) -> Vec<patchboard_core::id::RunId> {

@@ -26,6 +26,7 @@ pub(super) enum Fault {
 impl Fault {
     pub(super) fn during(self, attempted: &'static str) -> StoreError {
         match self {
+            Self::Sqlite(source) | Self::NotBegun(source) if is_full(&source) => StoreError::Full,
             Self::Sqlite(source) | Self::NotBegun(source) => StoreError::Failed { attempted, source: source.into() },
             Self::Refused(reason) => StoreError::Failed { attempted, source: reason.into() },
             Self::Corrupt { what, source } => StoreError::Corrupt { what, source },
@@ -36,6 +37,10 @@ impl Fault {
     pub(super) fn corrupt(what: &'static str, source: impl Into<BoxError>) -> Self {
         Self::Corrupt { what, source: source.into() }
     }
+}
+
+pub(super) fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
 }
 
 impl From<rusqlite::Error> for Fault {

@@ -30,6 +30,7 @@ const COLUMNS: &str = "SELECT topics.id, session.name, principal.name, surface.n
 pub(super) fn open(db: &Connection, names: &mut Names, topics: &mut Topics, row: &RunRow) -> Result<(), Fault> {
     let topic = topics.of_run(db, row.run)?.number;
     let session = names.session(db, &row.session)?;
+    let principal = names.number(db, &row.principal)?;
     let (ended_at, outcome) = match row.state {
         RunState::Running => (None, None),
         RunState::Ended(outcome) => (Some(row.started_at.as_microsecond()), Some(outcome_code(outcome))),
@@ -41,7 +42,7 @@ pub(super) fn open(db: &Connection, names: &mut Names, topics: &mut Topics, row:
     .execute(params![
         topic,
         session,
-        names.number(db, &row.principal)?,
+        principal,
         names.number(db, &row.surface)?,
         row.started_at.as_microsecond(),
         ended_at,
@@ -49,7 +50,13 @@ pub(super) fn open(db: &Connection, names: &mut Names, topics: &mut Topics, row:
         row.client_id,
         row.input,
     ])?;
-    sessions::mark_used(db, session, &row.session, row.started_at)
+    sessions::mark_used(db, session, &row.session, principal, row.started_at)
+}
+
+/// The number of the principal whose run it is.
+pub(super) fn principal(db: &Connection, run: i64) -> Result<Option<i64>, Fault> {
+    let mut statement = db.prepare_cached("SELECT principal FROM runs WHERE number = ?1")?;
+    Ok(statement.query_row([run], |row| row.get(0)).optional()?)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

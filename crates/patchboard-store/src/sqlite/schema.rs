@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_nodes_and_kept.sql"),
     include_str!("migrations/0003_messages.sql"),
     include_str!("migrations/0004_deliveries.sql"),
+    include_str!("migrations/0005_session_owners.sql"),
 ];
 /// Marks the file as ours ("PBrd").
 const APPLICATION_ID: i32 = 0x5042_7264;

@@ -1,5 +1,7 @@
 //! Sessions and the turns said in them.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use patchboard_core::id::SessionKey;
 use patchboard_core::port::{Cursor, NewTurn, Page, SessionFilter, SessionRow, TurnQuery, TurnRow};
@@ -19,24 +21,32 @@ const MAX_TURN: i64 = (1 << TURN_BITS) - 1;
 const COLUMNS: &str = "SELECT names.name, created_at, used_at, sessions.number,
         ifnull((SELECT max(position) FROM turns
             WHERE position BETWEEN sessions.number << 30 AND (sessions.number << 30) + 1073741823)
-            - (sessions.number << 30), 0) - hidden_turns
-    FROM sessions JOIN names ON names.number = sessions.number";
+            - (sessions.number << 30), 0) - hidden_turns,
+        owner.name
+    FROM sessions JOIN names ON names.number = sessions.number
+    LEFT JOIN names AS owner ON owner.number = sessions.owner";
 
 /// A run was accepted: the session exists, was just used and is not cleared any more.
-pub(super) fn mark_used(db: &Connection, number: i64, key: &SessionKey, at: Timestamp) -> Result<(), Fault> {
+pub(super) fn mark_used(
+    db: &Connection,
+    number: i64,
+    key: &SessionKey,
+    owner: i64,
+    at: Timestamp,
+) -> Result<(), Fault> {
     let used = db
         .prepare_cached("UPDATE sessions SET used_at = ?2, cleared = 0 WHERE number = ?1")?
         .execute([number, at.as_microsecond()])?;
-    if used == 0 { create(db, number, key, at) } else { Ok(()) }
+    if used == 0 { create(db, number, key, Some(owner), at) } else { Ok(()) }
 }
 
-fn create(db: &Connection, number: i64, key: &SessionKey, at: Timestamp) -> Result<(), Fault> {
+fn create(db: &Connection, number: i64, key: &SessionKey, owner: Option<i64>, at: Timestamp) -> Result<(), Fault> {
     let parts = key.parts();
     let (channel, account) = parts.map(|parts| (parts.channel, parts.account)).unzip();
     db.prepare_cached(
-        "INSERT INTO sessions (number, created_at, used_at, channel, account) VALUES (?1, ?2, ?2, ?3, ?4)",
+        "INSERT INTO sessions (number, created_at, used_at, channel, account, owner) VALUES (?1, ?2, ?2, ?3, ?4, ?5)",
     )?
-    .execute(params![number, at.as_microsecond(), channel, account])?;
+    .execute(params![number, at.as_microsecond(), channel, account, owner])?;
     Ok(())
 }
 
@@ -48,7 +58,8 @@ pub(super) fn add_turn(
     turn: &NewTurn,
     payload: &Payload,
 ) -> Result<(), Fault> {
-    if topics.find_run(db, turn.run)?.is_some_and(|run| run.doomed) {
+    let run = topics.find_run(db, turn.run)?;
+    if run.as_ref().is_some_and(|run| run.doomed) {
         return Ok(());
     }
     let session = names.session(db, &turn.session)?;
@@ -56,7 +67,10 @@ pub(super) fn add_turn(
     let last = last_position(db, session)?;
     match last {
         // Usually the session was created with its first run.
-        None if !exists(db, session)? => create(db, session, &turn.session, turn.at)?,
+        None if !exists(db, session)? => {
+            let owner = run.map(|run| runs::principal(db, run.number)).transpose()?.flatten();
+            create(db, session, &turn.session, owner, turn.at)?;
+        }
         Some(last) if last == end => return Err(Fault::Refused("the session has no room for another turn".to_owned())),
         None | Some(_) => {}
     }
@@ -131,8 +145,10 @@ pub(super) fn list(
         (None, Some(_)) => "?4 IS NULL AND account = ?5",
         (Some(_), Some(_)) => "channel = ?4 AND account = ?5",
     };
+    let owners = filter.owners.as_deref().map(|owners| owner_numbers(db, owners)).transpose()?;
+    let owned = owners.as_ref().map_or_else(String::new, |numbers| format!("AND sessions.owner IN ({numbers})"));
     let mut statement = db.prepare_cached(&format!(
-        "{COLUMNS} WHERE cleared = 0 AND (used_at, sessions.number) < (?1, ?2) AND {condition}
+        "{COLUMNS} WHERE cleared = 0 AND (used_at, sessions.number) < (?1, ?2) AND {condition} {owned}
          ORDER BY used_at DESC, sessions.number DESC LIMIT ?3"
     ))?;
     let parameters: [&dyn ToSql; 5] = [&used_before, &number_before, &fetched, &filter.channel, &filter.account];
@@ -147,6 +163,12 @@ pub(super) fn list(
         items.push(session_row(row)?);
     }
     Ok(Page { items, next: None })
+}
+
+/// Principals as SQL lists them. One that made nothing has no number.
+fn owner_numbers(db: &Connection, owners: &[Arc<str>]) -> Result<String, Fault> {
+    let numbers = owners.iter().map(|owner| names::find(db, owner)).collect::<Result<Vec<_>, _>>()?;
+    Ok(numbers.into_iter().flatten().map(|number| number.to_string()).collect::<Vec<_>>().join(", "))
 }
 
 pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<Page<TurnRow>, Fault> {
@@ -200,6 +222,7 @@ fn session_row(row: &Row<'_>) -> Result<SessionRow, Fault> {
         created_at: timestamp(row.get(1)?)?,
         used_at: timestamp(row.get(2)?)?,
         turns: count(row.get(4)?),
+        owner: row.get::<_, Option<String>>(5)?.map(Into::into),
     })
 }
 

@@ -54,7 +54,7 @@ async fn a_database_can_be_opened_again() {
     // While it is in use.
     let seen = inspect(&path).unwrap();
     assert!(seen.size_bytes > 4096);
-    assert_eq!(seen, Inspection { schema_version: 4, known_version: 4, problems: Vec::new(), ..seen.clone() });
+    assert_eq!(seen, Inspection { schema_version: 5, known_version: 5, problems: Vec::new(), ..seen.clone() });
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ fn what_cannot_be_opened_is_refused_and_left_alone() {
         db.pragma_update(None, "user_version", 99).unwrap();
         db.pragma_update(None, "journal_mode", "DELETE").unwrap();
     };
-    check(&newer, "the database was written by a newer program (schema 99, this program knows 4): PATH");
+    check(&newer, "the database was written by a newer program (schema 99, this program knows 5): PATH");
     check(&|path| raw(path).execute_batch("CREATE TABLE t (x)").unwrap(), "not a Patchboard database: PATH");
     check(&|path| fs::write(path, "just some text, and not a short one").unwrap(), "failed to open the database: PATH");
     check(&|path| fs::create_dir(path).unwrap(), "failed to create the database file: PATH");

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::apply::{Applier, Prepared};
-use super::fault::Fault;
+use super::fault::{self, Fault};
 use super::reader::{STACK_BYTES, enter};
 use super::{SqliteOptions, deliveries, messages, runs};
 use crate::{Error, telemetry};
@@ -257,9 +257,11 @@ impl Scribe {
             // Nothing is wrong with the batches; trying each of them would only take longer.
             Err(Fault::NotBegun(error)) => {
                 telemetry::commits_failed(group.len());
+                let is_full = fault::is_full(&error);
                 let reason = error.to_string();
                 for commit in group {
-                    tell(commit.answer, Err(Fault::Refused(reason.clone()).during("begin a transaction")));
+                    let refused = Fault::Refused(reason.clone()).during("begin a transaction");
+                    tell(commit.answer, Err(if is_full { StoreError::Full } else { refused }));
                 }
             }
             // One bad batch must not fail its neighbours: everyone gets a transaction of their own.

@@ -22,7 +22,7 @@ use super::connection::{Door, Visitor};
 use super::counts::{Counts, Method as Rpc, Outcome};
 use super::service::Turn;
 use super::upload::{Charge, Download, Upload};
-use crate::auth::{self, HOLD_BACK, Identity, Verdict};
+use crate::auth::{self, Identity, Verdict};
 use crate::guard::Refusal;
 use crate::telemetry;
 
@@ -47,15 +47,9 @@ pub(super) async fn answer(visitor: Arc<Visitor>, request: Request<Incoming>) ->
         return Ok(response);
     }
     let aim = Aim::of(request.uri().path());
-    let Some(identity) = identify(&visitor, request.headers(), aim).await else {
-        let words = match &visitor.door {
-            Door::Public { .. } | Door::Unix => "missing or wrong token: send `authorization: Bearer <token>`",
-            Door::Private { .. } => {
-                "this line is a worker's that shows its secret, and this call came without it; after its program was \
-                 replaced by one without the SDK, restart the server"
-            }
-        };
-        return Ok(Status::unauthenticated(words).into_http());
+    let identity = match identify(&visitor, request.headers(), aim).await {
+        Ok(identity) => identity,
+        Err(status) => return Ok(status.into_http()),
     };
     visitor.admitted();
     let largest = visitor.bridge.0.limits.message;
@@ -165,18 +159,25 @@ fn examine(visitor: &Visitor, request: &Request<Incoming>) -> Result<(), (Status
     Ok(())
 }
 
-async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Option<Identity> {
+async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Result<Identity, Status> {
     let (address, is_certified) = match &visitor.door {
-        Door::Public { address, is_certified } => (address.to_canonical(), *is_certified),
+        Door::Public { stranger: Some(stranger), .. } => {
+            telemetry::refused(SURFACE, "user");
+            return Err(Status::permission_denied(stranger.text()));
+        }
+        Door::Public { address, is_certified, stranger: None } => (address.to_canonical(), *is_certified),
         Door::Unix => (IpAddr::V4(Ipv4Addr::LOCALHOST), false),
         Door::Private { worker, principal, secret } => {
             if !is_of_the_worker(headers, secret) {
                 telemetry::refused(SURFACE, "secret");
                 tracing::warn!(worker.id = %worker, "somebody without its secret called on a worker's line");
-                return None;
+                return Err(Status::unauthenticated(
+                    "this line is a worker's that shows its secret, and this call came without it; after its program \
+                     was replaced by one without the SDK, restart the server",
+                ));
             }
             let grants = Grants::NONE.with(Grant::Converse).with(Grant::Inspect);
-            return Some(Identity { principal: principal.clone(), grants });
+            return Ok(Identity { principal: principal.clone(), grants });
         }
     };
     let bridge = &visitor.bridge.0;
@@ -189,20 +190,24 @@ async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Option<Id
             is_watching.then(|| Identity { principal: "local".into(), grants: Grants::NONE })
         };
         return match anonymous {
-            Some(identity) if is_certified => Some(Identity { principal: "certificate".into(), ..identity }),
-            Some(identity) => Some(identity),
-            None => watching(),
+            Some(identity) if is_certified => Ok(Identity { principal: "certificate".into(), ..identity }),
+            Some(identity) => Ok(identity),
+            None => watching().ok_or_else(no_token),
         };
     };
-    let token = auth::bearer(given)?;
-    match bridge.gate.check(address, token, bridge.started.elapsed()) {
-        Verdict::Accepted(identity) => Some(identity),
-        Verdict::Refused => None,
-        Verdict::Held(identity) => {
-            tokio::time::sleep(HOLD_BACK).await;
-            identity
+    let token = auth::bearer(given).ok_or_else(no_token)?;
+    match bridge.gate.check(address, token).await {
+        Verdict::Accepted(identity) => Ok(identity),
+        Verdict::Wrong => Err(no_token()),
+        Verdict::Cut => {
+            visitor.cut.cancel();
+            std::future::pending().await
         }
     }
+}
+
+fn no_token() -> Status {
+    Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`")
 }
 
 /// Does the call come with the worker's secret, or is the worker one that does not know of any? Whoever shows the right one

@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 use super::authority::Nameless;
 use super::{Bridge, SURFACE, admit};
 use crate::auth::Seat;
+use crate::local_users::Stranger;
 use crate::{pump, telemetry};
 
 /// A client that has asked nothing it may ask by then is let go.
@@ -52,6 +53,8 @@ pub(super) enum Door {
         address: IpAddr,
         /// It has shown a certificate from the right authority.
         is_certified: bool,
+        /// Set for a process of another user, where no token is asked for.
+        stranger: Option<Stranger>,
     },
     /// From a process of the server's own user.
     Unix,
@@ -75,13 +78,22 @@ pub(super) struct Visitor {
     is_admitted: AtomicBool,
     /// Kept until it has shown that it may be here.
     seat: Mutex<Option<Seat>>,
+    /// Ends the connection at once.
+    pub(super) cut: CancellationToken,
 }
 
 impl Visitor {
     pub(super) fn new(bridge: Bridge, door: Door, seat: Option<Seat>) -> Arc<Self> {
         telemetry::connection_opened(SURFACE);
         let connection = pump::next_connection();
-        Arc::new(Self { bridge, door, connection, is_admitted: AtomicBool::new(false), seat: Mutex::new(seat) })
+        Arc::new(Self {
+            bridge,
+            door,
+            connection,
+            is_admitted: AtomicBool::new(false),
+            seat: Mutex::new(seat),
+            cut: CancellationToken::new(),
+        })
     }
 
     /// Workers know what the server speaks.
@@ -132,6 +144,7 @@ pub(super) async fn serve(io: Io, visitor: Arc<Visitor>, stop: CancellationToken
         tokio::select! {
             ended = serving.as_mut() => return over(ended),
             () = stop.cancelled() => break bridge.0.patience,
+            () = visitor.cut.cancelled() => return,
             () = first.as_mut(), if is_new => {
                 is_new = false;
                 if !visitor.is_admitted.load(Ordering::Relaxed) {

@@ -7,15 +7,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use patchboard_core::bridge::{WorkerId, WorkerSecret};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connection::{self, Door, Io, Visitor};
 use super::{Bridge, SURFACE, accepted};
+use crate::local_users::LocalUsers;
 use crate::telemetry;
-
-mod peer;
 
 /// Connections one worker may have at once; it needs one or two.
 const MAX_CONNECTIONS: usize = 64;
@@ -69,6 +68,8 @@ struct Line {
 
 async fn listen(bridge: Bridge, socket: TcpListener, line: Line, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    // Those the operator trusts with the public listener have no business here.
+    let users = LocalUsers::new([]);
     loop {
         let stream = tokio::select! {
             stream = accepted(|| socket.accept()) => stream,
@@ -79,13 +80,12 @@ async fn listen(bridge: Bridge, socket: TcpListener, line: Line, stop: Cancellat
             continue;
         };
         let tracker = bridge.0.tracker.clone();
+        if let Err(stranger) = users.check(SURFACE, &stream) {
+            tracing::debug!(worker.id = %line.worker, ?stranger, "a process of another user tried a worker's line");
+            continue;
+        }
         let (bridge, line, stop) = (bridge.clone(), line.clone(), stop.clone());
         tracker.spawn(async move {
-            if !is_of_own_user(&stream).await {
-                telemetry::refused(SURFACE, "address");
-                tracing::warn!(worker.id = %line.worker, "a process of another user tried a worker's line");
-                return;
-            }
             let visitor = Visitor::new(bridge, Door::private(line.worker, line.secret), None);
             // The worker is gone: nobody waits for what is still under way here.
             tokio::select! {
@@ -94,16 +94,5 @@ async fn listen(bridge: Bridge, socket: TcpListener, line: Line, stop: Cancellat
             }
             drop(place);
         });
-    }
-}
-
-async fn is_of_own_user(stream: &TcpStream) -> bool {
-    let (Ok(SocketAddr::V4(server)), Ok(SocketAddr::V4(client))) = (stream.local_addr(), stream.peer_addr()) else {
-        return false;
-    };
-    let looking = tokio::task::spawn_blocking(move || peer::user(client, server));
-    match looking.await {
-        Ok(Some(user)) => user == super::unix::own_user(),
-        Ok(None) | Err(_) => false,
     }
 }

@@ -1,6 +1,7 @@
 //! A tonic client on real sockets, against a board in memory with a scripted pool.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -281,7 +282,8 @@ impl Bench {
         let board = board(&pool, &store, &signals, &clock, setup.sessions);
         let (draining, tracker) = (CancellationToken::new(), TaskTracker::new());
         let options = BridgeOptions {
-            gate: AuthGate::new(SURFACE, setup.token.map(Into::into), Some(OPERATOR.into())),
+            local_users: LocalUsers::new([]),
+            gate: AuthGate::new(SURFACE, setup.token.map(Into::into), Some(OPERATOR.into()), Arc::default()),
             guard: Guard { surface: SURFACE, ..Guard::default() },
             node: "bench".into(),
             clock,

@@ -52,7 +52,3 @@ impl Drop for UnixSocket {
 pub(super) fn is_of(stream: &UnixStream, user: u32) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == user)
 }
-
-pub(super) fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}

@@ -64,7 +64,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
             Ok(Asked::Command(Command::ReadHistory { session: session(about)?, page }))
         }),
         "session.list" => with_defaults(method, params, |list: wire::ListParams| {
-            let filter = SessionFilter { channel: list.channel, account: list.account };
+            let filter = SessionFilter { channel: list.channel, account: list.account, owners: None };
             let page = PageRequest::new(list.limit, list.cursor.map(Cursor));
             Ok(Asked::Command(Command::ListSessions { filter, page }))
         }),

@@ -20,13 +20,14 @@ use patchboard_core::command::Command;
 use patchboard_core::port::Clock;
 use patchboard_core::{BoardError, trace};
 use secrecy::SecretString;
-use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Gateway;
-use crate::auth::{Guesses, HOLD_BACK};
+use crate::auth::Verdict;
 use crate::limit::{Bucket, Rate};
 use crate::listen::Peer;
+use crate::local_users::Stranger;
 use crate::trace::traceparent;
 use crate::{pump, telemetry};
 
@@ -43,8 +44,6 @@ const NAME: &str = "webhook";
 const MAX_BODY: usize = 1024 * 1024;
 /// A body that is not whole by then is given up.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
-/// Guessers held back at once; further ones are refused at once, as each takes a connection's place.
-const MAX_HELD: usize = 64;
 
 /// One channel, as far as its door goes.
 #[derive(Clone)]
@@ -69,8 +68,7 @@ impl fmt::Debug for ChannelCheck {
 pub(super) struct Doors {
     channels: HashMap<Arc<str>, Door>,
     clock: Arc<dyn Clock>,
-    wrong: Mutex<Guesses>,
-    held: Semaphore,
+    started: Instant,
 }
 
 struct Door {
@@ -84,22 +82,26 @@ impl Doors {
             let rate = Mutex::new(Bucket::new(check.rate, Duration::ZERO));
             (check.name.clone(), Door { check, rate })
         };
-        Self {
-            channels: channels.into_iter().map(door).collect(),
-            clock,
-            wrong: Mutex::new(Guesses::new()),
-            held: Semaphore::new(MAX_HELD),
-        }
+        Self { channels: channels.into_iter().map(door).collect(), clock, started: Instant::now() }
     }
 
-    fn find(&self, channel: &str, method: &Method) -> Result<&Door, Refusal> {
-        let door = self.channels.get(channel).ok_or_else(|| Refusal::unknown(channel))?;
+    /// Other users of the machine are only told of channels that make them show something.
+    fn find(&self, channel: &str, method: &Method, stranger: Option<Stranger>) -> Result<&Door, Refusal> {
+        let door = self.channels.get(channel);
+        if let Some(stranger) = stranger
+            && door.is_none_or(|door| door.check.verify == Verify::None)
+        {
+            return Err(Refusal::new(StatusCode::FORBIDDEN, stranger.text()));
+        }
+        let door = door.ok_or_else(|| Refusal::unknown(channel))?;
         if method == Method::POST { Ok(door) } else { Err(Refusal::method()) }
     }
+}
 
-    /// Whoever guesses often is answered late. Only wrong ones are: a whole service may come from one address, that of
-    /// a proxy, and must not be slowed down by others behind it.
-    async fn turn_away(&self, doubt: Doubt, door: &Door, from: IpAddr, now: Duration) -> Refusal {
+impl Gateway {
+    /// Wrong signatures wait in the lane of wrong tokens. Only wrong ones do: a whole service may come from one address,
+    /// that of a proxy, and must not be slowed down by others behind it.
+    async fn turn_away(&self, doubt: Doubt, door: &Door, from: IpAddr) -> Refusal {
         let reason = match doubt {
             Doubt::Signature => "signature",
             Doubt::Stale => "stale",
@@ -107,14 +109,8 @@ impl Doors {
         };
         telemetry::refused(NAME, reason);
         tracing::debug!(surface = NAME, channel = &*door.check.name, reason, "webhook refused");
-        let is_guess = doubt == Doubt::Signature && {
-            let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-            let are_many = wrong.are_many_of(from, now) || wrong.are_many(now);
-            wrong.count(from, now);
-            are_many
-        };
-        if is_guess && let Ok(_place) = self.held.try_acquire() {
-            tokio::time::sleep(HOLD_BACK).await;
+        if doubt == Doubt::Signature && self.plug.gate.wrong(from).await == Verdict::Cut {
+            return Refusal::cut();
         }
         Refusal::doubt(doubt)
     }
@@ -151,8 +147,7 @@ pub(super) async fn receive(
     request: Request,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let now = gateway.plug.started.elapsed();
-    let admitted = gateway.admit(&channel, &peer, &head, body, now).await;
+    let admitted = gateway.admit(&channel, &peer, &head, body).await;
     let (door, webhook) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => {
@@ -162,7 +157,7 @@ pub(super) async fn receive(
         }
     };
     peer.reads.finished();
-    if let Err(refusal) = door.take_turn(now) {
+    if let Err(refusal) = door.take_turn(gateway.doors.started.elapsed()) {
         return refusal.into_response();
     }
     gateway.take(door, webhook, traceparent(&head.headers)).await
@@ -176,21 +171,20 @@ impl Gateway {
         peer: &Peer,
         head: &request::Parts,
         body: Body,
-        now: Duration,
     ) -> Result<(&Door, Webhook), Refusal> {
-        let door = self.doors.find(channel, &head.method)?;
+        let door = self.doors.find(channel, &head.method, peer.stranger)?;
         if self.plug.draining.is_cancelled() {
             return Err(BoardError::shutting_down().into());
         }
         // Nobody's body is read who has nothing to show for it.
         let proof = match door.proof(&head.headers, peer.address) {
             Ok(proof) => proof,
-            Err(doubt) => return Err(self.doors.turn_away(doubt, door, peer.address, now).await),
+            Err(doubt) => return Err(self.turn_away(doubt, door, peer.address).await),
         };
         let body = read(&head.headers, body).await?;
         let window = door.check.replay_window;
         if let Err(doubt) = proof.covers(&body, self.doors.clock.now(), window) {
-            return Err(self.doors.turn_away(doubt, door, peer.address, now).await);
+            return Err(self.turn_away(doubt, door, peer.address).await);
         }
         let query = head.uri.query().unwrap_or_default();
         let webhook = Webhook {

@@ -44,6 +44,12 @@ fn hosts() {
     assert_eq!(check(&[]), Err(Refusal::Host), "no Host at all");
     assert_eq!(check(&[("host", "localhost"), ("host", "evil.com")]), Err(Refusal::Host), "two of them");
     assert!(guard().check(Some("localhost:7200"), &HeaderMap::new()).is_ok(), "HTTP/2 names its authority");
+    let mut headers = HeaderMap::new();
+    headers.append("host", "localhost:7200".parse().unwrap());
+    assert_eq!(guard().check(Some("LOCALHOST:7200"), &headers), Ok(()), "an absolute request target");
+    for other in ["evil.com", "localhost:7201", "localhost", "board.example.com", "me@localhost:7200"] {
+        assert_eq!(guard().check(Some(other), &headers), Err(Refusal::Host), "{other}");
+    }
 }
 
 #[test]

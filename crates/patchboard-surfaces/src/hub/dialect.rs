@@ -1,6 +1,7 @@
 //! What a hub connection means: it registers an app, takes what is meant for it, answers, and shows that it is alive.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use patchboard_core::reply::{InboxItem, Reply, Unregistered};
 use patchboard_core::{BoardError, ErrorKind};
 
 use super::wire::{Answer, Code, Frame, Refusal, Response};
-use super::{DialectOptions, error, map};
-use crate::auth::{HOLD_BACK, Identity};
+use super::{DialectOptions, SURFACE, error, map};
+use crate::auth::Identity;
 use crate::dialect::{Dialect, FollowId, Gone, Step, Ticket};
 use crate::limit::{Bucket, Rate};
 use crate::pump::close;
+use crate::telemetry;
 
 /// Acknowledgements and rejections of one connection, and everything else it says: counted apart, so that no flood of
 /// notifications keeps an acknowledgement from being heard.
@@ -47,10 +49,10 @@ pub(super) struct HubDialect {
 
 enum Standing {
     Unregistered,
-    /// Somebody guesses tokens, so this registration waits until then.
+    /// The token it showed is wrong, and it is told so only then.
     HeldBack {
         until: Duration,
-        register: RegisterApp,
+        refusal: Refusal,
     },
     Registering {
         name: Arc<str>,
@@ -111,17 +113,17 @@ impl HubDialect {
                 self.backlog_bytes += size;
                 self.backlog.push_back(frame);
             }
-            Standing::Unregistered | Standing::App { .. } => self.act(frame, now, steps),
+            Standing::Unregistered | Standing::App { .. } => self.act(frame, steps),
         }
     }
 
-    fn act(&mut self, frame: Frame, now: Duration, steps: &mut Vec<Step>) {
+    fn act(&mut self, frame: Frame, steps: &mut Vec<Step>) {
         match (&self.standing, frame) {
             (Standing::App { .. }, Frame::Registration(_)) => refuse(steps, &map::already_registered()),
             (_, Frame::Registration(Err(refusal))) => refuse(steps, &refusal),
             (_, Frame::Registration(Ok(registration))) => {
                 let DialectOptions { token, origin, .. } = &self.options;
-                self.register(map::register(registration, token.as_deref(), origin.clone()), now, steps);
+                self.register(map::register(registration, token.as_deref(), origin.clone()), steps);
             }
             (Standing::App { name }, Frame::Response(response)) => {
                 // Who answers a message that never was is not told so.
@@ -141,18 +143,7 @@ impl HubDialect {
         }
     }
 
-    /// While tokens are being guessed, whoever shows one waits a little, the right one included: nobody is locked out,
-    /// and guessing is slow.
-    fn register(&mut self, register: RegisterApp, now: Duration, steps: &mut Vec<Step>) {
-        let guessed = || self.options.guesses.are_too_many(self.options.opened_at + now);
-        if register.token.is_some() && guessed() {
-            self.standing = Standing::HeldBack { until: now + HOLD_BACK, register };
-        } else {
-            self.ask_to_register(register, steps);
-        }
-    }
-
-    fn ask_to_register(&mut self, register: RegisterApp, steps: &mut Vec<Step>) {
+    fn register(&mut self, register: RegisterApp, steps: &mut Vec<Step>) {
         let name = register.profile.name.clone();
         self.standing = Standing::Registering { name, shows_token: register.token.is_some() };
         self.ask(Pending::Register, Command::RegisterApp(register), steps);
@@ -171,19 +162,43 @@ impl HubDialect {
                 self.ask(Pending::Inbox, Command::TakeFromInbox, steps);
             }
             Ok(Reply::NotRegistered(why)) => {
+                let refusal = map::not_registered(&name, why);
                 if why == Unregistered::WrongToken && shows_token {
-                    self.options.guesses.count(self.options.opened_at + now);
+                    return self.wrong_token(refusal, now, steps);
                 }
-                refuse(steps, &map::not_registered(&name, why));
+                refuse(steps, &refusal);
             }
             Ok(_) => refuse(steps, &Refusal::new(Code::ValidationError, "internal error: unexpected answer")),
             Err(problem) => refuse(steps, &error::refusal(&problem)),
         }
+        self.go_on(steps);
+    }
+
+    /// Right tokens never wait; wrong ones are answered one after the other.
+    fn wrong_token(&mut self, refusal: Refusal, now: Duration, steps: &mut Vec<Step>) {
+        telemetry::refused(SURFACE, "token");
+        // Apps come from this machine.
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        match self.options.wrong_tokens.next_answer(here, self.options.opened_at + now) {
+            Some(Duration::ZERO) => {
+                refuse(steps, &refusal);
+                self.go_on(steps);
+            }
+            Some(wait) => self.standing = Standing::HeldBack { until: now + wait, refusal },
+            None => {
+                self.standing = Standing::Over;
+                steps.push(Step::Drop);
+            }
+        }
+    }
+
+    /// With what came meanwhile.
+    fn go_on(&mut self, steps: &mut Vec<Step>) {
         // Until one of them is a registration again.
         while matches!(self.standing, Standing::Unregistered | Standing::App { .. })
             && let Some(frame) = self.backlog.pop_front()
         {
-            self.act(frame, now, steps);
+            self.act(frame, steps);
         }
         if self.backlog.is_empty() {
             self.backlog_bytes = 0;
@@ -309,9 +324,10 @@ impl Dialect for HubDialect {
                 self.standing = Standing::Over;
                 return steps.push(Step::Drop);
             }
-            Standing::HeldBack { until, register } if now >= *until => {
-                let register = register.clone();
-                self.ask_to_register(register, steps);
+            Standing::HeldBack { until, refusal } if now >= *until => {
+                refuse(steps, refusal);
+                self.standing = Standing::Unregistered;
+                self.go_on(steps);
             }
             Standing::Unregistered
             | Standing::HeldBack { .. }

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use super::error::Fault;
 use super::wire::{self, report};
 use super::{Hub, map};
-use crate::auth::{self, HOLD_BACK, Identity, Verdict};
-use crate::listen::Peer;
+use crate::auth::{self, Identity, Verdict};
+use crate::listen::{self, Peer};
 use crate::pump;
 use crate::trace::traceparent;
 
@@ -42,7 +42,12 @@ pub(super) async fn answer(hub: &Hub, peer: &Peer, request: Request) -> Response
     if !head.uri.path().starts_with("/v1/") {
         return elsewhere(&head.method);
     }
-    serve(hub, peer, &head, body).await.unwrap_or_else(IntoResponse::into_response)
+    // Nobody's body is read before it is known whose it is.
+    let identity = match hub.identify(peer, &head.headers).await {
+        Ok(identity) => identity,
+        Err(refused) => return refused,
+    };
+    serve(hub, identity, &head, body).await.unwrap_or_else(IntoResponse::into_response)
 }
 
 /// Everywhere else there is nothing but the WebSocket.
@@ -54,9 +59,7 @@ fn elsewhere(method: &Method) -> Response {
     (StatusCode::UPGRADE_REQUIRED, [(header::UPGRADE, "websocket")], text).into_response()
 }
 
-async fn serve(hub: &Hub, peer: &Peer, head: &request::Parts, body: Body) -> Result<Response, Fault> {
-    // Nobody's body is read before it is known whose it is.
-    let identity = hub.identify(peer, &head.headers).await.ok_or_else(Fault::unauthenticated)?;
+async fn serve(hub: &Hub, identity: Identity, head: &request::Parts, body: Body) -> Result<Response, Fault> {
     let route = Route::find(&head.method, head.uri.path())?;
     let body = if head.method == Method::POST { read(body).await? } else { String::new() };
     let Wish { command, status, wait, token } = route.wish(&head.uri, &body)?;
@@ -151,19 +154,17 @@ fn told(reply: &Reply) -> Result<String, Fault> {
 }
 
 impl Hub {
-    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Option<Identity> {
+    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Identity, Response> {
+        let unauthenticated = || Fault::unauthenticated().into_response();
         let gate = &self.0.plug.gate;
         let Some(given) = headers.get(header::AUTHORIZATION) else {
-            return gate.anonymous().filter(|_| !self.0.http_needs_token);
+            return gate.anonymous().filter(|_| !self.0.http_needs_token).ok_or_else(unauthenticated);
         };
-        let token = auth::bearer(given)?;
-        match gate.check(peer.address, token, self.0.plug.started.elapsed()) {
-            Verdict::Accepted(identity) => Some(identity),
-            Verdict::Refused => None,
-            Verdict::Held(identity) => {
-                tokio::time::sleep(HOLD_BACK).await;
-                identity
-            }
+        let token = auth::bearer(given).ok_or_else(unauthenticated)?;
+        match gate.check(peer.address, token).await {
+            Verdict::Accepted(identity) => Ok(identity),
+            Verdict::Wrong => Err(unauthenticated()),
+            Verdict::Cut => Err(listen::cut()),
         }
     }
 }

@@ -78,7 +78,7 @@ impl Bench {
         let board = board(setup.pairing);
         let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
         let options = HubOptions {
-            gate: AuthGate::new("hub", None, Some(OPERATOR.into())),
+            gate: AuthGate::new("hub", None, Some(OPERATOR.into()), Arc::default()),
             http_needs_token: setup.pairing == Pairing::Token,
             guard: Guard {
                 surface: "hub",

@@ -12,7 +12,7 @@ impl Peer {
     pub(crate) fn at(address: IpAddr) -> Self {
         let places = Places::new(1);
         let permit = places.free.clone().try_acquire_owned().unwrap();
-        Self::new("test", address, permit, &places.pool)
+        Self::new("test", address, None, permit, &places.pool)
     }
 }
 
@@ -30,7 +30,7 @@ async fn serve_two(places: usize) -> Served {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         addresses.push(socket.local_addr().unwrap());
         let router = Router::new().route("/", get(async || "hello"));
-        tracker.spawn(serve_or_refuse("test", socket, places.clone(), router, stop.clone(), tracker.clone()));
+        tracker.spawn(serve_or_refuse("test", socket, None, places.clone(), router, stop.clone(), tracker.clone()));
     }
     Served { addresses: addresses.try_into().unwrap(), stop, tracker }
 }

@@ -100,7 +100,7 @@ impl Bench {
         let store = Arc::new(LocalStore::new());
         let tracker = TaskTracker::new();
         let options = McpOptions {
-            gate: Arc::new(AuthGate::new("gateway", token.map(Into::into), Some(OPERATOR.into()))),
+            gate: Arc::new(AuthGate::new("gateway", token.map(Into::into), Some(OPERATOR.into()), Arc::default())),
             guard: Guard { surface: "gateway", ..Guard::default() },
             rate,
             max_message: 64 * 1024,
@@ -111,7 +111,7 @@ impl Bench {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let listener = Listener { surface: "gateway", socket, max_connections: 100 };
+        let listener = Listener { surface: "gateway", socket, max_connections: 100, local_users: None };
         tracker.spawn(listen::serve(listener, router, stop.clone(), tracker.clone()));
         Self { address, tools, store, stop }
     }

@@ -106,7 +106,7 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
     let router = runs::router(
         board,
         RunsOptions {
-            gate: AuthGate::new("runs", setup.token.map(SecretString::from), None),
+            gate: AuthGate::new("runs", setup.token.map(SecretString::from), None, Arc::default()),
             guard: Guard { surface: "runs", ..Guard::default() },
             limits: PumpLimits { stall: setup.stall, ..PumpLimits::default() },
             max_message: 16 * 1024 * 1024,
@@ -118,7 +118,7 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
     );
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
-    let listener = Listener { surface: "runs", socket, max_connections: 64 };
+    let listener = Listener { surface: "runs", socket, max_connections: 64, local_users: None };
     // The tasks of HTTP connections are not of interest; those of WebSockets are in `connections`.
     let http = TaskTracker::new();
     http.spawn(listen::serve(listener, router, stop.clone(), http.clone()));

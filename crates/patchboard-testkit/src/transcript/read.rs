@@ -119,7 +119,13 @@ fn page<T>(json: &Value, item: impl Fn(&Value) -> Read<T>) -> Read<Page<T>> {
 }
 
 fn session_row(json: &Value) -> Read<SessionRow> {
-    Ok(SessionRow { key: key(&json["key"])?, created_at: noon()?, used_at: noon()?, turns: number(&json["turns"]) })
+    Ok(SessionRow {
+        key: key(&json["key"])?,
+        owner: None,
+        created_at: noon()?,
+        used_at: noon()?,
+        turns: number(&json["turns"]),
+    })
 }
 
 fn turn_row(json: &Value) -> Read<TurnRow> {

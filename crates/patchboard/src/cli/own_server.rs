@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::{Where, output};
 use crate::config::problem::Code;
 use crate::config::{Config, Override};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, Sharing};
 use crate::serve::Server;
 use crate::system;
 use crate::telemetry;
@@ -66,7 +66,8 @@ impl OwnServer {
             output::error(&chosen.why);
         }
         let data_dir = loaded.config.data_dir.clone();
-        let data = DataDir::take(&data_dir).map_err(|error| Failure::cannot_start(error.into()))?;
+        let data = DataDir::take(&data_dir, Sharing::of(&loaded.config));
+        let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
         let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
         let server =
             Server::start(&loaded, &secrets, data, metrics, traces, TaskTracker::new(), CancellationToken::new())

@@ -17,7 +17,7 @@ use crate::config::env::NO_COLOR;
 use crate::config::provider_choice::ProviderChoice;
 use crate::config::section::{LogFormat, PriceConfig, ProviderConfig, ProviderKind};
 use crate::config::{Config, Loaded, Override, Secrets};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, Sharing};
 use crate::serve::{self, Server};
 use crate::system;
 use crate::telemetry::otlp::{self, Traces};
@@ -81,7 +81,8 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
     }
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
-    let data = DataDir::take(&loaded.config.data_dir).map_err(|error| Failure::cannot_start(error.into()))?;
+    let data = DataDir::take(&loaded.config.data_dir, Sharing::of(&loaded.config));
+    let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
     let local_model = match &args.local_model {
         Some(weights) => {
             let started = start_local_model(&mut loaded, &mut secrets, weights.clone(), &stop, &background);

@@ -115,6 +115,7 @@ fn form(entry: &Entry) -> String {
         Leaf::Size => "size".to_owned(),
         Leaf::Listen => "address".to_owned(),
         Leaf::Hours => "hours".to_owned(),
+        Leaf::User => "user".to_owned(),
         Leaf::Secret => "secret".to_owned(),
         Leaf::Path | Leaf::DataPath => "path".to_owned(),
         Leaf::Url => "web address".to_owned(),

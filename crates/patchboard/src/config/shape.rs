@@ -66,6 +66,8 @@ pub(crate) enum Leaf {
     Listen,
     /// Of the day.
     Hours,
+    /// Of this machine, by name or number.
+    User,
     Secret,
     /// Relative to the file that says it, or to the folder of the command.
     Path,
@@ -158,6 +160,7 @@ impl Leaf {
             Some("size") => Self::Size,
             Some("listen") => Self::Listen,
             Some("hours") => Self::Hours,
+            Some("user") => Self::User,
             Some("secret") => Self::Secret,
             Some("path") => Self::Path,
             Some("data-path") => Self::DataPath,
@@ -184,6 +187,7 @@ impl Leaf {
             | Self::Size
             | Self::Listen
             | Self::Hours
+            | Self::User
             | Self::Secret
             | Self::Path
             | Self::DataPath

@@ -17,10 +17,8 @@ pub(crate) fn read(file: &Arc<ConfigFile>, reader: &dyn FileReader) -> Result<Op
         Ok(Some(text)) => parse(&text, file).map(Some),
         Ok(None) => Ok(None),
         Err(error) => {
-            let reason = match error.kind() {
-                io::ErrorKind::FileTooLarge => "larger than 1 MiB".to_owned(),
-                _ => plain_reason(&error),
-            };
+            let is_too_large = error.kind() == io::ErrorKind::FileTooLarge;
+            let reason = if is_too_large { "larger than 1 MiB".to_owned() } else { plain_reason(&error) };
             let origin = Origin::File { file: Arc::clone(file), line: 0 };
             Err(vec![Problem::error(Code::FileUnreadable, KeyPath::default(), reason).from(origin)])
         }

@@ -6,6 +6,7 @@ mod listen;
 mod secret;
 mod size;
 mod timespan;
+mod user;
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ pub(crate) use listen::Listen;
 pub(crate) use secret::{SECRET_BYTES_MAX, SecretMissing, SecretRef};
 pub(crate) use size::ByteSize;
 pub(crate) use timespan::TimeSpan;
+pub(crate) use user::SystemUser;
 
 /// Names the kind of a string value in the schema, so that checks, the sample
 /// file and the reference can tell a duration from plain text.

@@ -20,10 +20,10 @@ fn one_directory_has_one_server_and_a_dead_ones_record_is_no_obstacle() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     assert_eq!(find_server(&path), None);
-    let first = DataDir::take(&path).unwrap();
+    let first = DataDir::take(&path, Sharing::Nobody).unwrap();
     first.announce(&record()).unwrap();
     assert_eq!(find_server(&path), Some(record()));
-    let refused = DataDir::take(&path).unwrap_err();
+    let refused = DataDir::take(&path, Sharing::Nobody).unwrap_err();
     assert!(refused.to_string().ends_with("(pid 42)"), "{refused}");
 
     // As after a crash: the record is there, the lock is not.
@@ -32,13 +32,13 @@ fn one_directory_has_one_server_and_a_dead_ones_record_is_no_obstacle() {
     assert_eq!(find_server(&path), None);
     fs::write(record_path(&path), stale).unwrap();
     assert_eq!(find_server(&path), None);
-    DataDir::take(&path).unwrap();
+    DataDir::take(&path, Sharing::Nobody).unwrap();
 }
 
 #[test]
 fn the_operator_token_is_long_private_and_stays_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let data = DataDir::take(&folder.path().join("data")).unwrap();
+    let data = DataDir::take(&folder.path().join("data"), Sharing::Nobody).unwrap();
     let token = data.operator_token().unwrap();
     assert_eq!(token.expose_secret().len(), 64);
     assert_eq!(data.operator_token().unwrap().expose_secret(), token.expose_secret());
@@ -51,7 +51,7 @@ fn the_operator_token_is_long_private_and_stays_the_same() {
 #[test]
 fn an_operator_token_with_another_name_is_worth_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let data = DataDir::take(&folder.path().join("data")).unwrap();
+    let data = DataDir::take(&folder.path().join("data"), Sharing::Nobody).unwrap();
     let token = data.operator_token().unwrap();
     let link = folder.path().join("link");
     fs::hard_link(folder.path().join("data/operator.token"), &link).unwrap();
@@ -66,6 +66,6 @@ fn what_cannot_be_used_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    let error = DataDir::take(&file.join("data")).unwrap_err();
+    let error = DataDir::take(&file.join("data"), Sharing::Nobody).unwrap_err();
     assert!(error.to_string().starts_with("cannot use the data directory"), "{error}");
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
 use patchboard_core::Board;
-use patchboard_surfaces::auth::AuthGate;
 use patchboard_surfaces::bridge::{Bridge, BridgeLimits, BridgeOptions, Tls, TlsFiles, UnixSocket};
 use tokio_util::task::TaskTracker;
 
@@ -64,7 +63,8 @@ fn options(plugs: &Plugs<'_>, tcp: Option<&Bound>, pools: Option<&Pools>) -> Bri
     let config = &plugs.config.bridge;
     let address = tcp.map_or_else(|| ([127, 0, 0, 1], 0).into(), |bound| bound.address);
     BridgeOptions {
-        gate: AuthGate::new("bridge", plugs.secrets.bridge_token.clone(), Some(plugs.operator.clone())),
+        local_users: plugs.local_users.clone(),
+        gate: plugs.gate("bridge", plugs.secrets.bridge_token.clone()),
         guard: guard("bridge", &config.allowed_hosts, &[], address),
         node: format!("patchboard@{address}").into(),
         clock: Arc::new(SystemClock),

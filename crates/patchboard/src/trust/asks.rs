@@ -60,7 +60,7 @@ pub(crate) fn difference(before: &str, after: &str) -> Vec<String> {
 fn starts(what: &str, name: &str, table: &Value) -> String {
     let words = table.get("command").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let command = words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-    format!("starts `{}` as {what} `{}`", command, name)
+    format!("starts `{command}` as {what} `{name}`")
 }
 
 fn granted(plugin: &Value) -> String {

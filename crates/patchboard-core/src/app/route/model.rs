@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::app::AppProfile;
 use crate::model::{Message, ModelRequest, ToolInput};
+use crate::text::escape_hidden;
 use crate::tool::{Effect, ToolSpec, UnknownOutcome};
 
 /// A choice is short; what is longer than this is cut off by the provider.
@@ -133,7 +134,7 @@ fn tool_name(app: &str, taken: &mut HashSet<String>) -> String {
 
 /// Nothing inside can end the fence.
 pub(crate) fn fenced(text: &str) -> String {
-    format!("<data>{}</data>", text.replace("</", "<\u{200b}/"))
+    format!("<data>{}</data>", escape_hidden(text).replace("</", "<\u{200b}/"))
 }
 
 pub(crate) fn cut(text: &str, bytes: usize) -> &str {

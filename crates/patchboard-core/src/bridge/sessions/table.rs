@@ -80,6 +80,7 @@ impl Sessions {
         self.opened += 1;
         let session = Session {
             kind,
+            opener: None,
             place,
             nesting: None,
             metadata: BTreeMap::new(),
@@ -97,6 +98,9 @@ impl Sessions {
     /// From here on it is nobody's; the server's own tools that are at work in it are stopped.
     pub(super) fn take_out(&mut self, id: &str) {
         let Some((id, session)) = self.by_id.remove_entry(id) else { return };
+        if let Some(opener) = &session.opener {
+            self.shares.take(opener);
+        }
         match &session.kind {
             Kind::Client => self.clients -= 1,
             Kind::Worker(worker) => drop(self.own.remove(worker)),

@@ -1,6 +1,8 @@
 //! Who has a session, for how long, and what goes with it.
 
 use super::*;
+use crate::access::{Caller, Grants, Surface};
+use crate::id::ConnId;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -12,11 +14,20 @@ fn by_worker(id: &str) -> OpenSession {
     OpenSession { worker: Some(WorkerId("w_1".into())), ..wanted(id) }
 }
 
+fn opener() -> Opener {
+    Opener::of(&Caller {
+        surface: Surface::Bridge,
+        principal: "local".into(),
+        connection: ConnId(1),
+        grants: Grants::CLIENT,
+    })
+}
+
 const WORKER: Who<'_> = Who::Worker("w_1");
 
 /// Opens it at once.
 fn opened(sessions: &mut Sessions, wanted: &OpenSession, now: Instant) {
-    let opening = sessions.open(wanted, at(0), now).unwrap();
+    let opening = sessions.open(wanted, &opener(), at(0), now).unwrap();
     assert!(matches!(opening, Opening::Done), "{opening:?}");
 }
 
@@ -63,15 +74,19 @@ fn tool(name: &str) -> WorkerTool {
 fn going_on_with_a_session_keeps_what_is_not_given_anew() {
     let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
     let config = SessionConfig { caching: true, cache_ttl: HOUR, telemetry: true };
-    sessions.open(&OpenSession { metadata: metadata("ann"), config: Some(config), ..wanted("s") }, at(1), now).unwrap();
+    sessions
+        .open(&OpenSession { metadata: metadata("ann"), config: Some(config), ..wanted("s") }, &opener(), at(1), now)
+        .unwrap();
     let about = |sessions: &mut Sessions| sessions.about("s", Who::Client, now);
-    sessions.open(&wanted("s"), at(2), now).unwrap();
+    sessions.open(&wanted("s"), &opener(), at(2), now).unwrap();
     assert_eq!(about(&mut sessions), Some((metadata("ann"), at(1))));
     assert_eq!(sessions.config("s").unwrap().0, config);
-    sessions.open(&OpenSession { metadata: metadata("bob"), ..wanted("s") }, at(3), now).unwrap();
+    sessions.open(&OpenSession { metadata: metadata("bob"), ..wanted("s") }, &opener(), at(3), now).unwrap();
     assert_eq!(about(&mut sessions), Some((metadata("bob"), at(1))));
     // It is the client's: a worker changes nothing about it.
-    sessions.open(&OpenSession { metadata: metadata("eve"), config: None, ..by_worker("s") }, at(4), now).unwrap();
+    sessions
+        .open(&OpenSession { metadata: metadata("eve"), config: None, ..by_worker("s") }, &opener(), at(4), now)
+        .unwrap();
     assert_eq!(about(&mut sessions), Some((metadata("bob"), at(1))));
 }
 
@@ -80,7 +95,7 @@ fn the_quota_is_for_new_sessions_of_clients_only() {
     let (mut sessions, now) = (Sessions::new(HOUR, 2), Instant::now());
     opened(&mut sessions, &wanted("a"), now);
     opened(&mut sessions, &wanted("b"), now);
-    let refused = sessions.open(&wanted("c"), at(0), now).unwrap_err();
+    let refused = sessions.open(&wanted("c"), &opener(), at(0), now).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Exhausted);
     assert!(refused.message.starts_with("session_quota_exceeded"));
     opened(&mut sessions, &wanted("a"), now);
@@ -91,7 +106,7 @@ fn the_quota_is_for_new_sessions_of_clients_only() {
     for name in ["d", "e"] {
         opened(&mut sessions, &wanted(name), now + HOUR);
     }
-    assert!(sessions.open(&wanted("f"), at(0), now + HOUR).is_err());
+    assert!(sessions.open(&wanted("f"), &opener(), at(0), now + HOUR).is_err());
 }
 
 #[test]
@@ -150,18 +165,18 @@ fn a_name_is_free_again_when_everything_of_it_is_gone() {
     let Opening::After(ended) = sessions.close("s", Who::Client) else { panic!() };
     assert!(gate.stop.is_cancelled(), "the server's own tools hear of it at once");
     assert!(sessions.look("s", Who::Client, now).is_none());
-    assert!(matches!(sessions.open(&wanted("s"), at(0), now), Ok(Opening::Wait)));
+    assert!(matches!(sessions.open(&wanted("s"), &opener(), at(0), now), Ok(Opening::Wait)));
     assert!(matches!(sessions.close("s", Who::Client), Opening::Wait));
-    assert!(sessions.open(&by_worker("s"), at(0), now).is_err(), "a worker does not wait and gets none");
+    assert!(sessions.open(&by_worker("s"), &opener(), at(0), now).is_err(), "a worker does not wait and gets none");
     // Left half-way, the next one who comes goes on.
     sessions.left_over(ended);
     assert_eq!(sessions.over(), [Arc::from("s")]);
-    let Ok(Opening::After(ended)) = sessions.open(&wanted("s"), at(0), now) else { panic!() };
+    let Ok(Opening::After(ended)) = sessions.open(&wanted("s"), &opener(), at(0), now) else { panic!() };
     assert!(sessions.take_over("s").is_none());
     sessions.cleaned_up(&ended.id);
     opened(&mut sessions, &wanted("s"), now);
     // The same for one that was too old when its name was wanted.
-    let Ok(Opening::After(ended)) = sessions.open(&wanted("s"), at(0), now + HOUR) else { panic!() };
+    let Ok(Opening::After(ended)) = sessions.open(&wanted("s"), &opener(), at(0), now + HOUR) else { panic!() };
     assert_eq!((&*ended.id, ended.resources), ("s", 1));
 }
 
@@ -178,10 +193,10 @@ fn names_of_an_earlier_server_can_be_cleaned_up_too() {
 fn a_worker_makes_one_session_and_does_not_bring_back_others() {
     let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
     opened(&mut sessions, &by_worker("session_1"), now);
-    let late = sessions.open(&by_worker("gone"), at(0), now).unwrap_err();
+    let late = sessions.open(&by_worker("gone"), &opener(), at(0), now).unwrap_err();
     assert_eq!(late.message, "Session not found: gone");
     let other = OpenSession { worker: Some(WorkerId("w_2".into())), ..wanted("session_1") };
-    assert!(sessions.open(&other, at(0), now).is_err(), "another worker's own");
+    assert!(sessions.open(&other, &opener(), at(0), now).is_err(), "another worker's own");
     // Its own lives as long as it uses it, and comes back if it is needed again.
     assert!(sessions.look("session_1", WORKER, now + HOUR / 2).is_some());
     assert!(sessions.look("session_1", WORKER, now + HOUR).is_some());
@@ -203,7 +218,7 @@ fn clients_have_nothing_to_do_with_the_servers_own_sessions_and_workers_do_not_e
         assert!(sessions.enter(id, Who::Client, now).is_none(), "{id}");
         assert!(sessions.about(id, Who::Client, now).is_none(), "{id}");
         assert!(sessions.register(id, vec![tool("a")], &"python-1".into(), now).is_err(), "{id}");
-        let refused = sessions.open(&wanted(id), at(0), now).unwrap_err();
+        let refused = sessions.open(&wanted(id), &opener(), at(0), now).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Conflict, "{id}");
         assert_eq!(ended(&mut sessions, id, Who::Client), None, "{id}");
         assert!(sessions.look(id, WORKER, now).is_some(), "{id}");
@@ -219,11 +234,11 @@ fn clients_have_nothing_to_do_with_the_servers_own_sessions_and_workers_do_not_e
 fn ids_and_metadata_are_bounded() {
     let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
     for id in ["", " ", &"x".repeat(MAX_ID + 1)] {
-        let refused = sessions.open(&wanted(id), at(0), now).unwrap_err();
+        let refused = sessions.open(&wanted(id), &opener(), at(0), now).unwrap_err();
         assert!(refused.message.starts_with("invalid_id"), "{refused}");
     }
     let long = OpenSession { metadata: metadata(&"x".repeat(MAX_METADATA)), ..wanted("s") };
-    assert!(sessions.open(&long, at(0), now).is_err());
+    assert!(sessions.open(&long, &opener(), at(0), now).is_err());
     assert!(sessions.look("s", Who::Client, now).is_none());
 }
 

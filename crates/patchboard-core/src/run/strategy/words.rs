@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::model::{Message, Part, Role, ToolInput};
+use crate::text::escape_hidden;
 
 /// Stands where a cut text went on.
 const CUT_MARK: &str = " […]";
@@ -31,7 +32,8 @@ pub(super) fn cut(text: &str, bytes: usize) -> Cow<'_, str> {
 /// The text between `<tag name="…">` and `</tag>`, cut to `bytes`. Nothing in it can open or close the fence.
 pub(super) fn fence(tag: &str, name: Option<&str>, text: &str, bytes: usize) -> String {
     let name = name.map(|name| format!(" name=\"{}\"", plain_name(name))).unwrap_or_default();
-    let shortened = cut(text, bytes);
+    let shown = escape_hidden(text);
+    let shortened = cut(&shown, bytes);
     let text = without_tag(&shortened, tag);
     format!("<{tag}{name}>\n{text}\n</{tag}>")
 }

@@ -50,7 +50,7 @@ async fn a_database_of_schema_1_is_brought_up_to_date_with_its_data() {
     assert_eq!(inspect(&path).unwrap().schema_version, 1);
 
     let store = open(&path).unwrap();
-    assert_eq!(inspect(&path).unwrap().schema_version, 4);
+    assert_eq!(inspect(&path).unwrap().schema_version, 5);
     let session = SessionKey::conversation("main", "web", "alice", "1");
     let run = RunId(Uuid::from_u128(1));
     let at = |second| Timestamp::from_second(second).unwrap();
@@ -141,7 +141,9 @@ async fn a_database_of_schema_2_is_brought_up_to_date_with_its_data() {
     assert_eq!(inspect(&path).unwrap().schema_version, 2);
 
     let store = open(&path).unwrap();
-    assert_eq!(inspect(&path).unwrap().schema_version, 4);
+    assert_eq!(inspect(&path).unwrap().schema_version, 5);
+    let key = SessionKey::conversation("main", "web", "alice", "1");
+    assert_eq!(store.session(&key).await.unwrap().unwrap().owner.as_deref(), Some("token:main"));
     let run = RunId(Uuid::from_u128(1));
     let unfinished = store.unfinished_runs().await.unwrap();
     let calls = unfinished.iter().flat_map(|run| &run.open_calls).map(|call| (call.run, call.number, call.node));
@@ -192,7 +194,7 @@ async fn a_database_of_schema_3_is_brought_up_to_date_with_its_data() {
     assert_eq!(inspect(&path).unwrap().schema_version, 3);
 
     let store = open(&path).unwrap();
-    assert_eq!(inspect(&path).unwrap().schema_version, 4);
+    assert_eq!(inspect(&path).unwrap().schema_version, 5);
     let at = |second| Timestamp::from_second(second).unwrap();
     let message = MessageId(Uuid::from_u128(2));
     let held = MessageRow { message, state: MessageState::Held, submitted_at: at(4), changed_at: at(5) };

@@ -10,6 +10,7 @@ use patchboard_core::{BoardError, ErrorKind, Retry};
 
 use super::Doubt;
 use crate::gateway::{error, map, wire};
+use crate::listen;
 
 /// Of an unknown channel's name, no more is said back.
 const MAX_NAME_CHARS: usize = 64;
@@ -50,11 +51,18 @@ pub(super) struct Refusal {
     status: StatusCode,
     text: String,
     retry_after: Option<Duration>,
+    /// Nothing of it is said.
+    is_cut: bool,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), retry_after: None }
+        Self { status, text: text.into(), retry_after: None, is_cut: false }
+    }
+
+    /// The connection is closed without an answer.
+    pub(super) fn cut() -> Self {
+        Self { is_cut: true, ..Self::new(StatusCode::UNAUTHORIZED, "") }
     }
 
     pub(super) fn unknown(channel: &str) -> Self {
@@ -100,12 +108,16 @@ impl From<BoardError> for Refusal {
             Retry::Never | Retry::Now => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(LATER),
         };
         // When to come again is said in a header.
-        Self { status, text: error::text(&BoardError { retry: Retry::Never, ..error }), retry_after }
+        let text = error::text(&BoardError { retry: Retry::Never, ..error });
+        Self { retry_after, ..Self::new(status, text) }
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
+        if self.is_cut {
+            return listen::cut();
+        }
         let mut response = (self.status, self.text).into_response();
         let headers = response.headers_mut();
         if let Some(pause) = self.retry_after {

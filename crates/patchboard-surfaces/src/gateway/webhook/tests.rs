@@ -218,7 +218,7 @@ impl Bench {
         let board = board(adapter.clone(), clock.clone(), ScriptedModel::new(setup.scripts), setup.budgets);
         let options = GatewayOptions {
             // A token of the gateway's own, which webhooks need not know.
-            gate: Arc::new(AuthGate::new("gateway", Some("the gateway's".into()), None)),
+            gate: Arc::new(AuthGate::new("gateway", Some("the gateway's".into()), None, Arc::default())),
             guard: Guard { surface: "gateway", allowed_hosts: Vec::new(), allowed_origins: Vec::new() },
             rate: Rate { per_second: 1.0, burst: 1.0 },
             limits: PumpLimits::default(),

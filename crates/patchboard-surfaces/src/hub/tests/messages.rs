@@ -1,5 +1,7 @@
 //! Utterances over HTTP, with nobody there to take them.
 
+use tokio::time::Instant;
+
 use super::*;
 
 #[tokio::test]

@@ -20,7 +20,7 @@ impl Bench {
         let address = socket.local_addr().unwrap();
         let (stop, http) = (self.draining.clone(), TaskTracker::new());
         let places = Places::new(places);
-        http.spawn(listen::serve_or_refuse("hub", socket, places, self.router.clone(), stop, http.clone()));
+        http.spawn(listen::serve_or_refuse("hub", socket, None, places, self.router.clone(), stop, http.clone()));
         address
     }
 }

@@ -10,7 +10,7 @@ use crate::config::{
     problem::Code,
     shape::{Choice, Leaf, Range},
     tree::{Content, Node},
-    types::{ByteSize, DayHours, Listen, SecretRef, TimeSpan},
+    types::{ByteSize, DayHours, Listen, SecretRef, SystemUser, TimeSpan},
     validate::url,
 };
 
@@ -40,6 +40,7 @@ pub(crate) fn check(node: &Node, leaf: &Leaf, rules: &PathRules) -> Result<Optio
     match (leaf, value) {
         (Leaf::Flag, toml::Value::Boolean(_)) => Ok(None),
         (Leaf::Integer(range), toml::Value::Integer(number)) => in_range(*number, *range),
+        (Leaf::User, toml::Value::Integer(number)) => check_text(node, leaf, &number.to_string(), rules),
         (Leaf::Number(range), toml::Value::Float(number)) if number.is_finite() => in_range(*number, *range),
         (Leaf::Number(range), toml::Value::Integer(number)) => {
             #[expect(clippy::cast_precision_loss, reason = "only compared with small bounds")]
@@ -74,6 +75,7 @@ fn check_text(node: &Node, leaf: &Leaf, text: &str, rules: &PathRules) -> Result
             .map(|_| None)
             .map_err(|fault| fault.hint("use an IP address and a port: 0.0.0.0:7200 for all interfaces")),
         Leaf::Hours => parse::<DayHours>(text, Code::WrongType).map(|_| None),
+        Leaf::User => parse::<SystemUser>(text, Code::WrongType).map(|_| None),
         Leaf::Choice(choices) => check_choice(text, choices),
         Leaf::Secret => match parse::<SecretRef>(text, Code::LiteralSecret) {
             Ok(SecretRef::File(file)) => Ok(Some(secret_file(&path(&file.to_string_lossy())?))),
@@ -143,6 +145,7 @@ fn wrong_type(node: &Node, leaf: &Leaf) -> Fault {
         Leaf::Size => (Code::BadSize, "a size", Some("write it with a unit, in quotes: \"16MiB\"".to_owned())),
         Leaf::Listen => (Code::BadAddress, "an address", Some("write \"127.0.0.1:7200\", or \"off\"".to_owned())),
         Leaf::Hours => (Code::WrongType, "hours of the day", Some("write \"22:00-07:00\"".to_owned())),
+        Leaf::User => (Code::WrongType, "the name or number of a user", Some("write \"www-data\" or 33".to_owned())),
         Leaf::Secret => (Code::LiteralSecret, "a reference to a secret", Some(SECRET_HINT.to_owned())),
         Leaf::Choice(choices) => {
             let words: Vec<&str> = choices.iter().map(|choice| choice.word.as_str()).collect();

@@ -17,7 +17,7 @@ pub(crate) struct BridgeConfig {
     pub allow_pickle: bool,
     /// How long a session lives without being used.
     pub session_ttl: TimeSpan,
-    /// Sessions open at once; further ones are refused.
+    /// Sessions open at once; further ones are refused. One connection may have three quarters of them, all clients with the same rights nine tenths; the rest is kept for others.
     #[schemars(range(min = 1))]
     pub max_sessions: u32,
     /// How long a call may wait for a free worker.

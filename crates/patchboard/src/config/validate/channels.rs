@@ -1,5 +1,6 @@
 //! Channels: who may post to them, and who answers.
 
+use patchboard_core::access::{OPERATOR_CHANNEL, RESERVED_CHANNELS};
 use tokio_tungstenite::tungstenite::http::HeaderName;
 
 use super::check_name;
@@ -12,8 +13,8 @@ use crate::config::{
     types::TimeSpan,
 };
 
-/// Sessions of webhooks must never be those of other clients.
-const RESERVED: [&str; 8] = ["agent", "bridge", "cli", "hub", "mcp", "runs", "web", "websocket"];
+/// Besides those of surfaces: usual among clients of the gateway, whose sessions must never be those of webhooks.
+const RESERVED: [&str; 3] = ["agent", "web", "websocket"];
 /// Each has a bucket and a queue of its own.
 const MAX_CHANNELS: usize = 256;
 /// What came in is remembered for so long.
@@ -30,7 +31,8 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     for (name, channel) in &config.channels {
         let path = channels.key(name);
         check_name(name, path.clone(), problems);
-        if RESERVED.contains(&name.as_str()) {
+        let name_of_surface = RESERVED_CHANNELS.contains(&name.as_str()) || name == OPERATOR_CHANNEL;
+        if name_of_surface || RESERVED.contains(&name.as_str()) {
             problems.push(
                 Problem::error(
                     Code::UnusableName,

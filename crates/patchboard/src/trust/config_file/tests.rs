@@ -116,7 +116,7 @@ fn a_warning_shows_the_difference_on_one_line_and_what_to_type() {
     place.store.trust_config(&file.path, "a = 1\n").unwrap();
     place.store.expose(&place.folder()).unwrap();
     place.write(Some("a = 1\nb = \"\u{1b}[2J\"\n"));
-    let warning = TrustedReader { store: place.store.clone() }.warning(&file).unwrap();
+    let warning = TrustedReader { store: place.store }.warning(&file).unwrap();
     assert!(warning.message.contains("+b = "), "{}", warning.message);
     assert!(!warning.message.chars().any(char::is_control), "{:?}", warning.message);
     assert!(warning.hint.contains("patchboard trust"), "{}", warning.hint);

@@ -3,6 +3,8 @@
 use patchboard_core::model::ModelError;
 use patchboard_core::scripted::Beat;
 
+use tokio::sync::Semaphore;
+
 use super::*;
 
 #[tokio::test]

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 async fn connect(bench: &Bench) -> TcpStream {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
-    let listener = Listener { surface: "gateway", socket, max_connections: 10 };
+    let listener = Listener { surface: "gateway", socket, max_connections: 10, local_users: None };
     let tracker = TaskTracker::new();
     tracker.spawn(listen::serve(listener, bench.router.clone(), bench.draining.clone(), tracker.clone()));
     TcpStream::connect(address).await.unwrap()

@@ -1,0 +1,38 @@
+//! Whether the server can serve: only a store that takes something can keep what is said.
+
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Board;
+use crate::error::BoardError;
+use crate::port::{Batch, Durability, Space, Write};
+
+/// So old an answer of the store still shows that it can be written to.
+const READY_INTERVAL: Duration = Duration::from_secs(5);
+/// What is written to find that out.
+const READY_KEY: &str = "ready";
+
+impl Board {
+    /// Can it serve right now? Writes something small to the store, but not more often than every few seconds.
+    pub async fn is_ready(&self) -> Result<(), BoardError> {
+        if self.is_draining() {
+            return Err(BoardError::shutting_down());
+        }
+        let is_fresh = |written: Instant| written.elapsed() < READY_INTERVAL;
+        if self.written().is_some_and(is_fresh) {
+            return Ok(());
+        }
+        let at = self.0.clock.now();
+        let value = Some(at.to_string().into_bytes());
+        let probe = Write::Keep { space: Space::Server, key: READY_KEY.into(), value, at };
+        self.0.store.commit(Batch { durability: Durability::Delta, writes: vec![probe] }).await?;
+        *self.written() = Some(Instant::now());
+        Ok(())
+    }
+
+    fn written(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

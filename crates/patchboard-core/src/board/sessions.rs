@@ -1,0 +1,70 @@
+//! Whose a conversation is: channels that clients may not name, and sessions that belong to whoever made them.
+
+use crate::access::{self, Caller, Grant, Surface};
+use crate::command::{Command, SessionRef};
+use crate::error::BoardError;
+use crate::id::SessionKey;
+
+use super::Board;
+
+/// What a caller wants of a channel that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChannelUse {
+    Talk,
+    Read,
+}
+
+impl Board {
+    /// Refuses channels that are not this caller's to name. Only clients of the gateway name theirs; the other surfaces
+    /// set it.
+    pub(super) fn check_channels(&self, caller: &Caller, command: &Command) -> Result<(), BoardError> {
+        if caller.surface != Surface::Gateway {
+            return Ok(());
+        }
+        match command {
+            Command::StartRun(start) => self.check_channel(caller, &start.origin.channel, ChannelUse::Talk),
+            Command::CallTool(call) => self.check_channel(caller, &call.origin.channel, ChannelUse::Talk),
+            Command::SearchMemory { channel, .. } => self.check_channel(caller, channel, ChannelUse::Read),
+            Command::ReadHistory { session, .. }
+            | Command::ClearSession { session, .. }
+            | Command::ReadMessages { session, .. }
+            | Command::BudgetStatus { session: Some(session) } => match session {
+                SessionRef::Origin(origin) => self.check_channel(caller, &origin.channel, ChannelUse::Read),
+                SessionRef::Key(key) => match key.parts() {
+                    Some(parts) => self.check_channel(caller, &parts.channel, ChannelUse::Read),
+                    // Of a program on the bridge.
+                    None => self.check_channel(caller, Surface::Bridge.name(), ChannelUse::Read),
+                },
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn check_channel(&self, caller: &Caller, channel: &str, usage: ChannelUse) -> Result<(), BoardError> {
+        let is_operator = caller.grants.has(Grant::Operate);
+        if channel == access::OPERATOR_CHANNEL && !is_operator {
+            let message = format!("channel `{channel}` is the operator's: it takes the operator's token");
+            return Err(BoardError::forbidden(message));
+        }
+        let is_reserved = access::RESERVED_CHANNELS.contains(&channel) || self.0.channels.channel(channel).is_some();
+        if is_reserved && (usage == ChannelUse::Talk || !is_operator) {
+            let message = format!("channel `{channel}` is reserved for conversations of another surface: name another");
+            return Err(BoardError::forbidden(message));
+        }
+        Ok(())
+    }
+
+    /// Refuses a session that somebody else made. A session that is not there yet is anybody's.
+    pub(super) async fn check_session(&self, caller: &Caller, session: &SessionKey) -> Result<(), BoardError> {
+        // What a service posts goes to its own channel's sessions; clients cannot name these.
+        if caller.surface == Surface::Webhook || caller.grants.has(Grant::Operate) {
+            return Ok(());
+        }
+        match self.0.store.session(session).await? {
+            Some(row) if !access::owns_session(caller, row.owner.as_deref()) => Err(BoardError::forbidden(
+                "this conversation belongs to another caller: take another account or peer, or the operator's token",
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Which users of this machine may use a listener that asks for no token: the server's own, root, and those the operator
+//! names. Anybody who has an account on the machine can connect to a loopback port, so the address alone is no trust.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use crate::telemetry;
+
+mod peer_user;
+
+pub use peer_user::{LookupError, PeerUser};
+
+const ROOT: u32 = 0;
+/// A process that tries again and again gets a line in the log this often.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct LocalUsers {
+    own: u32,
+    trusted: Arc<[u32]>,
+    log: Arc<AtomicU64>,
+}
+
+/// Why a process of this machine is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stranger {
+    User(u32),
+    /// The connection is closed on the other side, or is not known to the kernel any more.
+    Gone,
+    /// The kernel does not tell.
+    Unknown,
+}
+
+impl LocalUsers {
+    /// The user this process runs as, root, and `trusted`.
+    pub fn new(trusted: impl Into<Arc<[u32]>>) -> Self {
+        Self { own: own_user(), trusted: trusted.into(), log: Arc::default() }
+    }
+
+    /// Whether the process at the other end of an accepted connection may come in.
+    pub fn check(&self, surface: &'static str, stream: &TcpStream) -> Result<(), Stranger> {
+        let checked = self.examine(stream);
+        if let Err(stranger) = checked {
+            self.report(surface, stranger);
+        }
+        checked
+    }
+
+    fn examine(&self, stream: &TcpStream) -> Result<(), Stranger> {
+        let (Ok(server), Ok(client)) = (stream.local_addr(), stream.peer_addr()) else { return Err(Stranger::Gone) };
+        let user = match peer_user::find(client, server) {
+            Ok(PeerUser::Known(user)) => user,
+            Ok(PeerUser::Gone) => return Err(Stranger::Gone),
+            // There is no such question on other systems.
+            Err(LookupError::NotLinux) => return Ok(()),
+            Err(LookupError::Kernel(error)) => {
+                tracing::debug!(%error, "the kernel was asked whose a connection is, and did not answer");
+                return Err(Stranger::Unknown);
+            }
+        };
+        // While this end is open its addresses cannot be anybody else's, so what was found is the other end of this very
+        // connection and not of a later one from the same port.
+        if stream.peer_addr().is_err() {
+            return Err(Stranger::Gone);
+        }
+        if self.admits(user) { Ok(()) } else { Err(Stranger::User(user)) }
+    }
+
+    fn admits(&self, user: u32) -> bool {
+        user == self.own || user == ROOT || self.trusted.contains(&user)
+    }
+
+    fn report(&self, surface: &'static str, stranger: Stranger) {
+        telemetry::refused(surface, "user");
+        if !self.may_log() {
+            return;
+        }
+        match stranger {
+            Stranger::User(user) => tracing::warn!(
+                surface,
+                user,
+                "a process of another user was refused: without a token only this server's own user may connect; set a \
+                 token, or name the user in `trusted_users`"
+            ),
+            Stranger::Unknown => tracing::warn!(
+                surface,
+                "connections are refused: no token is set, and this kernel does not tell which user connects; set a token"
+            ),
+            Stranger::Gone => {}
+        }
+    }
+
+    /// At most one line for each interval, whatever the number of refusals.
+    fn may_log(&self) -> bool {
+        static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+        let now = START.elapsed().as_secs() + 1;
+        let last = self.log.load(Ordering::Relaxed);
+        let is_due = last == 0 || now - last >= LOG_INTERVAL.as_secs();
+        is_due && self.log.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl Stranger {
+    /// For whoever is refused.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::User(_) | Self::Gone => {
+                "this server asks for no token, so only processes of its own user may connect; its operator can set a \
+                 token, or name your user in `trusted_users`"
+            }
+            Self::Unknown => {
+                "this server asks for no token and cannot tell which user connects; its operator has to set a token"
+            }
+        }
+    }
+}
+
+/// Whether this kernel tells whose a connection is: asked once about a connection of our own.
+pub fn kernel_tells_users() -> bool {
+    fn ask() -> std::io::Result<bool> {
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        let server = listener.local_addr()?;
+        let client = std::net::TcpStream::connect(server)?;
+        Ok(matches!(peer_user::find(client.local_addr()?, server), Ok(PeerUser::Known(user)) if user == own_user()))
+    }
+    ask().unwrap_or(false)
+}
+
+pub(crate) fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests;

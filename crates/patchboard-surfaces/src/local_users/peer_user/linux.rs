@@ -1,0 +1,127 @@
+//! The request and its answer, byte by byte: `linux/netlink.h`, `linux/inet_diag.h`.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
+
+use super::PeerUser;
+
+const HEADER: usize = 16;
+const REQUEST: usize = HEADER + 56;
+/// Up to and including the inode; attributes may follow.
+const REPLY: usize = HEADER + 72;
+
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLMSG_ERROR: u16 = 2;
+const NLM_F_REQUEST: u16 = 1;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const IPPROTO_TCP: u8 = 6;
+const ENOENT: i32 = 2;
+
+/// States of a connection whose other end a process may still hold. One that is being made or has been closed is not
+/// asked about: the kernel has no user for it and says 0, which is root.
+const HELD: [u8; 4] = [ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT];
+const ESTABLISHED: u8 = 1;
+const FIN_WAIT1: u8 = 4;
+const FIN_WAIT2: u8 = 5;
+const CLOSE_WAIT: u8 = 8;
+
+pub(super) fn find(client: SocketAddr, server: SocketAddr) -> io::Result<PeerUser> {
+    let request = encode(client, server);
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
+    sendto(&socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut reply = [0; 512];
+    // The kernel answers while it takes the request, so there is nothing to wait for.
+    let (_, length) = recv(&socket, &mut reply[..], RecvFlags::DONTWAIT)?;
+    decode(reply.get(..length).unwrap_or_default(), &request)
+}
+
+/// `client` is the socket that is asked about, so it stands where a socket's own address stands.
+fn encode(client: SocketAddr, server: SocketAddr) -> [u8; REQUEST] {
+    let mut bytes = Vec::with_capacity(REQUEST);
+    bytes.extend(u32::try_from(REQUEST).unwrap_or_default().to_ne_bytes());
+    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes.extend(NLM_F_REQUEST.to_ne_bytes());
+    // Sequence number, sender.
+    bytes.extend([0; 8]);
+    let (client_ip, server_ip) = (client.ip().to_canonical(), server.ip().to_canonical());
+    let family = if client_ip.is_ipv4() { AF_INET } else { AF_INET6 };
+    // Family, protocol, no extensions, padding.
+    bytes.extend([family, IPPROTO_TCP, 0, 0]);
+    // All states; it does not matter for a single socket.
+    bytes.extend(u32::MAX.to_ne_bytes());
+    bytes.extend(identity(client_ip, client.port(), server_ip, server.port()));
+    // Any interface.
+    bytes.extend(0_u32.to_ne_bytes());
+    // No cookie is known.
+    bytes.extend([0xff; 8]);
+    let mut request = [0; REQUEST];
+    for (slot, byte) in request.iter_mut().zip(bytes) {
+        *slot = byte;
+    }
+    request
+}
+
+/// Ports and addresses in the order of the network; an address of version 4 takes the first of four words.
+fn identity(own_ip: IpAddr, own_port: u16, other_ip: IpAddr, other_port: u16) -> Vec<u8> {
+    let words = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => {
+            let mut words = ip.octets().to_vec();
+            words.resize(16, 0);
+            words
+        }
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let mut bytes = Vec::with_capacity(36);
+    bytes.extend(own_port.to_be_bytes());
+    bytes.extend(other_port.to_be_bytes());
+    bytes.extend(words(own_ip));
+    bytes.extend(words(other_ip));
+    bytes
+}
+
+fn decode(reply: &[u8], request: &[u8; REQUEST]) -> io::Result<PeerUser> {
+    let cut = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is too short");
+    let kind = u16::from_ne_bytes(field(reply, 4).ok_or_else(cut)?);
+    match kind {
+        NLMSG_ERROR => {
+            let code = -i32::from_ne_bytes(field(reply, HEADER).ok_or_else(cut)?);
+            if code == ENOENT { Ok(PeerUser::Gone) } else { Err(io::Error::from_raw_os_error(code)) }
+        }
+        SOCK_DIAG_BY_FAMILY => {
+            let body = reply.get(HEADER..REPLY).ok_or_else(cut)?;
+            let [state] = field(body, 1).ok_or_else(cut)?;
+            let user = u32::from_ne_bytes(field(body, 64).ok_or_else(cut)?);
+            let inode = u32::from_ne_bytes(field(body, 68).ok_or_else(cut)?);
+            // A port that is listened at is found too where there is no connection.
+            let is_it = is_same(body, request) && HELD.contains(&state) && inode != 0;
+            Ok(if is_it { PeerUser::Known(user) } else { PeerUser::Gone })
+        }
+        other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the kernel answered with type {other}"))),
+    }
+}
+
+/// Whether the answer names the connection that was asked about: ports and both addresses.
+fn is_same(body: &[u8], request: &[u8; REQUEST]) -> bool {
+    let (answered, asked) = (body.get(4..40), request.get(HEADER + 8..HEADER + 44));
+    let Some((answered, asked)) = answered.zip(asked) else { return false };
+    // A socket of version 6 that talks to version 4 answers in its own family, with mapped addresses.
+    answered == asked || unmapped(answered).is_some_and(|answered| answered == asked)
+}
+
+/// The same ports and addresses in version 4, if both addresses are mapped ones.
+fn unmapped(identity: &[u8]) -> Option<Vec<u8>> {
+    let address = |at| field::<16>(identity, at).map(std::net::Ipv6Addr::from)?.to_ipv4_mapped().map(IpAddr::V4);
+    let port = |at| field(identity, at).map(u16::from_be_bytes);
+    Some(self::identity(address(4)?, port(0)?, address(20)?, port(2)?))
+}
+
+fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Whose the data directory is. Another user who may write to it could replace the operator's token or the database, so it
+//! is closed to others before anything in it is used.
+
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+
+const PERMISSIONS: u32 = 0o777;
+const GROUP: u32 = 0o070;
+const OTHERS: u32 = 0o007;
+const GROUP_WRITE: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+/// Set on folders that all users share, such as `/tmp`.
+const STICKY: u32 = 0o1000;
+/// Entries looked at in a folder that others could write to; further ones are not.
+const MAX_ENTRIES: usize = 10_000;
+const ROOT: u32 = 0;
+
+/// Who besides this user may use the directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    Nobody,
+    /// `data_dir_group`: it may belong to somebody else, and its group may write there.
+    Group,
+}
+
+impl Sharing {
+    pub(crate) fn of(config: &Config) -> Self {
+        if config.data_dir_group { Self::Group } else { Self::Nobody }
+    }
+
+    /// Permissions that nobody else may have.
+    fn forbidden(self) -> u32 {
+        match self {
+            Self::Nobody => GROUP | OTHERS,
+            Self::Group => OTHERS,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnsafeFolder {
+    #[error(
+        "the data directory `{}` belongs to user {owner}, who could replace what is kept there: \
+         `chown -R {own} {}`, name another with --data-dir, or set data_dir_group = true if it is a volume of an \
+         orchestrator", .path.display(), .path.display()
+    )]
+    OfAnother { path: PathBuf, owner: u32, own: u32 },
+    #[error(
+        "every user may write to the data directory `{}`, which belongs to user {owner}: `chmod o-rwx {}` as that user",
+        .path.display(), .path.display()
+    )]
+    OpenToAll { path: PathBuf, owner: u32 },
+    #[error("`{}` is shared by all users (its sticky bit is set): name a folder of its own with --data-dir", .0.display())]
+    SharedFolder(PathBuf),
+    #[error(
+        "others could write to the data directory, and `{}` in it belongs to user {owner}: look at it, then remove it or \
+         `chown {own} {}`", .path.display(), .path.display()
+    )]
+    FileOfAnother { path: PathBuf, owner: u32, own: u32 },
+    #[error("cannot close the data directory `{}` to other users", .path.display())]
+    Unchangeable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Closes a directory of this user to others; refuses one that others could have filled or could still change.
+pub(super) fn secure(path: &Path, sharing: Sharing) -> Result<(), UnsafeFolder> {
+    let failed = |source| UnsafeFolder::Unchangeable { path: path.to_owned(), source };
+    let found = fs::metadata(path).map_err(failed)?;
+    let own = own_user();
+    let mode = found.mode();
+    if found.uid() != own {
+        let owner = found.uid();
+        return match sharing {
+            Sharing::Nobody => Err(UnsafeFolder::OfAnother { path: path.to_owned(), owner, own }),
+            Sharing::Group if mode & OTHERS_WRITE != 0 => Err(UnsafeFolder::OpenToAll { path: path.to_owned(), owner }),
+            Sharing::Group => Ok(()),
+        };
+    }
+    if mode & STICKY != 0 && mode & OTHERS_WRITE != 0 {
+        return Err(UnsafeFolder::SharedFolder(path.to_owned()));
+    }
+    let open = mode & sharing.forbidden();
+    if open == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode & !open)).map_err(failed)?;
+    tracing::warn!(
+        "the data directory `{}` was open to other users (mode {:o}) and is now closed to them (mode {:o})",
+        path.display(),
+        mode & PERMISSIONS,
+        mode & PERMISSIONS & !open
+    );
+    if open & (GROUP_WRITE | OTHERS_WRITE) == 0 {
+        return Ok(());
+    }
+    match foreign_entry(path, own, &mut { MAX_ENTRIES }) {
+        Some((path, owner)) => Err(UnsafeFolder::FileOfAnother { path, owner, own }),
+        None => Ok(()),
+    }
+}
+
+/// Something in a folder that is neither this user's nor root's.
+fn foreign_entry(folder: &Path, own: u32, left: &mut usize) -> Option<(PathBuf, u32)> {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        *left = left.checked_sub(1)?;
+        let Ok(found) = entry.metadata() else { continue };
+        if found.uid() != own && found.uid() != ROOT {
+            return Some((entry.path(), found.uid()));
+        }
+        if found.is_dir()
+            && let Some(foreign) = foreign_entry(&entry.path(), own, left)
+        {
+            return Some(foreign);
+        }
+    }
+    None
+}
+
+/// A file, not a link, that others can neither read nor change.
+pub(super) fn is_private_file(found: &Metadata, sharing: Sharing) -> bool {
+    let is_ours = found.uid() == own_user() || sharing == Sharing::Group;
+    found.is_file() && is_ours && found.mode() & sharing.forbidden() == 0
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests;

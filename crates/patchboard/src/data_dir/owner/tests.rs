@@ -1,0 +1,78 @@
+use super::*;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn with_mode(mode: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+        Self(folder)
+    }
+
+    fn mode(&self) -> u32 {
+        fs::metadata(self.0.path()).unwrap().mode() & 0o7777
+    }
+}
+
+#[test]
+fn an_own_folder_is_closed_to_others() {
+    for (before, sharing, after) in [
+        (0o700, Sharing::Nobody, 0o700),
+        (0o755, Sharing::Nobody, 0o700),
+        (0o777, Sharing::Nobody, 0o700),
+        (0o2770, Sharing::Nobody, 0o2700),
+        (0o2775, Sharing::Group, 0o2770),
+        (0o770, Sharing::Group, 0o770),
+    ] {
+        let folder = Folder::with_mode(before);
+        secure(folder.0.path(), sharing).unwrap();
+        assert_eq!(folder.mode(), after, "{before:o} {sharing:?}");
+    }
+}
+
+#[test]
+fn a_folder_that_all_users_share_is_left_as_it_is() {
+    let folder = Folder::with_mode(0o1777);
+    let refused = secure(folder.0.path(), Sharing::Nobody).unwrap_err();
+    assert!(matches!(refused, UnsafeFolder::SharedFolder(_)), "{refused}");
+    assert_eq!(folder.mode(), 0o1777);
+}
+
+#[test]
+fn a_folder_of_another_user_is_refused_with_the_command_that_mends_it() {
+    if !rustix::process::geteuid().is_root() {
+        // An ordinary user cannot give a folder away; one that is root's will do.
+        let refused = secure(Path::new("/usr"), Sharing::Nobody).unwrap_err();
+        assert!(refused.to_string().contains("chown -R"), "{refused}");
+        return;
+    }
+    let folder = Folder::with_mode(0o2770);
+    std::os::unix::fs::chown(folder.0.path(), Some(12345), None).unwrap();
+    let refused = secure(folder.0.path(), Sharing::Nobody).unwrap_err().to_string();
+    assert!(refused.contains("belongs to user 12345") && refused.contains("`chown -R 0 /"), "{refused}");
+    secure(folder.0.path(), Sharing::Group).unwrap();
+    fs::set_permissions(folder.0.path(), Permissions::from_mode(0o2777)).unwrap();
+    let refused = secure(folder.0.path(), Sharing::Group).unwrap_err();
+    assert!(matches!(refused, UnsafeFolder::OpenToAll { owner: 12345, .. }), "{refused}");
+}
+
+#[test]
+fn what_another_user_put_into_an_open_folder_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for mode in [0o777, 0o755] {
+        let folder = Folder::with_mode(mode);
+        fs::create_dir(folder.0.path().join("trust")).unwrap();
+        let planted = folder.0.path().join("trust/record");
+        fs::write(&planted, "").unwrap();
+        std::os::unix::fs::chown(&planted, Some(12345), None).unwrap();
+        let secured = secure(folder.0.path(), Sharing::Nobody);
+        match secured {
+            Err(UnsafeFolder::FileOfAnother { path, owner, .. }) => assert_eq!((path, owner), (planted, 12345)),
+            // Nobody else could write there.
+            other => assert!(mode == 0o755 && other.is_ok(), "{mode:o} {other:?}"),
+        }
+        assert_eq!(folder.mode(), 0o700);
+    }
+}
