@@ -119,15 +119,29 @@ impl Stranger {
     }
 }
 
-/// Whether this kernel tells whose a connection is: asked once about a connection of our own.
-pub fn kernel_tells_users() -> bool {
-    fn ask() -> std::io::Result<bool> {
+/// Whether the kernel tells whose a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KernelAnswer {
+    Yes,
+    /// Listeners without a token refuse everybody.
+    No,
+    /// This system knows no such question: listeners without a token serve every user of the machine.
+    NotAsked,
+}
+
+/// Asks about a connection of our own.
+pub fn kernel_tells_users() -> KernelAnswer {
+    let ask = || {
         let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
         let server = listener.local_addr()?;
         let client = std::net::TcpStream::connect(server)?;
-        Ok(matches!(peer_user::find(client.local_addr()?, server), Ok(PeerUser::Known(user)) if user == own_user()))
+        peer_user::find(client.local_addr()?, server)
+    };
+    match ask() {
+        Ok(PeerUser::Known(user)) if user == own_user() => KernelAnswer::Yes,
+        Err(LookupError::NotLinux) => KernelAnswer::NotAsked,
+        Ok(PeerUser::Known(_) | PeerUser::Gone) | Err(LookupError::Kernel(_)) => KernelAnswer::No,
     }
-    ask().unwrap_or(false)
 }
 
 pub(crate) fn own_user() -> u32 {

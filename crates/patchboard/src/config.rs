@@ -38,6 +38,7 @@ mod probe;
 mod provider_key;
 mod shape;
 mod source;
+mod token_length;
 mod tree;
 mod validate;
 

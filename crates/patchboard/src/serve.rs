@@ -18,7 +18,7 @@ use patchboard_surfaces::guard::Guard;
 use patchboard_surfaces::hub::{self, HubOptions, Times};
 use patchboard_surfaces::limit::Rate;
 use patchboard_surfaces::listen::{self, Listener, Places};
-use patchboard_surfaces::local_users::{self, LocalUsers};
+use patchboard_surfaces::local_users::{self, KernelAnswer, LocalUsers};
 use patchboard_surfaces::mcp::{self, McpOptions};
 use patchboard_surfaces::pump::{self, PumpLimits};
 use patchboard_surfaces::runs::{self, RunsOptions};
@@ -232,11 +232,18 @@ impl Plugs<'_> {
 
     fn warn_of_unknown_users(&self) {
         let open = tokenless(self.config, self.secrets);
-        if !open.is_empty() && !local_users::kernel_tells_users() {
-            tracing::warn!(
-                "this kernel does not tell which user connects, so {} will refuse everybody: set a token",
-                open.join(", ")
-            );
+        if open.is_empty() {
+            return;
+        }
+        let open = open.join(", ");
+        match local_users::kernel_tells_users() {
+            KernelAnswer::Yes => {}
+            KernelAnswer::No => tracing::warn!(
+                "{open} ask for no token, and this kernel does not tell which user connects: all are refused; set a token"
+            ),
+            KernelAnswer::NotAsked => tracing::warn!(
+                "{open} ask for no token and serve every user of this machine, as this system does not tell who connects"
+            ),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whose a conversation is: channels that clients may not name, and sessions that belong to whoever made them.
 
 use crate::access::{self, Caller, Grant, Surface};
-use crate::command::{Command, SessionRef};
+use crate::command::{CallTool, Command, SessionRef, StartRun};
 use crate::error::BoardError;
 use crate::id::SessionKey;
 
@@ -21,23 +21,20 @@ impl Board {
         if caller.surface != Surface::Gateway {
             return Ok(());
         }
-        match command {
-            Command::StartRun(start) => self.check_channel(caller, &start.origin.channel, ChannelUse::Talk),
-            Command::CallTool(call) => self.check_channel(caller, &call.origin.channel, ChannelUse::Talk),
-            Command::SearchMemory { channel, .. } => self.check_channel(caller, channel, ChannelUse::Read),
-            Command::ReadHistory { session, .. }
-            | Command::ClearSession { session, .. }
-            | Command::ReadMessages { session, .. }
-            | Command::BudgetStatus { session: Some(session) } => match session {
-                SessionRef::Origin(origin) => self.check_channel(caller, &origin.channel, ChannelUse::Read),
-                SessionRef::Key(key) => match key.parts() {
-                    Some(parts) => self.check_channel(caller, &parts.channel, ChannelUse::Read),
-                    // Of a program on the bridge.
-                    None => self.check_channel(caller, Surface::Bridge.name(), ChannelUse::Read),
-                },
-            },
-            _ => Ok(()),
+        if let Command::StartRun(StartRun { origin, .. }) | Command::CallTool(CallTool { origin, .. }) = command {
+            return self.check_channel(caller, &origin.channel, ChannelUse::Talk);
         }
+        if let Command::SearchMemory { channel, .. } = command {
+            return self.check_channel(caller, channel, ChannelUse::Read);
+        }
+        if let Command::ReadHistory { session, .. }
+        | Command::ClearSession { session, .. }
+        | Command::ReadMessages { session, .. }
+        | Command::BudgetStatus { session: Some(session) } = command
+        {
+            return self.check_channel(caller, &channel_of(session), ChannelUse::Read);
+        }
+        Ok(())
     }
 
     fn check_channel(&self, caller: &Caller, channel: &str, usage: ChannelUse) -> Result<(), BoardError> {
@@ -66,5 +63,13 @@ impl Board {
             )),
             Some(_) | None => Ok(()),
         }
+    }
+}
+
+/// The channel that a session is filed under. Keys of another shape are those of programs on the bridge.
+fn channel_of(session: &SessionRef) -> String {
+    match session {
+        SessionRef::Origin(origin) => origin.channel.clone(),
+        SessionRef::Key(key) => key.parts().map_or_else(|| Surface::Bridge.name().to_owned(), |parts| parts.channel),
     }
 }

@@ -52,7 +52,9 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
         let mut findings = vec![Finding::Good(configuration(&loaded))];
         findings.extend(trust::findings(&loaded)?);
         findings.push(data_directory(&loaded));
+        findings.extend(access::data_folder(&loaded));
         findings.push(access::key_files(&loaded));
+        findings.extend(access::listeners(&loaded, &secrets));
         findings.extend(ports(&loaded));
         findings.extend(bridge::protection(&loaded.config));
         findings.extend(bridge::socket(&loaded.config));

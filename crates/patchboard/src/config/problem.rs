@@ -214,4 +214,6 @@ codes! {
     WithheldKey = "PB0125",
     /// A file that is not trusted, or not as it is now.
     UntrustedFile = "PB0126",
+    /// A token that is easy to guess.
+    ShortToken = "PB0127",
 }

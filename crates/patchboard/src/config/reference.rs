@@ -10,7 +10,7 @@ use super::{
     show::is_plain,
 };
 
-const PREFACE: &str = include_str!("reference/preface.md");
+const PREFACE: &str = include_str!("reference/preface.txt");
 
 /// The whole page.
 pub(crate) fn reference() -> String {

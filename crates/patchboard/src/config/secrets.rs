@@ -11,6 +11,7 @@ use super::{
     paths::Folders,
     problem::{Code, Problem, plain_reason},
     provider_key::{KeyChoice, KeyRules},
+    token_length,
     tree::Node,
     types::{SecretMissing, SecretRef},
 };
@@ -160,7 +161,9 @@ pub(crate) fn resolve(
         secrets.channel_secrets.extend(reader.read(channel.secret.as_ref(), path).map(|read| (name.clone(), read)));
     }
     secrets.referenced_env = reader.referenced;
-    (secrets, reader.problems)
+    let mut problems = reader.problems;
+    problems.extend(token_length::check(config, &secrets));
+    (secrets, problems)
 }
 
 struct Reader<'a> {

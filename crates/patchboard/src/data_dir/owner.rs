@@ -69,10 +69,10 @@ pub(crate) enum UnsafeFolder {
     },
 }
 
-/// Closes a directory of this user to others; refuses one that others could have filled or could still change.
-pub(super) fn secure(path: &Path, sharing: Sharing) -> Result<(), UnsafeFolder> {
-    let failed = |source| UnsafeFolder::Unchangeable { path: path.to_owned(), source };
-    let found = fs::metadata(path).map_err(failed)?;
+/// The folder's permissions, if it has some that it must not have and that can be taken away. An error is why it cannot be
+/// used.
+pub(crate) fn inspect(path: &Path, sharing: Sharing) -> Result<Option<u32>, UnsafeFolder> {
+    let found = fs::metadata(path).map_err(|source| unchangeable(path, source))?;
     let own = own_user();
     let mode = found.mode();
     if found.uid() != own {
@@ -80,17 +80,24 @@ pub(super) fn secure(path: &Path, sharing: Sharing) -> Result<(), UnsafeFolder> 
         return match sharing {
             Sharing::Nobody => Err(UnsafeFolder::OfAnother { path: path.to_owned(), owner, own }),
             Sharing::Group if mode & OTHERS_WRITE != 0 => Err(UnsafeFolder::OpenToAll { path: path.to_owned(), owner }),
-            Sharing::Group => Ok(()),
+            Sharing::Group => Ok(None),
         };
     }
     if mode & STICKY != 0 && mode & OTHERS_WRITE != 0 {
         return Err(UnsafeFolder::SharedFolder(path.to_owned()));
     }
-    let open = mode & sharing.forbidden();
-    if open == 0 {
+    Ok((mode & sharing.forbidden() != 0).then_some(mode & PERMISSIONS))
+}
+
+/// Closes a directory of this user to others; refuses one that others could have filled or could still change.
+pub(super) fn secure(path: &Path, sharing: Sharing) -> Result<(), UnsafeFolder> {
+    if inspect(path, sharing)?.is_none() {
         return Ok(());
     }
-    fs::set_permissions(path, Permissions::from_mode(mode & !open)).map_err(failed)?;
+    let mode = fs::metadata(path).map_err(|source| unchangeable(path, source))?.mode();
+    let (open, own) = (mode & sharing.forbidden(), own_user());
+    let closed = Permissions::from_mode(mode & !open);
+    fs::set_permissions(path, closed).map_err(|source| unchangeable(path, source))?;
     tracing::warn!(
         "the data directory `{}` was open to other users (mode {:o}) and is now closed to them (mode {:o})",
         path.display(),
@@ -127,6 +134,10 @@ fn foreign_entry(folder: &Path, own: u32, left: &mut usize) -> Option<(PathBuf, 
 pub(super) fn is_private_file(found: &Metadata, sharing: Sharing) -> bool {
     let is_ours = found.uid() == own_user() || sharing == Sharing::Group;
     found.is_file() && is_ours && found.mode() & sharing.forbidden() == 0
+}
+
+fn unchangeable(path: &Path, source: io::Error) -> UnsafeFolder {
+    UnsafeFolder::Unchangeable { path: path.to_owned(), source }
 }
 
 fn own_user() -> u32 {

@@ -31,7 +31,7 @@ pub(crate) fn asks(text: &str) -> Vec<String> {
                 lines.extend(providers.iter().map(|(name, provider)| {
                     let address = text_of(provider, "base_url");
                     let address = if address.is_empty() { "its usual address".to_owned() } else { address };
-                    format!("sends prompts to the provider `{}` at {}", name, address)
+                    format!("sends prompts to the provider `{name}` at {address}")
                 }));
             }
             (section, Value::Table(keys)) => {

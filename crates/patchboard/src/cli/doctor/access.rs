@@ -4,9 +4,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use patchboard_surfaces::local_users;
+
 use super::Finding;
-use crate::config::Loaded;
-use crate::data_dir;
+use crate::config::{Loaded, Secrets};
+use crate::data_dir::{self, Sharing};
+use crate::serve;
 
 /// Others may change it.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -21,6 +24,63 @@ pub(super) fn key_files(loaded: &Loaded) -> Finding {
     files.extend(stored.into_iter().flatten().flatten().map(|entry| entry.path()));
     files.extend(config.secret_files());
     judge(&files)
+}
+
+/// Which listeners ask for no token, and whom they serve.
+pub(super) fn listeners(loaded: &Loaded, secrets: &Secrets) -> Vec<Finding> {
+    let open = serve::tokenless(&loaded.config, secrets);
+    if open.is_empty() {
+        return vec![Finding::Good("access: every listener asks for a token".to_owned())];
+    }
+    let open = open.join(", ");
+    let user = rustix::process::geteuid().as_raw();
+    let mut findings = vec![match local_users::kernel_tells_users() {
+        local_users::KernelAnswer::Yes => Finding::Good(format!(
+            "access: without a token {open} serve processes of user {user} and of root only, as the kernel tells them"
+        )),
+        local_users::KernelAnswer::NotAsked => Finding::Note(format!(
+            "access: without a token {open} serve every user of this machine, as this system does not tell who connects"
+        )),
+        local_users::KernelAnswer::No => Finding::Bad {
+            problem: format!(
+                "access: {open} ask for no token, and this kernel does not tell who connects: all are refused"
+            ),
+            hint: "set a token, such as gateway.token = \"env:PATCHBOARD_TOKEN\"".to_owned(),
+        },
+    }];
+    match serve::trusted_users(&loaded.config) {
+        Ok(users) if users.is_empty() => {}
+        Ok(users) => {
+            let named = loaded.config.trusted_users.iter().zip(users);
+            let named: Vec<String> = named.map(|(user, number)| format!("{user} ({number})")).collect();
+            let named = named.join(", ");
+            findings.push(Finding::Note(format!("access: trusted_users lets in {named} where no token is asked for")));
+        }
+        Err(error) => findings.push(Finding::Bad {
+            problem: format!("access: {error:#}"),
+            hint: "correct trusted_users; the server does not start like this".to_owned(),
+        }),
+    }
+    findings
+}
+
+/// Whether others could have changed, or could change, what the server keeps.
+pub(super) fn data_folder(loaded: &Loaded) -> Option<Finding> {
+    let folder = &loaded.config.data_dir;
+    let sharing = Sharing::of(&loaded.config);
+    folder.exists().then(|| match data_dir::inspect_owner(folder, sharing) {
+        Ok(None) if sharing == Sharing::Group => {
+            Finding::Note("data directory: its group may read and change it (data_dir_group)".to_owned())
+        }
+        Ok(None) => Finding::Good("data directory: closed to other users".to_owned()),
+        Ok(Some(mode)) => Finding::Note(format!(
+            "data directory: open to other users (mode {mode:o}); the server closes it when it starts"
+        )),
+        Err(error) => Finding::Bad {
+            problem: format!("data directory: {error}"),
+            hint: "the server does not start like this".to_owned(),
+        },
+    })
 }
 
 fn judge(files: &[PathBuf]) -> Finding {

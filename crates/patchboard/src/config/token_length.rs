@@ -1,0 +1,37 @@
+//! Tokens that other machines may try to guess must be long.
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{
+    Config, Secrets,
+    key_path::KeyPath,
+    problem::{Code, Problem},
+};
+
+/// In bytes. Of random letters and digits, 95 bits.
+const SHORTEST: usize = 16;
+
+pub(super) fn check(config: &Config, secrets: &Secrets) -> Vec<Problem> {
+    let runs = if config.runs.token.is_some() { "runs.token" } else { "gateway.token" };
+    let tokens = [
+        (config.gateway.listen, "gateway.token", &secrets.gateway_token),
+        (config.runs.listen, runs, &secrets.runs_token),
+        (config.bridge.listen, "bridge.token", &secrets.bridge_token),
+    ];
+    let short = tokens.into_iter().filter_map(|(listen, key, token)| {
+        let length = token.as_ref().filter(|_| listen.is_off_loopback()).map(length)?;
+        (length < SHORTEST).then(|| {
+            let message = format!("has {length} bytes, and other machines may guess it at {listen}");
+            Problem::error(Code::ShortToken, KeyPath::dotted(key), message)
+                .hint(format!("take one of {SHORTEST} bytes or more, such as that of `openssl rand -hex 32`"))
+        })
+    });
+    short.collect()
+}
+
+fn length(token: &SecretString) -> usize {
+    token.expose_secret().len()
+}
+
+#[cfg(test)]
+mod tests;
