@@ -76,7 +76,7 @@ class ChannelTestCase(AheadTestCase, PluginTestCase):
         secret = "" if verify == "none" else 'secret = "env:CHANNEL_SECRET"\n'
         table = f'[channels.{channel}]\nverify = "{verify}"\n{secret}{keys}\n'
         provider = self.model.provider_config("openai") + agent
-        self.gateway = self.serve(
+        self.serve(
             plugin,
             *others,
             before=before,
@@ -85,13 +85,15 @@ class ChannelTestCase(AheadTestCase, PluginTestCase):
             env={**ENVIRONMENT, **(env or {})},
             **options,
         )
+        # What is said in a channel is for the operator to read.
+        self.gateway = self.operator()
         self.assertEqual(self.plugins(self.gateway)[plugin.name]["state"], "ready", self.plugins(self.gateway))
         return self.gateway
 
     def again(self) -> Gateway:
         """Starts the server again after its death."""
         self.server.restart()
-        self.gateway = self.another()
+        self.gateway = self.operator()
         return self.gateway
 
     # Deliveries.

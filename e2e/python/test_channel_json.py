@@ -354,11 +354,17 @@ class ConversationTest(ChannelTestCase):
         self.deliver_json({"content": "What is my name?", "account": "bob", "peer": "one"})
         self.assertNotIn("Canarina", json.dumps(self.model.requests[-1].body))
 
-    def test_a_gateway_chat_in_the_same_channel_is_the_same_conversation(self) -> None:
+    def test_a_gateway_client_neither_talks_nor_listens_in_the_channel(self) -> None:
         self.hook(keys=SYNC)
         self.deliver_json({"content": "the eagle has landed", "account": "ada", "peer": "one"})
-        self.gateway.chat("what has landed?", channel="hook", account="ada", peer="one")
-        self.assertIn("the eagle has landed", said(self.model.requests[-1]))
+        where = {"channel": "hook", "account": "ada", "peer": "one"}
+        with Gateway(self.server) as client:
+            for method, more in [("chat.send", {"content": "what has landed?"}), ("chat.history", {})]:
+                self.assertIn("reserved", client.error(method, **where, **more))
+        # The operator may read, but not pass for the service.
+        self.assertIn("reserved", self.gateway.error("chat.send", content="hi", **where))
+        self.assertTrue(self.gateway.result("chat.history", **where)["items"])
+        self.assertEqual(len(self.model.requests), 1)
 
     @ahead
     def test_failing_to_post_is_tried_again(self) -> None:

@@ -161,6 +161,11 @@ impl Target {
         }
     }
 
+    /// Whether it is a server that is not known by its data directory.
+    fn is_by_address(&self) -> bool {
+        self.url.is_some()
+    }
+
     async fn connect(&self) -> Result<crate::client::Client, Failure> {
         let Some(address) = self.find()? else {
             let data_dir = self.place.load()?.config.data_dir;

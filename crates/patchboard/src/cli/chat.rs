@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
+use patchboard_core::access::OPERATOR_CHANNEL;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::signal::ctrl_c;
@@ -27,9 +28,10 @@ pub(crate) struct ChatArgs {
     /// Which conversation: another name is another history.
     #[arg(long, value_name = "NAME", default_value = "main")]
     peer: String,
-    /// Channel to speak on; bindings may send it to another agent.
-    #[arg(long, default_value = "cli")]
-    channel: String,
+    /// Channel to speak on; bindings may send it to another agent [default: `cli`, the operator's own; with --url
+    /// `terminal`, as the server there may know this client by another token].
+    #[arg(long)]
+    channel: Option<String>,
     /// Account to speak as; facts are remembered per account.
     #[arg(long, default_value = "local")]
     account: String,
@@ -112,7 +114,9 @@ impl Conversation {
     }
 
     async fn turn(&mut self, content: &str) -> Result<Answered, Failure> {
-        let ChatArgs { channel, account, peer, .. } = &self.args;
+        let ChatArgs { channel, account, peer, target, .. } = &self.args;
+        let usual = if target.is_by_address() { "terminal" } else { OPERATOR_CHANNEL };
+        let channel = channel.as_deref().unwrap_or(usual);
         let params = json!({ "channel": channel, "account": account, "peer": peer, "content": content });
         let id = self.client.send("chat.send", params).await?;
         let mut outcome = Answered::Well;

@@ -9,7 +9,7 @@ use super::validation::{check, found};
 fn bridge_off_loopback() {
     let bench = |text: &str| {
         Bench::with_file(&format!("[bridge]\nlisten = \"0.0.0.0:1\"\n{text}"))
-            .env("TOKEN", "t")
+            .env("TOKEN", "sixteen-letters!")
             .file("project/c.pem", PEM)
     };
     let token = "token = \"env:TOKEN\"";
