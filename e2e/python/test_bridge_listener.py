@@ -193,7 +193,8 @@ class TokenTest(BridgeTestCase):
             self.assertEqual(good.ping(), "pong: hello")
         self.assertEqual(self.client(token=TOKEN).ping(), "pong: hello", "on a new connection too")
         for guess in guesses[:5]:
-            self.assertIn(guess.exception(60).code(), (Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED))
+            # Those that are not kept waiting are reset.
+            self.assertIn(guess.exception(60).code(), (Code.UNAUTHENTICATED, Code.INTERNAL))
         for guess in guesses:
             guess.cancel()
 

@@ -316,6 +316,8 @@ class DashTest(OwnersTestCase):
     """Connects, asks for something and is gone before anybody looks."""
 
     TRIES = 200
+    # More would not find a place in the kernel's queue of connections that are not accepted yet.
+    AT_ONCE = 100
 
     def setUp(self) -> None:
         self.serve(plugin=True)
@@ -363,7 +365,9 @@ class DashTest(OwnersTestCase):
             for address, data in self.requests.values():
                 # The server finds all of them when they are gone: to the kernel, nobody holds the other end any more.
                 with asleep(self.server):
-                    stranger.dash(address, data, how, self.TRIES)
+                    stranger.dash(address, data, how, self.AT_ONCE)
+                # Once this is answered, the queue is empty again.
+                self.assertEqual(stranger.get(address, "/").status, 403)
         # Whatever was taken has been worked on when the server has gone down in good order.
         self.server.restart()
         after = self.effects()
@@ -378,12 +382,17 @@ class DashTest(OwnersTestCase):
             self.addCleanup(plug.close)
             plug.sendall(data.replace(b"NUMBER", b"000001"))
 
-        def is_there() -> bool:
-            found = {name: len(one) for name, one in self.effects().items()}
-            # The webhook was one before it was all.
-            return found == {"messages": 1, "clients": 1, "sessions": 4, "prompts": 4}
+        # One of the webhooks was the first.
+        expected = {"messages": 1, "clients": 1, "sessions": 3, "prompts": 4}
+        found: dict[str, int] = {}
 
-        eventually(is_there, "everything has happened", TIMEOUT)
+        def is_there() -> bool:
+            found.update({name: len(one) for name, one in self.effects().items()})
+            return found == expected
+
+        with contextlib.suppress(AssertionError):
+            eventually(is_there, "everything has happened", TIMEOUT)
+        self.assertEqual(found, expected)
 
 
 class TrustedUsersTest(OwnersTestCase):
@@ -481,9 +490,9 @@ class LogTest(OwnersTestCase):
         self.serve()
         stranger = self.program_of(STRANGER)
         for surface in ("gateway", "runs", "hub"):
-            stranger.hold(self.server.address(surface), 34)
-            # Once this is answered, those before it have been looked at.
-            self.assertEqual(stranger.get(self.server.address(surface), "/").status, 403)
+            self.assertEqual(stranger.hold(self.server.address(surface), 34), 34)
+        eventually(self.lines, "a line of the log", TIMEOUT)
+        self.assertEqual(len(self.lines()), 1, self.server.log())
         (line,) = self.lines()
         self.assertIn(str(STRANGER), line)
         self.assertIn("trusted_users", line)
@@ -495,6 +504,8 @@ class LogTest(OwnersTestCase):
         with asleep(self.server):
             stranger.dash(gateway, request(gateway, "GET", "/health"), RESET, 5)
         self.assertEqual(stranger.get(gateway, "/health").status, 403)
+        # Written down when the server has ended, if it ever is.
+        self.server.terminate()
         self.assertEqual(len(self.lines()), 1, self.server.log())
 
 

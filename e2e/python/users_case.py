@@ -98,8 +98,11 @@ def dash(told):
 def hold(told):
     plugs = [connect(told) for _ in range(told["times"])]
     for plug in plugs:
+        plug.sendall(base64.b64decode(told["data"]))
+    answered = sum(bool(plug.recv(65536)) for plug in plugs)
+    for plug in plugs:
         plug.close()
-    return len(plugs)
+    return answered
 
 DOES = {"exchange": exchange, "dash": dash, "hold": hold, "who": lambda told: os.getuid()}
 for line in sys.stdin:
@@ -238,9 +241,9 @@ class Program:
         """Connects, sends this and is gone, so many times; `NUMBER` in it counts them."""
         self.tell("dash", address=split(address), data=encoded(data), how=how, times=times)
 
-    def hold(self, address: str, times: int) -> None:
-        """Has so many connections at once."""
-        self.tell("hold", address=split(address), times=times)
+    def hold(self, address: str, times: int) -> int:
+        """Has so many connections at once, and asks for `/` on each; gives how many were answered."""
+        return self.tell("hold", address=split(address), data=encoded(request(address, "GET", "/")), times=times)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

@@ -40,7 +40,30 @@ enum Aim {
     Unknown,
 }
 
-pub(super) async fn answer(visitor: Arc<Visitor>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+/// Instead of an answer: the call is reset. Others on the same connection go on.
+#[derive(Debug, thiserror::Error)]
+#[error("reset without an answer")]
+pub(super) struct Reset;
+
+impl From<Infallible> for Reset {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// Why a call is not let in.
+enum NotIn {
+    Refused(Status),
+    Reset,
+}
+
+impl From<Status> for NotIn {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+pub(super) async fn answer(visitor: Arc<Visitor>, request: Request<Incoming>) -> Result<Response<Body>, Reset> {
     if let Err((http, status)) = examine(&visitor, &request) {
         let mut response = status.into_http();
         *response.status_mut() = http;
@@ -49,7 +72,8 @@ pub(super) async fn answer(visitor: Arc<Visitor>, request: Request<Incoming>) ->
     let aim = Aim::of(request.uri().path());
     let identity = match identify(&visitor, request.headers(), aim).await {
         Ok(identity) => identity,
-        Err(status) => return Ok(status.into_http()),
+        Err(NotIn::Refused(status)) => return Ok(status.into_http()),
+        Err(NotIn::Reset) => return Err(Reset),
     };
     visitor.admitted();
     let largest = visitor.bridge.0.limits.message;
@@ -85,10 +109,10 @@ pub(super) async fn answer(visitor: Arc<Visitor>, request: Request<Incoming>) ->
         }
         Aim::HealthCheck | Aim::Health => {
             let health = HealthServer::from_arc(visitor.bridge.0.health.clone()).max_decoding_message_size(MAX_CONTROL);
-            health.oneshot(request.map(Upload::stream)).await
+            Ok(health.oneshot(request.map(Upload::stream)).await?)
         }
         Aim::Reflection(version) => match visitor.reflection(version) {
-            Some(reflection) => reflection.clone().oneshot(request.map(Upload::stream)).await,
+            Some(reflection) => Ok(reflection.clone().oneshot(request.map(Upload::stream)).await?),
             None => Ok(unknown()),
         },
         Aim::Unknown => Ok(unknown()),
@@ -159,11 +183,11 @@ fn examine(visitor: &Visitor, request: &Request<Incoming>) -> Result<(), (Status
     Ok(())
 }
 
-async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Result<Identity, Status> {
+async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Result<Identity, NotIn> {
     let (address, is_certified) = match &visitor.door {
         Door::Public { stranger: Some(stranger), .. } => {
             telemetry::refused(SURFACE, "user");
-            return Err(Status::permission_denied(stranger.text()));
+            return Err(Status::permission_denied(stranger.text()).into());
         }
         Door::Public { address, is_certified, stranger: None } => (address.to_canonical(), *is_certified),
         Door::Unix => (IpAddr::V4(Ipv4Addr::LOCALHOST), false),
@@ -171,10 +195,9 @@ async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Result<Id
             if !is_of_the_worker(headers, secret) {
                 telemetry::refused(SURFACE, "secret");
                 tracing::warn!(worker.id = %worker, "somebody without its secret called on a worker's line");
-                return Err(Status::unauthenticated(
-                    "this line is a worker's that shows its secret, and this call came without it; after its program \
-                     was replaced by one without the SDK, restart the server",
-                ));
+                let words = "this line is a worker's that shows its secret, and this call came without it; after its \
+                             program was replaced by one without the SDK, restart the server";
+                return Err(Status::unauthenticated(words).into());
             }
             let grants = Grants::NONE.with(Grant::Converse).with(Grant::Inspect);
             return Ok(Identity { principal: principal.clone(), grants });
@@ -199,15 +222,12 @@ async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Result<Id
     match bridge.gate.check(address, token).await {
         Verdict::Accepted(identity) => Ok(identity),
         Verdict::Wrong => Err(no_token()),
-        Verdict::Cut => {
-            visitor.cut.cancel();
-            std::future::pending().await
-        }
+        Verdict::Cut => Err(NotIn::Reset),
     }
 }
 
-fn no_token() -> Status {
-    Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`")
+fn no_token() -> NotIn {
+    NotIn::Refused(Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`"))
 }
 
 /// Does the call come with the worker's secret, or is the worker one that does not know of any? Whoever shows the right one

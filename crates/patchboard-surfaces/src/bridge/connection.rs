@@ -78,8 +78,6 @@ pub(super) struct Visitor {
     is_admitted: AtomicBool,
     /// Kept until it has shown that it may be here.
     seat: Mutex<Option<Seat>>,
-    /// Ends the connection at once.
-    pub(super) cut: CancellationToken,
 }
 
 impl Visitor {
@@ -92,7 +90,6 @@ impl Visitor {
             connection,
             is_admitted: AtomicBool::new(false),
             seat: Mutex::new(seat),
-            cut: CancellationToken::new(),
         })
     }
 
@@ -144,7 +141,6 @@ pub(super) async fn serve(io: Io, visitor: Arc<Visitor>, stop: CancellationToken
         tokio::select! {
             ended = serving.as_mut() => return over(ended),
             () = stop.cancelled() => break bridge.0.patience,
-            () = visitor.cut.cancelled() => return,
             () = first.as_mut(), if is_new => {
                 is_new = false;
                 if !visitor.is_admitted.load(Ordering::Relaxed) {
