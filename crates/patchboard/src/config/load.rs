@@ -167,7 +167,8 @@ fn examine(request: LoadRequest) -> (Loaded, Vec<Problem>) {
     let mut config = typed(&mut tree, &mut problems);
     problems.extend(complete(&mut config, &tree, &folders, &rules));
     if !broken_file {
-        let found = validate::validate(&config);
+        let mut found = validate::validate(&config);
+        found.extend(validate::scripts::validate(&config, &rules.cwd));
         problems.extend(locate(found, &tree, &problems));
     }
     let loaded =

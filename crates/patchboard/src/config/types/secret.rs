@@ -3,7 +3,6 @@
 
 use std::{
     fmt,
-    fs::File,
     io::{self, Read},
     path::PathBuf,
     str::FromStr,
@@ -11,7 +10,7 @@ use std::{
 
 use secrecy::SecretString;
 
-use crate::config::env::Environment;
+use crate::config::{env::Environment, files::open_regular};
 
 /// Where a secret is found: `env:NAME` or `file:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,11 +57,11 @@ impl SecretRef {
 
 fn read_secret_file(path: &PathBuf) -> Result<SecretString, SecretMissing> {
     let unreadable = |source| SecretMissing::FileUnreadable { path: path.clone(), source };
-    let file = File::open(path).map_err(unreadable)?;
-    // Opening a folder succeeds; say what it is instead of "cannot be read".
-    if !file.metadata().map_err(unreadable)?.is_file() {
+    // Say what a folder is instead of "cannot be read".
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(SecretMissing::FileUnusable(path.clone()));
     }
+    let file = open_regular(path).map_err(unreadable)?;
     let mut text = String::new();
     let read = file.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text).map_err(|source| {
         if source.kind() == io::ErrorKind::InvalidData {
