@@ -102,7 +102,7 @@ fn is_absent(path: &Path, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || path.symlink_metadata().is_err()
 }
 
-fn read_text(path: &Path) -> io::Result<String> {
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let file = open_regular(path)?;
     if file.metadata()?.len() > FILE_BYTES_MAX {
         return Err(io::ErrorKind::FileTooLarge.into());
