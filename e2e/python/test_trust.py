@@ -24,7 +24,8 @@ from trust_case import (
     TrustTestCase,
 )
 
-WAIT = "while [ ! -e go ]; do sleep 0.05; done"
+# In a folder to which commands may add files, also where the user's configuration lies in the working folder.
+WAIT = "while [ ! -e notes/go ]; do sleep 0.05; done"
 
 
 class Ways:
@@ -147,15 +148,15 @@ class Ways:
     def killed(self, kind: str, finished: bool) -> None:
         owner = self.serve(kind)
         moved = f"mv {owner.folder} {owner.folder}.old; mkdir -p {owner.folder}; cp {owner.evil} {owner.file}"
-        command = f"{owner.plant()}; grep -q evil {owner.file} || {{ {moved}; }}; touch planted"
+        command = f"{owner.plant()}; grep -q evil {owner.file} || {{ {moved}; }}; touch notes/planted"
         if finished:
             owner.bash(command)
         else:
             runs = owner.begin_bash(f"{command}; sleep 600")
             self.addCleanup(runs.close)
-            eventually((owner.work / "planted").exists, "the command has planted", TIMEOUT)
+            eventually((owner.work / "notes/planted").exists, "the command has planted", TIMEOUT)
         owner.server.kill()
-        self.assertTrue((owner.work / "planted").exists())
+        self.assertTrue((owner.work / "notes/planted").exists())
         self.assert_not_obeyed(owner)
 
     def test_a_server_killed_during_the_command_does_not_obey_at_its_next_start(self) -> None:
@@ -173,12 +174,12 @@ class Ways:
     def meanwhile(self, kind: str) -> None:
         owner = self.serve(kind)
         moved = f"mv {owner.folder} {owner.folder}.old; mkdir -p {owner.folder}; cp {owner.evil} {owner.file}"
-        command = f"{owner.plant()}; grep -q evil {owner.file} || {{ {moved}; }}; touch planted; {WAIT}"
+        command = f"{owner.plant()}; grep -q evil {owner.file} || {{ {moved}; }}; touch notes/planted; {WAIT}"
         runs = owner.begin_bash(command)
         self.addCleanup(runs.close)
-        eventually((owner.work / "planted").exists, "the command has planted", TIMEOUT)
+        eventually((owner.work / "notes/planted").exists, "the command has planted", TIMEOUT)
         self.assert_others_do_not_obey(owner)
-        (owner.work / "go").touch()
+        (owner.work / "notes/go").touch()
         runs.take(lambda frame: frame["type"] in ("run_end", "error"), TIMEOUT)
         self.assert_not_obeyed(owner)
 
@@ -257,9 +258,7 @@ class Ways:
         self.planted_by_one_and_seen_by_another(PROJECTS, TRUSTED)
 
     def test_a_link_where_there_was_no_file_is_not_trusted_by_a_second_command(self) -> None:
-        for kind in (USERS, PROJECTS):
-            with self.subTest(kind):
-                self.planted_by_one_and_seen_by_another(kind, None)
+        self.planted_by_one_and_seen_by_another(PROJECTS, None)
 
     def test_a_plugin_that_is_moved_into_place_is_not_trusted_by_a_second_command(self) -> None:
         owner = self.owner(NAMED, config=None)
@@ -304,17 +303,17 @@ class Ways:
 
     def waiting(self, owner: Owner, command: str):
         """A command that waits until its owner has done something."""
-        runs = owner.begin_bash(f"touch waiting; {WAIT}; {command}; touch planted; while [ ! -e end ]; do sleep 0.05; done")
+        runs = owner.begin_bash(f"touch notes/waiting; {WAIT}; {command}; touch notes/planted; while [ ! -e notes/end ]; do sleep 0.05; done")
         self.addCleanup(runs.close)
-        eventually((owner.work / "waiting").exists, "the command runs", TIMEOUT)
+        eventually((owner.work / "notes/waiting").exists, "the command runs", TIMEOUT)
         return runs
 
     def go_on(self, owner: Owner) -> None:
-        (owner.work / "go").touch()
-        eventually((owner.work / "planted").exists, "the command has planted", TIMEOUT)
+        (owner.work / "notes/go").touch()
+        eventually((owner.work / "notes/planted").exists, "the command has planted", TIMEOUT)
 
     def finish(self, owner: Owner, runs) -> None:
-        (owner.work / "end").touch()
+        (owner.work / "notes/end").touch()
         runs.take(lambda frame: frame["type"] in ("run_end", "error"), TIMEOUT)
 
     def replaced_by_its_owner(self, kind: str, killed: bool) -> None:
@@ -333,12 +332,13 @@ class Ways:
         self.assert_not_obeyed(owner)
 
     def test_a_file_that_its_owner_replaces_while_a_command_runs_is_not_obeyed(self) -> None:
-        for kind in KINDS:
+        # The folder of the user's file leads to keys, so a command can add nothing there.
+        for kind in (NAMED, PROJECTS):
             with self.subTest(kind):
                 self.replaced_by_its_owner(kind, killed=False)
 
     def test_nor_after_the_server_was_killed_meanwhile(self) -> None:
-        for kind in KINDS:
+        for kind in (NAMED, PROJECTS):
             with self.subTest(kind):
                 self.replaced_by_its_owner(kind, killed=True)
 

@@ -316,4 +316,5 @@ fn a_script_above_the_folder_of_agents_is_warned_of() {
         assert!(found.contains("move the script to a folder of its own"), "{found}");
     }
     assert!(!complaints("own/tools.py").contains("in which agents work"));
+    assert!(!complaints("-c").contains("in which agents work"), "no script at all");
 }

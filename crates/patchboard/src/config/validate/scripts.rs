@@ -21,7 +21,8 @@ pub(crate) fn validate(config: &Config, cwd: &Path) -> Vec<Problem> {
     let servers = servers.map(|(name, server)| (KeyPath::dotted("mcp").key(name), &server.command, cwd, &server.env));
     let agents = real(&config.runs.working_folder);
     let found = workers.chain(servers).filter_map(|(path, command, folder, env)| {
-        let around = folders(command, folder, env).into_iter().find(|folder| agents.starts_with(real(folder)))?;
+        let scripts = scripts(command, folder, env);
+        let around = scripts.iter().filter_map(|script| script.parent()).find(|folder| agents.starts_with(real(folder)))?;
         let message = format!(
             "the script's folder {} contains the folder in which agents work, so whatever they write there is a change of its code",
             around.display()
@@ -32,10 +33,13 @@ pub(crate) fn validate(config: &Config, cwd: &Path) -> Vec<Problem> {
     found.collect()
 }
 
-fn folders(command: &[String], working_folder: &Path, env: &BTreeMap<String, String>) -> Vec<PathBuf> {
+/// Files that a command names and of which the folder counts as well.
+fn scripts(command: &[String], working_folder: &Path, env: &BTreeMap<String, String>) -> Vec<PathBuf> {
     let variable = |name: &str| env.get(name).cloned();
     let around = Surroundings { working_folder, search_path: None, home: None, variable: &variable };
-    ObeyedProgram::of(command, &around).folders
+    let ObeyedProgram { files, folders, .. } = ObeyedProgram::of(command, &around);
+    let is_beside = |file: &PathBuf| file.parent().is_some_and(|folder| folders.iter().any(|one| one == folder));
+    files.into_iter().filter(is_beside).collect()
 }
 
 fn real(path: &Path) -> PathBuf {
