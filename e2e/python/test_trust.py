@@ -375,12 +375,15 @@ class Ways:
         owner = self.serve(PROJECTS, config=None)
         made = owner.bash(f"cd {owner.folder} && {command}")
         self.assertTrue(owner.file.is_symlink() or owner.file.exists(), made)
-        owner.bash("true")
+        if not owner.file.is_symlink():
+            # Until its owner takes a link to itself away, or starts the server again, tools are closed.
+            owner.bash("true")
         owner.command("config", "show", code=0)
         owner.server.terminate()
         before = len(owner.server.log())
         owner.server.start()
         self.assert_names_trust(owner, owner.server.log()[before:], "the log")
+        owner.bash("true")
         owner.command("doctor")
         owner.command("trust", "--yes")
 
