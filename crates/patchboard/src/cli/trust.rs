@@ -161,7 +161,7 @@ fn code(
     match taken {
         Ok(taken) => {
             let lines = lines(&taken);
-            (!lines.is_empty()).then(|| Waiting { paths, title, lines, record: Record::Code(taken) })
+            (!lines.is_empty()).then_some(Waiting { paths, title, lines, record: Record::Code(taken) })
         }
         Err(error) => Some(Waiting { paths, title, lines: vec![error.to_string()], record: Record::Nothing }),
     }

@@ -117,10 +117,7 @@ pub(super) fn read_text(path: &Path) -> io::Result<String> {
 
 /// Why a configuration file cannot be read, as a fragment.
 pub(crate) fn unreadable(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::FileTooLarge => "larger than 1 MiB".to_owned(),
-        _ => plain_reason(error),
-    }
+    if error.kind() == io::ErrorKind::FileTooLarge { "larger than 1 MiB".to_owned() } else { plain_reason(error) }
 }
 
 /// Opens what somebody else may have put there: a pipe must not hold up whoever looks, and what is no file is not read.

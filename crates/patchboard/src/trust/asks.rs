@@ -151,16 +151,13 @@ fn rest(path: &str, table: &Value, said: &[&str], lines: &mut Vec<Line>) {
 }
 
 fn settings(path: &str, value: &Value, lines: &mut Vec<Line>) {
-    match value {
-        Value::Table(keys) if !keys.is_empty() => {
-            keys.iter().for_each(|(key, value)| settings(&format!("{path}.{key}"), value, lines));
-        }
-        value => {
-            let danger = danger(path);
-            let value = if danger == Danger::Harmless { clipped(value) } else { value.to_string() };
-            push(lines, danger, &format!("sets `{path}` to {value}"));
-        }
+    if let Some(keys) = value.as_table().filter(|keys| !keys.is_empty()) {
+        keys.iter().for_each(|(key, value)| settings(&format!("{path}.{key}"), value, lines));
+        return;
     }
+    let danger = danger(path);
+    let value = if danger == Danger::Harmless { clipped(value) } else { value.to_string() };
+    push(lines, danger, &format!("sets `{path}` to {value}"));
 }
 
 /// By words of the key: one that is wrongly taken for dangerous costs a line.

@@ -117,25 +117,23 @@ fn a_warning_shows_the_difference_on_one_line_and_what_to_type() {
     place.store.trust_config(&file.path, "a = 1\n").unwrap();
     place.store.expose(&place.folder()).unwrap();
     place.write(Some("a = 1\nb = \"\u{1b}[2J\"\n"));
-    let warning = TrustedReader { store: place.store.clone() }.warning(&file).unwrap();
+    let warning = TrustedReader { store: place.store }.warning(&file).unwrap();
     assert!(warning.message.contains("+b = "), "{}", warning.message);
     assert!(!warning.message.chars().any(char::is_control), "{:?}", warning.message);
     assert!(warning.hint.contains("patchboard trust"), "{}", warning.hint);
 }
 
+type Maker<'a> = Box<dyn Fn() -> io::Result<()> + 'a>;
+
 /// What a command can put in the place of a file so that reading it fails, or never ends.
-fn no_configuration(path: &Path) -> [(&'static str, Box<dyn Fn() + '_>); 5] {
+fn no_configuration(path: &Path) -> [(&'static str, Maker<'_>); 5] {
+    use rustix::fs::{CWD, FileType, mknodat};
     [
-        (
-            "a pipe",
-            Box::new(move || {
-                rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap()
-            }),
-        ),
-        ("a folder", Box::new(move || fs::create_dir(path).unwrap())),
-        ("bytes", Box::new(move || fs::write(path, [0xff; 20]).unwrap())),
-        ("too much", Box::new(move || fs::File::create(path).unwrap().set_len(2 << 20).unwrap())),
-        ("a link to itself", Box::new(move || symlink(path, path).unwrap())),
+        ("a pipe", Box::new(move || mknodat(CWD, path, FileType::Fifo, 0o600.into(), 0).map_err(Into::into))),
+        ("a folder", Box::new(move || fs::create_dir(path))),
+        ("bytes", Box::new(move || fs::write(path, [0xff; 20]))),
+        ("too much", Box::new(move || fs::File::create(path)?.set_len(2 << 20))),
+        ("a link to itself", Box::new(move || symlink(path, path))),
     ]
 }
 
@@ -148,13 +146,13 @@ fn a_project_file_that_cannot_be_read_is_left_out() {
     let place = Place::new();
     let path = place.file(FileLayer::Project).path;
     for (what, make) in no_configuration(&path) {
-        make();
+        make().unwrap();
         assert_eq!(place.counts(FileLayer::Project), (None, true), "{what}");
         clear(&path);
     }
     place.store.trust_config(&path, "a = 1").unwrap();
     for (what, make) in no_configuration(&path) {
-        make();
+        make().unwrap();
         assert_eq!(place.counts(FileLayer::Project), (text("a = 1"), true), "{what}: what was trusted goes on");
         clear(&path);
     }
@@ -166,13 +164,13 @@ fn a_users_file_that_cannot_be_read_is_left_out_only_where_agents_may_write() {
     let file = place.file(FileLayer::User);
     let reader = TrustedReader { store: place.store.clone() };
     for (what, make) in no_configuration(&file.path) {
-        make();
+        make().unwrap();
         assert!(reader.read(&file).is_err(), "{what}");
         clear(&file.path);
     }
     place.store.expose(&place.folder()).unwrap();
     for (what, make) in no_configuration(&file.path) {
-        make();
+        make().unwrap();
         assert_eq!(place.counts(FileLayer::User), (None, true), "{what}");
         clear(&file.path);
     }

@@ -92,7 +92,7 @@ fn content_that_was_read_is_compared_by_its_hash() {
 fn another_size_is_a_change_that_nobody_reads_for() {
     let folder = folder(&[("a", "one"), ("b", "onetwo")]);
     let stamp = FileStamp::of(&folder.path().join("a")).unwrap();
-    let longer = FileStamp { size: 6, ..stamp.clone() };
+    let longer = FileStamp { size: 6, ..stamp };
     assert!(!longer.still_holds(&folder.path().join("a")), "although the hash would fit");
     // What is hashed is the file that was found, as long as it was then.
     let found = fs::metadata(folder.path().join("a")).unwrap();

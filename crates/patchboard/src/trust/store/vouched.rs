@@ -73,7 +73,7 @@ impl Listed {
         let is_settled = |at: &SystemTime| at.elapsed().is_ok_and(|since| since > SETTLED);
         self.changed = changed.filter(is_settled);
         let names: BTreeSet<OsString> = match fs::read_dir(&folder) {
-            Ok(listed) => listed.flatten().map(|entry| entry.file_name()).filter(|name| is_record(name)).collect(),
+            Ok(listed) => listed.flatten().map(|entry| entry.file_name()).filter(is_record).collect(),
             Err(_) => BTreeSet::new(),
         };
         self.paths.retain(|name, _| names.contains(name));
