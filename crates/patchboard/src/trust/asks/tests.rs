@@ -103,3 +103,57 @@ fn a_short_message_says_how_much_more_there_is() {
     assert_eq!(shown().in_short(2, |line| line.starts_with('+')), ["+b = 1", "+c = 1", "and 1 more lines"]);
     assert_eq!(shown().in_short(3, |line| line.starts_with('+')).len(), 3);
 }
+
+/// Keys that may be cut, by their last word. A new key of the configuration is looked at here before it may be: is it a place,
+/// a program, a right, or who is let in?
+const HARMLESS: &str = "adaptive affinity agent agent_depth approval_timeout auth_timeout beam breadth bridge_message burst \
+    call_timeout capacity close_on_error concurrent_runs connect_timeout console context_tokens context_window count daily depth \
+    description desktop drain episodic_window expiry follow_up format hub_message idle_timeout input kind level log_level max_age \
+    max_connections max_memory max_model_calls max_queue max_requests max_run_tokens max_sessions max_tasks max_tokens max_turns \
+    max_waiting memory_limit message metrics model monthly name orphan_grace output parallel per_minute per_second ping_interval \
+    pin plugin_calls plugin_fuel plugin_memory plugin_output plugin_time pong_timeout queue_timeout quiet register_timeout \
+    replay_window reply reroute_direct response_timeout run_timeout sample_ratio semantic service_name session session_queue \
+    session_ttl stall_timeout start_timeout strategy stream_timeout strict_clients temperature threshold tool_output \
+    tool_timeout wait warm";
+
+#[test]
+fn every_key_of_the_configuration_that_may_be_cut_is_known_to_be_harmless() {
+    let known: BTreeSet<&str> = HARMLESS.split_whitespace().collect();
+    let schema = crate::config::schema::schema();
+    let mut paths = Vec::new();
+    collect(&schema, &schema, &mut Vec::new(), &mut paths);
+    assert!(paths.len() > 100, "{paths:?}");
+    let cut = paths.iter().filter(|path| danger(path) == Danger::Harmless);
+    let unknown: Vec<_> = cut.filter(|path| !known.contains(path.rsplit('.').next().unwrap())).collect();
+    assert_eq!(unknown, Vec::<&String>::new());
+}
+
+/// Paths of all values that a schema describes.
+fn collect(root: &serde_json::Value, node: &serde_json::Value, path: &mut Vec<String>, found: &mut Vec<String>) {
+    let node = match node.get("$ref").and_then(serde_json::Value::as_str) {
+        Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
+        None => node,
+    };
+    let before = found.len();
+    for (key, inner) in node.get("properties").and_then(serde_json::Value::as_object).into_iter().flatten() {
+        path.push(key.clone());
+        collect(root, inner, path, found);
+        path.pop();
+    }
+    if let Some(inner) = node.get("additionalProperties").filter(|inner| inner.is_object()) {
+        path.push("NAME".to_owned());
+        collect(root, inner, path, found);
+        path.pop();
+    }
+    let lists = [node.get("anyOf"), node.get("oneOf")].into_iter().flatten().filter_map(serde_json::Value::as_array);
+    for inner in lists
+        .flatten()
+        .chain(node.get("items"))
+        .filter(|inner| ["$ref", "properties"].iter().any(|key| inner.get(key).is_some()))
+    {
+        collect(root, inner, path, found);
+    }
+    if found.len() == before && !path.is_empty() {
+        found.push(path.join("."));
+    }
+}
