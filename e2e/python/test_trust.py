@@ -23,8 +23,7 @@ from trust_case import (
     Owner,
     TrustTestCase,
 )
-
-WAIT = "while [ ! -e go ]; do sleep 0.05; done"
+from trust_turns import WAIT, Turns
 
 
 class Ways:
@@ -147,15 +146,15 @@ class Ways:
     def killed(self, kind: str, finished: bool) -> None:
         owner = self.serve(kind)
         moved = f"mv {owner.folder} {owner.folder}.old; mkdir -p {owner.folder}; cp {owner.evil} {owner.file}"
-        command = f"{owner.plant()}; grep -q evil {owner.file} || {{ {moved}; }}; touch planted"
+        command = f"{owner.plant()}; grep -q evil {owner.file} || {{ {moved}; }}; touch notes/planted"
         if finished:
             owner.bash(command)
         else:
             runs = owner.begin_bash(f"{command}; sleep 600")
             self.addCleanup(runs.close)
-            eventually((owner.work / "planted").exists, "the command has planted", TIMEOUT)
+            eventually((owner.work / "notes/planted").exists, "the command has planted", TIMEOUT)
         owner.server.kill()
-        self.assertTrue((owner.work / "planted").exists())
+        self.assertTrue((owner.work / "notes/planted").exists())
         self.assert_not_obeyed(owner)
 
     def test_a_server_killed_during_the_command_does_not_obey_at_its_next_start(self) -> None:
@@ -173,12 +172,12 @@ class Ways:
     def meanwhile(self, kind: str) -> None:
         owner = self.serve(kind)
         moved = f"mv {owner.folder} {owner.folder}.old; mkdir -p {owner.folder}; cp {owner.evil} {owner.file}"
-        command = f"{owner.plant()}; grep -q evil {owner.file} || {{ {moved}; }}; touch planted; {WAIT}"
+        command = f"{owner.plant()}; grep -q evil {owner.file} || {{ {moved}; }}; touch notes/planted; {WAIT}"
         runs = owner.begin_bash(command)
         self.addCleanup(runs.close)
-        eventually((owner.work / "planted").exists, "the command has planted", TIMEOUT)
+        eventually((owner.work / "notes/planted").exists, "the command has planted", TIMEOUT)
         self.assert_others_do_not_obey(owner)
-        (owner.work / "go").touch()
+        (owner.work / "notes/go").touch()
         runs.take(lambda frame: frame["type"] in ("run_end", "error"), TIMEOUT)
         self.assert_not_obeyed(owner)
 
@@ -232,11 +231,11 @@ class Ways:
                 self.assertFalse(owner.was_obeyed())
 
 
-class WithNamespacesTest(Ways, TrustTestCase):
+class WithNamespacesTest(Ways, Turns, TrustTestCase):
     namespaces = True
 
 
-class WithoutNamespacesTest(Ways, TrustTestCase):
+class WithoutNamespacesTest(Ways, Turns, TrustTestCase):
     namespaces = False
 
 

@@ -140,6 +140,20 @@ class Owner:
         assert code is None or done.returncode == code, f"{arguments} ended with {done.returncode}: {said}"
         return said
 
+    def elsewhere(self, folder: Path, *arguments: str) -> str:
+        """What `patchboard` says in another project's folder."""
+        done = subprocess.run(
+            [self.program, *arguments],
+            cwd=folder,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=TIMEOUT,
+        )
+        assert done.returncode == 0, f"{arguments} ended with {done.returncode}"
+        return done.stdout.decode()
+
     def shown(self) -> str:
         return self.command("config", "show", code=0, warnings=False)
 
@@ -148,7 +162,10 @@ class Owner:
 
     def bash(self, command: str) -> dict:
         """One unasked tool call of the model."""
-        self.model.script(Reply(Call("bash", {"command": command})), Reply(Text("done")))
+        return self.call("bash", {"command": command})
+
+    def call(self, tool: str, arguments: dict) -> dict:
+        self.model.script(Reply(Call(tool, arguments)), Reply(Text("done")))
         with Runs(self.server) as runs:
             run = runs.run("go", working_folder=str(self.work), timeout=TIMEOUT)
         assert run.reply == "done", run.ending

@@ -1,13 +1,14 @@
 //! What the server executes or obeys must not be changed by what it runs. Before anything that may write is started, a guard is
 //! asked: it names the files to mount read-only and records, before the process exists, which folders cannot be kept that way.
 
+use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Knows the files that the server executes or obeys. Both methods block on the disk.
 pub trait WriteGuard: fmt::Debug + Send + Sync {
     /// Called before a process or tool starts that may write. `Err` is a sentence; nothing may be started then.
-    fn before_write(&self, reach: &WriteReach) -> Result<ReadOnlyMounts, String>;
+    fn before_write(&self, reach: &WriteReach) -> Result<Kept, String>;
 
     /// May this configured program be started, and with which rights? `Err` says why not and what the operator can do.
     fn admit(&self, program: ProgramKey<'_>) -> Result<Admission, String>;
@@ -54,6 +55,14 @@ pub enum HeldFiles {
     Existing,
     /// Those that file tools refuse by name: configuration.
     Sealed,
+}
+
+/// How a process is kept from files that are obeyed.
+#[derive(Debug, Default)]
+pub struct Kept {
+    pub mounts: ReadOnlyMounts,
+    /// To be dropped when the process and all it started have ended. Dropping it blocks on the disk.
+    pub while_it_runs: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// Mounts of a jail that keep files from being written, moved or replaced.

@@ -1,6 +1,7 @@
 //! Configuration → parts → board. Reads as a list; decides nothing that a section has not decided.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -261,7 +262,12 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
         protected,
         tasks: tracker.clone(),
     };
-    let sealed = content_files(loaded).into_iter().map(|file| file.path).collect();
+    // A link that leads to itself is no file, and must not keep the server from starting.
+    let leads_nowhere = |path: &Path| {
+        let looped = Some(rustix::io::Errno::LOOP.raw_os_error());
+        path.canonicalize().is_err_and(|error| error.raw_os_error() == looped)
+    };
+    let sealed = content_files(loaded).into_iter().map(|file| file.path).filter(|path| !leads_nowhere(path)).collect();
     Workspaces::sealing(options, sealed).context("cannot open the working folder")
 }
 

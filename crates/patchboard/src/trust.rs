@@ -11,18 +11,24 @@
 //! * `fingerprint` – files and script folders of programs, compared without reading them where nothing changed.
 //! * `program` – of which files and folders a command consists.
 //! * `obeyed` – what a configuration makes the server obey.
+//! * `trail` – how the system finds a file, link by link.
 //! * `reach` – what a process with some writable folders could change.
+//! * `exposure` – whether something the server ran could have changed a file.
+//! * `waiting` – what of programs, plugins and files with keys waits, and how it is recorded.
 //! * `guard` – the port of the tools crate, asked before every start.
 //! * `asks` – what a configuration file asks for, in words.
 
 pub(crate) mod asks;
 pub(crate) mod config_file;
+pub(crate) mod exposure;
 pub(crate) mod fingerprint;
 pub(crate) mod guard;
 pub(crate) mod obeyed;
 pub(crate) mod program;
 mod reach;
 pub(crate) mod store;
+mod trail;
+pub(crate) mod waiting;
 
-pub(crate) use config_file::{ConfigVerdict, TrustedReader, judge_config};
+pub(crate) use config_file::{ConfigVerdict, DiskText, TrustedReader, judge_config};
 pub(crate) use store::TrustStore;

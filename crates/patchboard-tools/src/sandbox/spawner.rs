@@ -3,6 +3,7 @@
 //! A supervisor asks to hear of its parent's death, and the kernel takes the thread that started it for the parent. So
 //! all are started from one thread, which lasts as long as anything started from it.
 
+use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as BlockingStream;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -24,10 +27,12 @@ use super::jailed::{Jailed, Reports};
 use super::order::{MAX_DESCRIPTORS, MAX_ORDER_BYTES, Order, Report, header, send_header};
 use super::supervisor::{NO_MOUNTS, TRY, WITHOUT};
 use super::{Confinement, EXEC_VERB, Error, Landlock};
-use crate::guard::{HeldFiles, ReadOnlyMounts, WriteGuard, WriteReach};
+use crate::guard::{HeldFiles, Kept, ReadOnlyMounts, WriteGuard, WriteReach};
 
 /// So many starts wait for the thread; more wait to wait.
 const QUEUE: usize = 64;
+/// Of a thread that waits for the end of a command and then compares some files.
+const HOLD_STACK: usize = 256 * 1024;
 /// From start to the word that the command runs. Long, for the machine may be busy; a jail takes milliseconds.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -104,7 +109,10 @@ impl Spawner {
         self.requests.send(request).await.map_err(|_| Error::Supervisor(io::ErrorKind::BrokenPipe.into()))?;
         let started = is_started.await.map_err(|_| Error::Supervisor(io::ErrorKind::BrokenPipe.into()))?;
         let Started { process, has_mounts } = started.map_err(Error::Supervisor)?;
-        let mounts = self.ask_guard(&jail, has_mounts).await?;
+        let Kept { mounts, while_it_runs } = self.ask_guard(&jail, has_mounts).await?;
+        if let Some(held) = while_it_runs {
+            keep_until_end(&process, held).map_err(Error::Supervisor)?;
+        }
         let opening = open(socket, process, jail, mounts, program, self.requests.clone());
         let (jailed, confinement) = tokio::time::timeout(START_TIMEOUT, opening).await.map_err(|_| Error::Silent)??;
         self.compare(confinement);
@@ -112,8 +120,8 @@ impl Spawner {
     }
 
     /// Records what the process could change, before it exists.
-    async fn ask_guard(&self, jail: &Jail, has_mounts: bool) -> Result<ReadOnlyMounts, Error> {
-        let Some(guard) = self.guard.clone() else { return Ok(ReadOnlyMounts::default()) };
+    async fn ask_guard(&self, jail: &Jail, has_mounts: bool) -> Result<Kept, Error> {
+        let Some(guard) = self.guard.clone() else { return Ok(Kept::default()) };
         let reach = reach(jail, has_mounts).map_err(Error::Supervisor)?;
         let asked = tokio::task::spawn_blocking(move || guard.before_write(&reach));
         asked.await.unwrap_or_else(|error| Err(error.to_string())).map_err(Error::Refused)
@@ -137,6 +145,23 @@ impl Spawner {
             tracing::warn!(promised, enforced, "commands are confined less than the kernel promised");
         }
     }
+}
+
+/// Drops `held` when the supervisor has ended: it outlives everything that was started. Also where nobody waits for the command,
+/// and where it never came to run. If the system cannot tell its end, nothing was started yet.
+///
+/// A thread of its own, for a runtime that stops would take it for the end of the process.
+fn keep_until_end(supervisor: &Child, held: Box<dyn Any + Send + Sync>) -> io::Result<()> {
+    let pid = supervisor.id().and_then(|pid| pid.try_into().ok()).and_then(Pid::from_raw);
+    let supervisor = pidfd_open(pid.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
+    let thread = std::thread::Builder::new().name("jail-end".to_owned()).stack_size(HOLD_STACK);
+    let waiting = thread.spawn(move || {
+        // Somebody else asks how it ended.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::PidFd(supervisor.as_fd()), options), Err(Errno::INTR)) {}
+        drop(held);
+    });
+    waiting.map(drop)
 }
 
 /// Sends the order and waits for the word that the command runs.

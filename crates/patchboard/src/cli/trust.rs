@@ -8,13 +8,13 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::{Where, output};
-use crate::config::files::{ConfigFile, DiskReader, FileLayer, FileReader};
+use crate::config::files::{ConfigFile, FileLayer};
 use crate::config::{Config, LoadRequest, Loaded};
 use crate::trust::asks::{asks, difference};
-use crate::trust::guard::{ProgramName, trust_file, trust_program, waiting, waiting_file, waiting_secret};
+use crate::trust::guard::ProgramName;
 use crate::trust::obeyed::{content_files, obeyed, trust_store};
-use crate::trust::program::ObeyedProgram;
-use crate::trust::{ConfigVerdict, TrustStore, judge_config};
+use crate::trust::waiting::{Snapshot, waiting, waiting_file, waiting_secret};
+use crate::trust::{ConfigVerdict, DiskText, TrustStore, judge_config};
 
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
@@ -37,10 +37,15 @@ pub(super) struct Waiting {
     record: Record,
 }
 
+/// What was shown, and is recorded as it was then.
 enum Record {
-    Config { path: PathBuf, text: Option<String> },
-    Program(ObeyedProgram),
-    File(PathBuf),
+    Config {
+        path: PathBuf,
+        text: Option<String>,
+    },
+    Code(Snapshot),
+    /// It is no configuration.
+    Nothing,
 }
 
 pub(super) fn run(args: TrustArgs) -> Result<ExitCode, Failure> {
@@ -78,7 +83,9 @@ pub(super) fn ask_about_project(request: &LoadRequest, store: &TrustStore) -> io
     let projects = request.files().into_iter().filter(|file| file.layer == FileLayer::Project);
     for found in projects.filter_map(|file| waiting_config(&file, store)) {
         found.show();
-        if agrees()? {
+        if matches!(found.record, Record::Nothing) {
+            output::error("It is left out.");
+        } else if agrees()? {
             found.record(store)?;
         } else {
             output::error("It is left out. `patchboard trust` asks again.");
@@ -92,48 +99,72 @@ fn waiting_configs(request: &LoadRequest, store: &TrustStore) -> Vec<Waiting> {
 }
 
 fn waiting_config(file: &ConfigFile, store: &TrustStore) -> Option<Waiting> {
-    let text = DiskReader.read(file).ok().flatten();
+    let found = DiskText::of(file);
     let shown = file.shown.display();
-    let (title, lines) = match judge_config(store, file, text.as_deref()) {
-        ConfigVerdict::AsItIs => return None,
-        ConfigVerdict::Untrusted => {
-            (format!("{shown} was never trusted. It"), asks(text.as_deref().unwrap_or_default()))
+    let verdict = judge_config(store, file, &found);
+    let text = found.text().unwrap_or_default();
+    let paths = vec![file.path.clone()];
+    let (title, lines) = match (&verdict, &found) {
+        (ConfigVerdict::AsItIs, _) => return None,
+        (_, DiskText::Unreadable(reason)) => {
+            let title =
+                format!("{shown} cannot be read ({reason}), so it cannot be trusted. Remove it, or put it right.");
+            return Some(Waiting { paths, title, lines: Vec::new(), record: Record::Nothing });
         }
-        ConfigVerdict::Changed { trusted } => {
-            let changed = match &text {
-                Some(_) => "changed where agents may write",
-                None => "was removed where agents may write",
-            };
-            (format!("{shown} {changed}:"), difference(&trusted, text.as_deref().unwrap_or_default()))
+        (ConfigVerdict::Untrusted, _) => (format!("{shown} was never trusted. It"), asks(text)),
+        (ConfigVerdict::Changed { trusted }, DiskText::Absent) => {
+            (format!("{shown} was removed where agents may write:"), difference(trusted, text))
+        }
+        (ConfigVerdict::Changed { trusted }, DiskText::Text(_)) => {
+            (format!("{shown} changed where agents may write:"), difference(trusted, text))
         }
     };
-    let record = Record::Config { path: file.path.clone(), text };
-    Some(Waiting { paths: vec![file.path.clone()], title, lines, record })
+    let record = Record::Config { path: file.path.clone(), text: found.text().map(str::to_owned) };
+    Some(Waiting { paths, title, lines: lines.into_lines(), record })
 }
 
-/// Programs, plugins and files with keys that wait.
+/// Programs, plugins and files with keys that wait, each as it is at this moment.
 pub(super) fn waiting_files(loaded: &Loaded, cwd: &Path, store: &TrustStore) -> Vec<Waiting> {
     let obeyed = obeyed(loaded, cwd);
     let programs = obeyed.programs.iter().filter_map(|(name, program)| {
-        let lines = waiting(store, program);
+        // Everything is read only where something waits.
+        if waiting(store, program, &obeyed.own).is_empty() {
+            return None;
+        }
         let title = match name {
             ProgramName::WorkerPool(name) => format!("The worker pool `{name}` has code that is not trusted:"),
             ProgramName::McpServer(name) => format!("The MCP server `{name}` has code that is not trusted:"),
         };
         let paths = program.files.iter().chain(&program.folders).cloned().collect();
-        (!lines.is_empty()).then(|| Waiting { paths, title, lines, record: Record::Program(program.clone()) })
+        code(paths, title, Snapshot::of_program(program, &obeyed.own), |now| now.waiting(store))
     });
     let files = obeyed.files.iter().filter_map(|path| {
-        let line = waiting_file(store, path)?;
+        waiting_file(store, path)?;
         let title = "A plugin is not trusted:".to_owned();
-        Some(Waiting { paths: vec![path.clone()], title, lines: vec![line], record: Record::File(path.clone()) })
+        code(vec![path.clone()], title, Snapshot::of_file(path), |now| now.waiting(store))
     });
     let secrets = obeyed.secrets.iter().filter_map(|path| {
         let line = waiting_secret(store, path)?;
         let title = "A file with a key or token appeared where agents may write:".to_owned();
-        Some(Waiting { paths: vec![path.clone()], title, lines: vec![line], record: Record::File(path.clone()) })
+        code(vec![path.clone()], title, Snapshot::of_file(path), |_| vec![line])
     });
     programs.chain(files).chain(secrets).collect()
+}
+
+/// Says what waits in what was taken, so that nothing else is agreed to. `None` if by now nothing does.
+fn code(
+    paths: Vec<PathBuf>,
+    title: String,
+    taken: io::Result<Snapshot>,
+    lines: impl FnOnce(&Snapshot) -> Vec<String>,
+) -> Option<Waiting> {
+    match taken {
+        Ok(taken) => {
+            let lines = lines(&taken);
+            (!lines.is_empty()).then_some(Waiting { paths, title, lines, record: Record::Code(taken) })
+        }
+        Err(error) => Some(Waiting { paths, title, lines: vec![error.to_string()], record: Record::Nothing }),
+    }
 }
 
 impl Waiting {
@@ -156,8 +187,8 @@ impl Waiting {
         match &self.record {
             Record::Config { path, text: Some(text) } => store.trust_config(path, text),
             Record::Config { path, text: None } => store.forget_config(path),
-            Record::Program(program) => trust_program(store, program),
-            Record::File(path) => trust_file(store, path),
+            Record::Code(taken) => taken.record(store),
+            Record::Nothing => Ok(()),
         }
     }
 }
@@ -172,14 +203,17 @@ struct Outcome {
 
 impl Outcome {
     fn knows(&self, found: &Waiting) -> bool {
-        matches!(found.record, Record::Config { .. }) && found.paths.iter().all(|path| self.shown.contains(path))
+        matches!(found.record, Record::Config { .. } | Record::Nothing)
+            && found.paths.iter().all(|path| self.shown.contains(path))
     }
 
     fn settle(&mut self, found: &Waiting, store: &TrustStore, is_agreed: bool) -> Result<(), Failure> {
         found.show();
         self.shown.extend(found.paths.iter().cloned());
         let can_ask = io::stdin().is_terminal();
-        if is_agreed || (can_ask && agrees()?) {
+        if matches!(found.record, Record::Nothing) {
+            self.left += 1;
+        } else if is_agreed || (can_ask && agrees()?) {
             let recorded = found.record(store);
             recorded.map_err(|error| Failure::failed(format!("cannot record what is trusted: {error}")))?;
             self.trusted += 1;

@@ -5,13 +5,19 @@
 
 use std::{
     fmt,
-    fs::File,
+    fs::{File, OpenOptions},
     io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use super::paths::{Folders, clean};
+use rustix::fs::OFlags;
+
+use super::{
+    paths::{Folders, clean},
+    problem::plain_reason,
+};
 
 /// Name of the file looked for in the user's configuration folder and in the current folder.
 pub(crate) const FILE_NAME: &str = "patchboard.toml";
@@ -85,16 +91,21 @@ impl FileReader for DiskReader {
         match read_text(&file.path) {
             Ok(text) => Ok(Some(text)),
             // What was only looked for need not be there; a named file must.
-            Err(_) if file.layer != FileLayer::Named && !file.path.exists() => Ok(None),
+            Err(error) if file.layer != FileLayer::Named && is_absent(&file.path, &error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-fn read_text(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    if file.metadata()?.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+/// Or nobody lets us look. A link that leads to itself is there, and no file.
+fn is_absent(path: &Path, error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || path.symlink_metadata().is_err()
+}
+
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
+    let file = open_regular(path)?;
+    if file.metadata()?.len() > FILE_BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut text = String::new();
     let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -102,6 +113,25 @@ fn read_text(path: &Path) -> io::Result<String> {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(text)
+}
+
+/// Why a configuration file cannot be read, as a fragment.
+pub(crate) fn unreadable(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::FileTooLarge { "larger than 1 MiB".to_owned() } else { plain_reason(error) }
+}
+
+/// Opens what somebody else may have put there: a pipe must not hold up whoever looks, and what is no file is not read.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !found.is_file() {
+        return Err(io::Error::other("neither a file nor a folder"));
+    }
+    Ok(file)
 }
 
 /// The files that count for a command started in `cwd`, in order: the named one alone, or the user's and then the project's.

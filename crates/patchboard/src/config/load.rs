@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use super::{
     Config, DEFAULT_AGENT, Environment, check,
-    files::{self, ConfigFile, DiskReader, FileReader},
+    files::{self, ConfigFile, DiskReader, FileLayer, FileReader},
     key_path::KeyPath,
     merge::{self, SwitchedOff},
     overlay,
@@ -167,12 +167,28 @@ fn examine(request: LoadRequest) -> (Loaded, Vec<Problem>) {
     let mut config = typed(&mut tree, &mut problems);
     problems.extend(complete(&mut config, &tree, &folders, &rules));
     if !broken_file {
-        let found = validate::validate(&config);
+        let mut found = validate::validate(&config);
+        found.extend(validate::scripts::validate(&config, &rules.cwd));
+        found.retain(|problem| !is_left_to_trust(problem, &config, &*reader));
         problems.extend(locate(found, &tree, &problems));
     }
     let loaded =
         Loaded { config, warnings: ConfigProblems::default(), files, switched_off, folders, env, places, tree };
     (loaded, problems)
+}
+
+/// What is wrong with a certificate or key that is not used as it lies there: somebody whom the server ran may have put it there,
+/// and that is no reason not to start.
+fn is_left_to_trust(problem: &Problem, config: &Config, reader: &dyn FileReader) -> bool {
+    let Some(tls) = &config.bridge.tls else { return false };
+    let is_about = |key: &str| problem.path == KeyPath::dotted("bridge.tls").key(key);
+    let is_judged = |path: &PathBuf| {
+        let file = ConfigFile { layer: FileLayer::User, path: path.clone(), shown: path.clone() };
+        reader.warning(&file).is_some()
+    };
+    (is_about("cert") && is_judged(&tls.cert))
+        || (is_about("client_ca") && tls.client_ca.as_ref().is_some_and(is_judged))
+        || (is_about("key") && reader.refuses_secret(&tls.key).is_some())
 }
 
 /// Gives problems the place they came from and drops those that only follow

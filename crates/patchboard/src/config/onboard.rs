@@ -14,7 +14,7 @@ use super::{
     Environment, Folders,
     edit::{ProviderEdit, get, set_provider},
     env::{ANTHROPIC_API_KEY, OPENAI_API_KEY},
-    files::FILE_NAME,
+    files::{FILE_NAME, read_text},
     section::ProviderKind,
     validate::url,
 };
@@ -199,7 +199,7 @@ fn config_file(request: &OnboardRequest, folders: &Folders) -> Result<PathBuf, E
 }
 
 fn read_existing(path: &Path) -> Result<String, Error> {
-    match fs::read_to_string(path) {
+    match read_text(path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         Err(source) => Err(Error::Read { path: path.to_owned(), source }),

@@ -15,6 +15,7 @@ use super::{
     tree::Node,
     types::{SecretMissing, SecretRef},
 };
+use crate::data_dir::random_text;
 
 /// Secrets by what they are for. They are zeroed when dropped and never shown.
 #[derive(Clone, Default)]
@@ -95,7 +96,7 @@ impl Config {
     }
 }
 
-/// Reads every secret; what cannot be read is a problem at its key.
+/// Reads every secret; what cannot be read is a problem at its key. What waits to be trusted is only a warning.
 pub(crate) fn resolve(
     config: &Config,
     tree: &Node,
@@ -103,16 +104,16 @@ pub(crate) fn resolve(
     environment: &Environment,
     folders: &Folders,
 ) -> (Secrets, Vec<Problem>) {
-    let mut reader = Reader { environment, files, problems: Vec::new(), referenced: Vec::new() };
+    let mut reader = Reader { environment, files, problems: Vec::new(), refused: 0, referenced: Vec::new() };
     let mut secrets = Secrets::default();
     let at = KeyPath::dotted;
 
-    secrets.gateway_token = reader.read(config.gateway.token.as_ref(), || at("gateway.token"));
+    secrets.gateway_token = reader.read_lock(config.gateway.token.as_ref(), || at("gateway.token"));
     secrets.runs_token = match &config.runs.token {
-        Some(token) => reader.read(Some(token), || at("runs.token")),
+        Some(token) => reader.read_lock(Some(token), || at("runs.token")),
         None => secrets.gateway_token.clone(),
     };
-    secrets.bridge_token = reader.read(config.bridge.token.as_ref(), || at("bridge.token"));
+    secrets.bridge_token = reader.read_lock(config.bridge.token.as_ref(), || at("bridge.token"));
 
     let rules = KeyRules { environment, folders, tree };
     for (name, provider) in &config.providers {
@@ -158,7 +159,9 @@ pub(crate) fn resolve(
     }
     for (name, channel) in &config.channels {
         let path = || at("channels").key(name).key("secret");
-        secrets.channel_secrets.extend(reader.read(channel.secret.as_ref(), path).map(|read| (name.clone(), read)));
+        secrets
+            .channel_secrets
+            .extend(reader.read_lock(channel.secret.as_ref(), path).map(|read| (name.clone(), read)));
     }
     secrets.referenced_env = reader.referenced;
     let mut problems = reader.problems;
@@ -170,6 +173,8 @@ struct Reader<'a> {
     environment: &'a Environment,
     files: &'a dyn FileReader,
     problems: Vec<Problem>,
+    /// Files that are not used because they wait to be trusted.
+    refused: usize,
     /// What variables of child processes referred to.
     referenced: Vec<SecretString>,
 }
@@ -180,8 +185,12 @@ impl Reader<'_> {
         if let SecretRef::File(file) = reference
             && let Some(reason) = self.files.refuses_secret(file)
         {
+            // Somebody whom the server ran may have put it there; that must not keep it from starting.
+            let message =
+                format!("appeared where agents may write and is not used: {reason}; what needs it does not work");
             let hint = format!("look at it and let it count with `patchboard trust {}`", file.display());
-            self.problems.push(Problem::error(Code::MissingSecret, path(), reason).hint(hint));
+            self.problems.push(Problem::warning(Code::MissingSecret, path(), message).hint(hint));
+            self.refused += 1;
             return None;
         }
         match reference.resolve(self.environment) {
@@ -191,6 +200,14 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// What those who come are checked with. A missing one would mean that everybody is let in; while its file waits, nobody
+    /// knows the one in its place.
+    fn read_lock(&mut self, reference: Option<&SecretRef>, path: impl FnOnce() -> KeyPath) -> Option<SecretString> {
+        let before = self.refused;
+        let read = self.read(reference, path);
+        read.or_else(|| (self.refused > before).then(|| random_text().into()))
     }
 
     /// Values of child processes' variables: references or plain text.

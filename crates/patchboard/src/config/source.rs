@@ -1,13 +1,13 @@
 //! Reads a TOML file into a tree whose values know their lines.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    files::{ConfigFile, FileReader},
+    files::{ConfigFile, FileReader, unreadable},
     key_path::KeyPath,
-    problem::{Code, Problem, plain_reason},
+    problem::{Code, Problem},
     tree::{Content, Node, Origin},
 };
 
@@ -17,10 +17,8 @@ pub(crate) fn read(file: &Arc<ConfigFile>, reader: &dyn FileReader) -> Result<Op
         Ok(Some(text)) => parse(&text, file).map(Some),
         Ok(None) => Ok(None),
         Err(error) => {
-            let is_too_large = error.kind() == io::ErrorKind::FileTooLarge;
-            let reason = if is_too_large { "larger than 1 MiB".to_owned() } else { plain_reason(&error) };
             let origin = Origin::File { file: Arc::clone(file), line: 0 };
-            Err(vec![Problem::error(Code::FileUnreadable, KeyPath::default(), reason).from(origin)])
+            Err(vec![Problem::error(Code::FileUnreadable, KeyPath::default(), unreadable(&error)).from(origin)])
         }
     }
 }

@@ -9,6 +9,7 @@ mod hub;
 mod listeners;
 pub(crate) mod plugins;
 mod providers;
+pub(crate) mod scripts;
 pub(crate) mod url;
 mod workers;
 

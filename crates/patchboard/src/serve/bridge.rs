@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use futures_util::FutureExt;
 use patchboard_core::Board;
 use patchboard_surfaces::bridge::{Bridge, BridgeLimits, BridgeOptions, Tls, TlsFiles, UnixSocket};
@@ -16,8 +16,8 @@ use crate::config::files::{FileReader, FileWarning};
 use crate::config::section::bridge::TlsConfig;
 use crate::system::SystemClock;
 use crate::trust::TrustedReader;
-use crate::trust::guard::waiting_secret;
 use crate::trust::obeyed::{certificate_file, trust_store};
+use crate::trust::waiting::waiting_secret;
 
 /// Everything that can go wrong, before the database is touched.
 pub(super) struct Sockets {
@@ -30,7 +30,15 @@ impl Sockets {
     pub(super) async fn bind(loaded: &Loaded) -> anyhow::Result<Self> {
         let bridge = &loaded.config.bridge;
         let reader = TrustedReader { store: trust_store(loaded) };
-        let tls = bridge.tls.as_ref().map(|tls| read_certificates(tls, &reader)).transpose()?;
+        let tls = match bridge.tls.as_ref().map(|tls| read_certificates(tls, &reader)).transpose()? {
+            Some(Certificates::Waiting(reason)) => {
+                // An agent may have put them there; that must not keep the server from starting.
+                tracing::warn!("the bridge is closed: {reason}");
+                return Ok(Self { tcp: None, unix: None, tls: None });
+            }
+            Some(Certificates::Ready(tls)) => Some(*tls),
+            None => None,
+        };
         let tcp = bind("bridge", bridge.listen).await?;
         // Off is off.
         let path = bridge.unix_socket.as_ref().filter(|_| tcp.is_some());
@@ -82,27 +90,41 @@ fn options(plugs: &Plugs<'_>, tcp: Option<&Bound>, pools: Option<&Pools>) -> Bri
     }
 }
 
+enum Certificates {
+    Ready(Box<Tls>),
+    /// One of them is not used until it is trusted. Says which, and what to type.
+    Waiting(String),
+}
+
 /// Certificates count as far as they are trusted: one of clients' authority decides who may call.
-fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Result<Tls> {
+fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Result<Certificates> {
     let failed = |path: &Path| format!("cannot read `{}` for TLS on the bridge", path.display());
+    let agree = |path: &Path| format!("look at it and allow it with `patchboard trust {}`", path.display());
     let read = |path: &Path| {
         let file = certificate_file(path);
         if let Some(FileWarning { message, hint }) = reader.warning(&file) {
             tracing::warn!("{}: {message}; {hint}", path.display());
         }
-        let text = reader.read(&file).with_context(|| failed(path))?;
-        text.ok_or_else(|| anyhow!("{}: there is no such file, or it is not trusted", failed(path)))
+        reader.read(&file).with_context(|| failed(path))
     };
     if let Some(problem) = waiting_secret(&reader.store, &config.key) {
-        anyhow::bail!("{problem}; look at it and allow it with `patchboard trust {}`", config.key.display());
+        return Ok(Certificates::Waiting(format!("{problem}; {}", agree(&config.key))));
     }
     let key = std::fs::read(&config.key).with_context(|| failed(&config.key))?;
-    let certificate = read(&config.cert)?;
-    let client_authority = config.client_ca.as_deref().map(read).transpose()?;
+    let Some(certificate) = read(&config.cert)? else {
+        return Ok(Certificates::Waiting(agree(&config.cert)));
+    };
+    let client_authority = match config.client_ca.as_deref() {
+        Some(path) => match read(path)? {
+            Some(text) => Some(text),
+            None => return Ok(Certificates::Waiting(agree(path))),
+        },
+        None => None,
+    };
     let files = TlsFiles {
         certificate: certificate.as_bytes(),
         key: &key,
         client_authority: client_authority.as_ref().map(String::as_bytes),
     };
-    Tls::new(files).context("cannot use TLS on the bridge")
+    Ok(Certificates::Ready(Box::new(Tls::new(files).context("cannot use TLS on the bridge")?)))
 }

@@ -1,13 +1,14 @@
 //! Which text of a configuration file counts: the file's own, the trusted one, or none.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::TrustStore;
 use super::asks::{asks, difference};
-use super::guard::waiting_secret;
+use super::exposure::is_exposed;
+use super::waiting::waiting_secret;
 use crate::cli::output::one_line;
-use crate::config::files::{ConfigFile, DiskReader, FileLayer, FileReader, FileWarning};
+use crate::config::files::{ConfigFile, DiskReader, FileLayer, FileReader, FileWarning, unreadable};
 
 /// Lines of a file that a warning shows.
 const SHOWN: usize = 6;
@@ -18,12 +19,43 @@ pub(crate) struct TrustedReader {
     pub(crate) store: TrustStore,
 }
 
+/// What lies at the place of a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DiskText {
+    Absent,
+    Text(String),
+    /// Something that is no configuration: a folder, a pipe, no text, too much of it. Says what.
+    Unreadable(String),
+}
+
+impl DiskText {
+    pub(crate) fn of(file: &ConfigFile) -> Self {
+        Self::from(&DiskReader.read(file))
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Absent | Self::Unreadable(_) => None,
+        }
+    }
+}
+
+impl From<&io::Result<Option<String>>> for DiskText {
+    fn from(read: &io::Result<Option<String>>) -> Self {
+        match read {
+            Ok(Some(text)) => Self::Text(text.clone()),
+            Ok(None) => Self::Absent,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Absent,
+            Err(error) => Self::Unreadable(unreadable(error)),
+        }
+    }
+}
+
 impl FileReader for TrustedReader {
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>> {
         let read = DiskReader.read(file);
-        // What took the place of a trusted file may be no file at all.
-        let text = read.as_ref().ok().and_then(Option::as_deref);
-        match judge_config(&self.store, file, text) {
+        match judge_config(&self.store, file, &DiskText::from(&read)) {
             ConfigVerdict::AsItIs => read,
             ConfigVerdict::Changed { trusted } => Ok(Some(trusted)),
             ConfigVerdict::Untrusted => Ok(None),
@@ -35,18 +67,22 @@ impl FileReader for TrustedReader {
     }
 
     fn warning(&self, file: &ConfigFile) -> Option<FileWarning> {
-        let text = DiskReader.read(file).ok().flatten();
-        let message = match judge_config(&self.store, file, text.as_deref()) {
-            ConfigVerdict::AsItIs => return None,
-            ConfigVerdict::Changed { trusted } => {
-                let lines = difference(&trusted, text.as_deref().unwrap_or_default());
-                let changed: Vec<String> = lines.into_iter().filter(|line| is_change(line)).take(SHOWN).collect();
-                let changed = changed.join(" | ");
+        let found = DiskText::of(file);
+        let message = match (judge_config(&self.store, file, &found), &found) {
+            (ConfigVerdict::AsItIs, _) => return None,
+            (ConfigVerdict::Changed { .. }, DiskText::Unreadable(reason)) => {
+                format!("cannot be read as it is now ({reason}); the content that was trusted counts")
+            }
+            (ConfigVerdict::Changed { trusted }, _) => {
+                let changed = difference(&trusted, found.text().unwrap_or_default());
+                let changed = changed.in_short(SHOWN, is_change).join(" | ");
                 format!("changed where agents may write; the content that was trusted counts: {changed}")
             }
-            ConfigVerdict::Untrusted => {
-                let asked = asks(text.as_deref().unwrap_or_default());
-                let asked: Vec<String> = asked.into_iter().take(SHOWN).collect();
+            (ConfigVerdict::Untrusted, DiskText::Unreadable(reason)) => {
+                format!("was never trusted and is left out: it cannot be read ({reason})")
+            }
+            (ConfigVerdict::Untrusted, _) => {
+                let asked = asks(found.text().unwrap_or_default()).in_short(SHOWN, |_| true);
                 format!("was never trusted and is left out: it {}", asked.join("; "))
             }
         };
@@ -70,32 +106,26 @@ pub(crate) enum ConfigVerdict {
     Untrusted,
 }
 
-/// Decides about one file, `text` being what it holds now, and records what is trusted from now on.
-pub(crate) fn judge_config(store: &TrustStore, file: &ConfigFile, text: Option<&str>) -> ConfigVerdict {
+/// Decides about one file, and records what is trusted from now on.
+pub(crate) fn judge_config(store: &TrustStore, file: &ConfigFile, found: &DiskText) -> ConfigVerdict {
     let path = &*file.path;
     let trusted = store.config(path);
-    if trusted.as_deref() == text {
+    if trusted.as_deref() == found.text() && !matches!(found, DiskText::Unreadable(_)) {
         return ConfigVerdict::AsItIs;
     }
-    let is_exposed = exposure_keys(path).iter().any(|folder| store.is_exposed(folder));
-    match (file.layer, trusted, text) {
+    let is_exposed = is_exposed(store, path);
+    match (file.layer, trusted, found) {
         (_, Some(trusted), _) if is_exposed => ConfigVerdict::Changed { trusted },
         // Removed by its owner. If it comes back, it is judged against what was trusted.
-        (_, _, None) => ConfigVerdict::AsItIs,
-        (FileLayer::Named, None, Some(text)) => accept(store, path, text),
-        (FileLayer::User, None, Some(text)) if !is_exposed => accept(store, path, text),
-        (FileLayer::User | FileLayer::Project, None, Some(_)) => ConfigVerdict::Untrusted,
-        (_, Some(_), Some(text)) => accept(store, path, text),
+        (_, _, DiskText::Absent) => ConfigVerdict::AsItIs,
+        // It may come from anybody, so it does not keep the server from starting.
+        (FileLayer::Project, Some(trusted), DiskText::Unreadable(_)) => ConfigVerdict::Changed { trusted },
+        (FileLayer::Project, None, _) => ConfigVerdict::Untrusted,
+        (FileLayer::User, None, _) if is_exposed => ConfigVerdict::Untrusted,
+        // The operator's own file: an error like any other.
+        (FileLayer::Named | FileLayer::User, _, DiskText::Unreadable(_)) => ConfigVerdict::AsItIs,
+        (_, _, DiskText::Text(text)) => accept(store, path, text),
     }
-}
-
-/// Folders whose exposure concerns a file: its own, and that of what it leads to.
-pub(crate) fn exposure_keys(path: &Path) -> Vec<PathBuf> {
-    let named = path.parent().map(Path::to_owned);
-    let real = path.canonicalize().ok().and_then(|real| real.parent().map(Path::to_owned));
-    let mut keys: Vec<_> = [named, real].into_iter().flatten().collect();
-    keys.dedup();
-    keys
 }
 
 fn accept(store: &TrustStore, path: &Path, text: &str) -> ConfigVerdict {

@@ -1,14 +1,16 @@
 //! Files and folders of programs, recognised without reading them: inode, size and change time. The kernel sets the change
-//! time, so a process cannot forge it. Where these differ, the content decides.
+//! time, so a process cannot forge it. Where these differ and the size does not, the content decides.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::config::files::open_regular;
 
 /// Of a folder. With more it cannot be watched, and in an exposed folder it then counts as changed.
 pub(crate) const MAX_FILES: usize = 5_000;
@@ -36,6 +38,7 @@ pub(crate) struct FolderPrint {
 }
 
 impl FileStamp {
+    /// Only what can be opened at once and is a file is read.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let found = fs::metadata(path)?;
         Ok(Self { sha256: hash(path, &found), ..Self::without_hash(&found) })
@@ -51,9 +54,19 @@ impl FileStamp {
         }
     }
 
-    /// Is the file still what it was? Reads it only where its stamp differs.
+    /// Is the file still what it was? Reads it only where its stamp differs and its size does not.
     pub(crate) fn still_holds(&self, path: &Path) -> bool {
         fs::metadata(path).is_ok_and(|found| self.fits(path, &found))
+    }
+
+    /// Is this stamp, taken elsewhere or later, one of the same content?
+    pub(crate) fn is_of(&self, now: &Self) -> bool {
+        self.has_stamp_of(now) || (self.size == now.size && self.sha256.is_some() && self.sha256 == now.sha256)
+    }
+
+    /// The same file, unchanged as far as the kernel says.
+    fn has_stamp_of(&self, now: &Self) -> bool {
+        (self.device, self.inode, self.size, self.changed) == (now.device, now.inode, now.size, now.changed)
     }
 
     /// Is this the content that was trusted? `None`: there is no hash of it.
@@ -62,18 +75,17 @@ impl FileStamp {
     }
 
     fn fits(&self, path: &Path, found: &Metadata) -> bool {
-        let now = Self::without_hash(found);
-        let is_same =
-            (self.device, self.inode, self.size, self.changed) == (now.device, now.inode, now.size, now.changed);
-        is_same || (self.sha256.is_some() && self.sha256 == hash(path, found))
+        let has_content = || self.size == found.size() && self.sha256.is_some() && self.sha256 == hash(path, found);
+        self.has_stamp_of(&Self::without_hash(found)) || has_content()
     }
 }
 
 impl FolderPrint {
-    pub(crate) fn of(folder: &Path) -> Self {
+    /// `left_out` are real paths, of the server's own data.
+    pub(crate) fn of(folder: &Path, left_out: &[PathBuf]) -> Self {
         let mut print = Self::default();
         let mut hashed_bytes: u64 = 0;
-        print.is_cut = walk(folder, |name, path, found| {
+        print.is_cut = walk(folder, left_out, |name, path, found| {
             hashed_bytes = hashed_bytes.saturating_add(found.len());
             let sha256 = if hashed_bytes <= MAX_HASHED_BYTES { hash(path, found) } else { None };
             print.files.insert(name, FileStamp { sha256, ..FileStamp::without_hash(found) });
@@ -81,19 +93,27 @@ impl FolderPrint {
         print
     }
 
-    /// What differs now, a line each; empty when nothing does.
-    pub(crate) fn differences(&self, folder: &Path) -> Vec<String> {
+    /// What differs on disk now, a line each; empty when nothing does. Content is read only where it has to be.
+    pub(crate) fn differences(&self, folder: &Path, left_out: &[PathBuf]) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut different = Vec::new();
-        let is_cut = walk(folder, |name, path, found| {
-            match self.files.get(&name) {
-                Some(trusted) if trusted.fits(path, found) => {}
-                Some(_) => different.push(format!("changed {name}")),
-                None => different.push(format!("new {name}")),
-            }
+        let is_cut = walk(folder, left_out, |name, path, found| {
+            different.extend(difference(&name, self.files.get(&name), |trusted| trusted.fits(path, found)));
             seen.insert(name);
         });
-        let gone = self.files.keys().filter(|name| !seen.contains(*name));
+        self.finish(different, |name| seen.contains(name), is_cut)
+    }
+
+    /// What differs in a print that was taken later: so that what is shown is what was taken.
+    pub(crate) fn differences_to(&self, now: &Self) -> Vec<String> {
+        let files = now.files.iter();
+        let different =
+            files.filter_map(|(name, found)| difference(name, self.files.get(name), |trusted| trusted.is_of(found)));
+        self.finish(different.collect(), |name| now.files.contains_key(name), now.is_cut)
+    }
+
+    fn finish(&self, mut different: Vec<String>, is_there: impl Fn(&String) -> bool, is_cut: bool) -> Vec<String> {
+        let gone = self.files.keys().filter(|name| !is_there(name));
         different.extend(gone.map(|name| format!("gone {name}")));
         if self.is_cut || is_cut {
             different.push(format!("over {MAX_FILES} files: move the program to a folder of its own"));
@@ -102,9 +122,20 @@ impl FolderPrint {
     }
 }
 
+fn difference(name: &str, trusted: Option<&FileStamp>, fits: impl FnOnce(&FileStamp) -> bool) -> Option<String> {
+    match trusted {
+        Some(trusted) if fits(trusted) => None,
+        Some(_) => Some(format!("changed {name}")),
+        None => Some(format!("new {name}")),
+    }
+}
+
 /// Calls `each` for every file beneath a folder, links followed, each folder once. `true`: there were more than are watched.
-fn walk(folder: &Path, mut each: impl FnMut(String, &Path, &Metadata)) -> bool {
+fn walk(folder: &Path, left_out: &[PathBuf], mut each: impl FnMut(String, &Path, &Metadata)) -> bool {
     let mut waiting = VecDeque::from([(folder.to_owned(), PathBuf::new())]);
+    // Compared as files, for a path may lead to them by links.
+    let is_own = |found: &Metadata, own: &Metadata| (found.dev(), found.ino()) == (own.dev(), own.ino());
+    let own: Vec<Metadata> = left_out.iter().filter_map(|path| fs::metadata(path).ok()).collect();
     let mut entered = HashSet::new();
     let mut files = 0;
     while let Some((folder, relative)) = waiting.pop_front() {
@@ -122,6 +153,9 @@ fn walk(folder: &Path, mut each: impl FnMut(String, &Path, &Metadata)) -> bool {
             }
             let (path, relative) = (entry.path(), relative.join(&name));
             let Ok(found) = fs::metadata(&path) else { continue };
+            if own.iter().any(|own| is_own(&found, own)) {
+                continue;
+            }
             if found.is_dir() {
                 waiting.push_back((path, relative));
             } else {
@@ -136,14 +170,20 @@ fn walk(folder: &Path, mut each: impl FnMut(String, &Path, &Metadata)) -> bool {
     false
 }
 
+/// `None` if it is no file, is too large, or is no longer the file that was found.
 fn hash(path: &Path, found: &Metadata) -> Option<String> {
     if !found.is_file() || found.len() > MAX_HASHED_BYTES {
         return None;
     }
+    let file = open_regular(path).ok()?;
+    let opened = file.metadata().ok()?;
+    if (opened.dev(), opened.ino(), opened.len()) != (found.dev(), found.ino(), found.len()) {
+        return None;
+    }
     let mut hasher = Sha256::new();
-    let mut file = File::open(path).ok()?;
-    io::copy(&mut io::Read::take(&mut file, MAX_HASHED_BYTES + 1), &mut hasher).ok()?;
-    Some(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    // What grows meanwhile is not read to its end.
+    let read = io::copy(&mut io::Read::take(file, found.len()), &mut hasher).ok()?;
+    (read == found.len()).then(|| hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

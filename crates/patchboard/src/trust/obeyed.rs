@@ -10,6 +10,7 @@ use super::program::{ObeyedProgram, Surroundings};
 use crate::config::env::HOME;
 use crate::config::files::{ConfigFile, FileLayer};
 use crate::config::{Config, Loaded};
+use crate::data_dir;
 
 /// `cwd` is where MCP servers are started.
 pub(crate) fn obeyed(loaded: &Loaded, cwd: &Path) -> ObeyedFiles {
@@ -28,7 +29,18 @@ pub(crate) fn obeyed(loaded: &Loaded, cwd: &Path) -> ObeyedFiles {
         programs: workers.chain(servers).collect(),
         files: config.plugins.iter().map(|plugin| plugin.path.clone()).collect(),
         secrets: config.secret_files(),
+        data_dir: config.data_dir.clone(),
+        own: own_data(loaded),
     }
+}
+
+/// What the server writes itself. It lies in no print of a folder, and is closed to everything the server runs.
+fn own_data(loaded: &Loaded) -> Vec<PathBuf> {
+    let config = &loaded.config;
+    let mut own: Vec<PathBuf> = trust_store(loaded).data_dirs().map(Path::to_owned).collect();
+    own.push(config.data_dir.clone());
+    own.extend(data_dir::secret_files(&config.data_dir, &config.storage.path));
+    own
 }
 
 /// Files whose trusted content is kept: configuration, wherever this or the next start looks for it, and certificates.

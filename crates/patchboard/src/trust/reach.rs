@@ -8,6 +8,8 @@ use patchboard_tools::guard::{HeldFiles, WriteReach};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
+use super::trail::Trail;
+
 /// What a process can do to an obeyed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileReach {
@@ -21,26 +23,26 @@ pub(super) enum FileReach {
 
 /// `path` is absolute and need not exist.
 pub(super) fn file_reach(path: &Path, reach: &WriteReach) -> FileReach {
-    let has_link = path.ancestors().any(|part| is_link_within(part, reach));
-    let lies_within = existing(path).is_some_and(|real| can_change(&real, reach));
-    if !has_link && !lies_within {
+    let trail = Trail::of(path);
+    let has_detour = has_detour(&trail, reach);
+    if !has_detour && !can_change(&trail.end, reach) {
         return FileReach::Outside;
     }
-    if reach.held != HeldFiles::Existing || has_link {
+    if reach.held != HeldFiles::Existing || has_detour {
         return FileReach::Open;
     }
-    match path.canonicalize().and_then(|real| Ok((fs::metadata(&real)?, real))) {
+    match fs::symlink_metadata(&trail.end) {
         // Another name of the same file could be written to beneath the roots, and a folder is not mounted.
-        Ok((found, real)) if found.is_file() && found.nlink() == 1 => FileReach::Holdable(real),
+        Ok(found) if found.is_file() && found.nlink() == 1 => FileReach::Holdable(trail.end),
         Ok(_) | Err(_) => FileReach::Open,
     }
 }
 
 /// Folders are never mounted read-only: they are where agents work.
 pub(super) fn touches_folder(folder: &Path, reach: &WriteReach) -> bool {
-    let has_link = folder.ancestors().any(|part| is_link_within(part, reach));
-    let real = existing(folder).unwrap_or_else(|| folder.to_owned());
-    has_link || can_change(&real, reach) || reach.roots.iter().any(|root| root.starts_with(&real))
+    let trail = Trail::of(folder);
+    let lies_above = reach.roots.iter().any(|root| root.starts_with(&trail.end));
+    lies_above || has_detour(&trail, reach) || can_change(&trail.end, reach)
 }
 
 /// The directories to pin on the way from the roots to a file, outermost first.
@@ -51,10 +53,9 @@ pub(super) fn pinned(file: &Path, reach: &WriteReach) -> Vec<PathBuf> {
     pinned
 }
 
-/// A symbolic link whose own directory can be written to.
-fn is_link_within(part: &Path, reach: &WriteReach) -> bool {
-    let is_link = fs::symlink_metadata(part).is_ok_and(|found| found.is_symlink());
-    is_link && part.parent().and_then(|parent| parent.canonicalize().ok()).is_some_and(|real| can_change(&real, reach))
+/// Could the process lead the way elsewhere, by a name in a directory that the end does not lie behind?
+fn has_detour(trail: &Trail, reach: &WriteReach) -> bool {
+    trail.detours().any(|folder| can_change(folder, reach))
 }
 
 /// The process may write beneath its roots what this user may: the file itself, or a directory that leads to it.
@@ -66,17 +67,6 @@ fn can_change(real: &Path, reach: &WriteReach) -> bool {
 fn is_permitted(path: &Path) -> bool {
     let is_own = || fs::metadata(path).is_ok_and(|found| found.uid() == geteuid().as_raw());
     geteuid().is_root() || access(path, Access::WRITE_OK).is_ok() || is_own()
-}
-
-/// The real path of the nearest part that exists, with the rest as it is.
-fn existing(path: &Path) -> Option<PathBuf> {
-    path.ancestors().find_map(|part| {
-        let real = part.canonicalize().ok()?;
-        Some(match path.strip_prefix(part) {
-            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
-            Ok(_) | Err(_) => real,
-        })
-    })
 }
 
 #[cfg(test)]

@@ -4,9 +4,14 @@
 //! There are usually two folders: that of the data directory named by flag or environment, and that of the user's own. A
 //! command that is started without the flag must still know what a server with it has exposed. A configuration file never
 //! chooses the store: it would vouch for itself.
+//!
+//! Each record has a number, one higher than the last of its path in any folder. Where the folders differ, the higher number
+//! counts, also when what it says is that there is nothing.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -17,6 +22,12 @@ use super::fingerprint::{FileStamp, FolderPrint};
 use crate::config::Environment;
 use crate::config::Folders;
 use crate::credentials::{PendingFile, private_folder};
+
+mod held;
+mod vouched;
+
+pub(super) use held::FileIdentity;
+pub(super) use vouched::{Vouched, VouchedPaths};
 
 /// Name of the store in a data directory.
 const FOLDER: &str = "trust";
@@ -54,7 +65,10 @@ impl RecordKind {
 #[derive(Debug, Serialize, Deserialize)]
 struct Record<T> {
     path: String,
-    value: T,
+    #[serde(default)]
+    generation: u64,
+    /// `None`: that there is nothing is what is trusted.
+    value: Option<T>,
 }
 
 impl TrustStore {
@@ -87,7 +101,12 @@ impl TrustStore {
 
     /// On disk when this returns `Ok`.
     pub(crate) fn expose(&self, folder: &Path) -> io::Result<()> {
-        self.put(RecordKind::Exposed, folder, &())
+        self.put(RecordKind::Exposed, folder, Some(&true))
+    }
+
+    /// The data directories of the store: what is written there is the server's own.
+    pub(crate) fn data_dirs(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().filter_map(|folder| folder.parent())
     }
 
     pub(crate) fn config(&self, path: &Path) -> Option<String> {
@@ -95,7 +114,7 @@ impl TrustStore {
     }
 
     pub(crate) fn trust_config(&self, path: &Path, content: &str) -> io::Result<()> {
-        self.put(RecordKind::Config, path, &content)
+        self.put(RecordKind::Config, path, Some(&content))
     }
 
     /// Its absence is what is trusted.
@@ -112,7 +131,7 @@ impl TrustStore {
     }
 
     pub(crate) fn trust_file(&self, path: &Path, stamp: &FileStamp) -> io::Result<()> {
-        self.put(RecordKind::File, path, stamp)
+        self.put(RecordKind::File, path, Some(stamp))
     }
 
     pub(crate) fn folder(&self, path: &Path) -> Option<FolderPrint> {
@@ -120,42 +139,72 @@ impl TrustStore {
     }
 
     pub(crate) fn trust_folder(&self, path: &Path, print: &FolderPrint) -> io::Result<()> {
-        self.put(RecordKind::Folder, path, print)
+        self.put(RecordKind::Folder, path, Some(print))
     }
 
+    /// What never was on record needs no record.
     fn forget(&self, kind: RecordKind, path: &Path) -> io::Result<()> {
-        self.folders.iter().try_for_each(|store| match fs::remove_file(record_path(store, kind, path)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        })
+        match self.newest::<serde::de::IgnoredAny>(kind, path) {
+            Some(Record { value: Some(_), .. }) => self.put::<()>(kind, path, None),
+            Some(Record { value: None, .. }) | None => Ok(()),
+        }
     }
 
     fn get<T: DeserializeOwned>(&self, kind: RecordKind, path: &Path) -> Option<T> {
-        self.folders.iter().find_map(|store| {
-            let file = record_path(store, kind, path);
-            if fs::metadata(&file).ok()?.len() > MAX_RECORD_BYTES {
-                return None;
-            }
-            let record: Record<T> = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
-            (record.path == shown(path)).then_some(record.value)
-        })
+        self.newest(kind, path)?.value
+    }
+
+    fn newest<T: DeserializeOwned>(&self, kind: RecordKind, path: &Path) -> Option<Record<T>> {
+        let found = self.folders.iter().filter_map(|store| read(&record_path(store, kind, path)));
+        let found = found.filter(|record: &Record<T>| record.path == shown(path));
+        // Of equal ones the first.
+        found.reduce(|newest, other| if other.generation > newest.generation { other } else { newest })
     }
 
     /// In every folder of the store; one that cannot be written is an error only if it is the first.
-    fn put<T: Serialize>(&self, kind: RecordKind, path: &Path, value: &T) -> io::Result<()> {
-        let record = serde_json::to_vec(&Record { path: shown(path), value }).map_err(io::Error::other)?;
+    fn put<T: Serialize>(&self, kind: RecordKind, path: &Path, value: Option<&T>) -> io::Result<()> {
+        let before = self.newest::<serde_json::Value>(kind, path);
+        let value = serde_json::to_value(value).map_err(io::Error::other)?;
+        let generation = match &before {
+            // The same again is no newer.
+            Some(before) if before.value == some(&value) => before.generation,
+            Some(before) => before.generation.saturating_add(1),
+            None => 0,
+        };
+        let record = Record { path: shown(path), generation, value: Some(value) };
+        let record = serde_json::to_vec(&record).map_err(io::Error::other)?;
+        self.write_everywhere(|store| record_path(store, kind, path), |file| write(file, &record))
+    }
+
+    fn write_everywhere(
+        &self,
+        file_in: impl Fn(&Path) -> PathBuf,
+        write: impl Fn(&Path) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut folders = self.folders.iter();
         let Some(first) = folders.next() else {
             return Err(io::Error::other("there is no data directory: set HOME, or name one with --data-dir"));
         };
-        write(&record_path(first, kind, path), &record)?;
+        write(&file_in(first))?;
         for other in folders {
-            if let Err(error) = write(&record_path(other, kind, path), &record) {
+            if let Err(error) = write(&file_in(other)) {
                 tracing::debug!(%error, store = %other.display(), "a second record of trust cannot be written");
             }
         }
         Ok(())
     }
+}
+
+/// As it is read back: nothing is no value.
+fn some(value: &serde_json::Value) -> Option<serde_json::Value> {
+    (!value.is_null()).then(|| value.clone())
+}
+
+fn read<T: DeserializeOwned>(file: &Path) -> Option<T> {
+    if fs::metadata(file).ok()?.len() > MAX_RECORD_BYTES {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(file).ok()?).ok()
 }
 
 fn write(file: &Path, record: &[u8]) -> io::Result<()> {
@@ -170,14 +219,41 @@ fn write(file: &Path, record: &[u8]) -> io::Result<()> {
 }
 
 fn record_path(store: &Path, kind: RecordKind, path: &Path) -> PathBuf {
-    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
-    let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = name_of(path);
     store.join(kind.name()).join(format!("{name}.json"))
+}
+
+fn name_of(path: &Path) -> String {
+    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Injective, also for paths that are not text.
 fn shown(path: &Path) -> String {
     path.as_os_str().as_encoded_bytes().escape_ascii().to_string()
+}
+
+/// The other way round.
+fn path_of(shown: &str) -> Option<PathBuf> {
+    let mut bytes = Vec::with_capacity(shown.len());
+    let mut rest = shown.bytes();
+    while let Some(byte) = rest.next() {
+        let plain = match byte {
+            b'\\' => match rest.next()? {
+                b't' => b'\t',
+                b'r' => b'\r',
+                b'n' => b'\n',
+                b'x' => {
+                    let digits = [rest.next()?, rest.next()?];
+                    u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+                }
+                quoted => quoted,
+            },
+            byte => byte,
+        };
+        bytes.push(plain);
+    }
+    Some(PathBuf::from(OsString::from_vec(bytes)))
 }
 
 #[cfg(test)]

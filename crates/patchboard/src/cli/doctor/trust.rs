@@ -8,7 +8,7 @@ use super::findings::of_problems;
 use crate::cli::trust::{Waiting, waiting_files};
 use crate::config::Loaded;
 use crate::config::problem::ConfigProblems;
-use crate::trust::config_file::exposure_keys;
+use crate::trust::exposure::{exposure_keys, folder_keys};
 use crate::trust::obeyed::{obeyed, trust_store};
 
 /// Lines of a difference that are shown.
@@ -24,7 +24,7 @@ pub(super) fn findings(loaded: &Loaded) -> Result<Vec<Finding>, std::io::Error> 
         found.push(Finding::Good("trust: everything the server obeys is trusted".to_owned()));
     }
     let files = obeyed.configs.iter().map(|(path, _)| path).chain(&obeyed.files);
-    let programs = obeyed.programs.values().flat_map(|program| &program.folders).cloned();
+    let programs = obeyed.programs.values().flat_map(|program| &program.folders).flat_map(|folder| folder_keys(folder));
     let folders: BTreeSet<PathBuf> = files.flat_map(|path| exposure_keys(path)).chain(programs).collect();
     found.extend(folders.iter().filter(|folder| store.is_exposed(folder)).map(|folder| {
         Finding::Note(format!(

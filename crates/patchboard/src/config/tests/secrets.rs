@@ -1,9 +1,16 @@
 //! References to secrets and what they lead to.
 
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
 use secrecy::ExposeSecret;
 
 use super::bench::Bench;
-use crate::config::{Config, Secrets};
+use crate::config::{
+    Config, LoadRequest, Secrets,
+    files::{ConfigFile, DiskReader, FileReader},
+};
 
 fn secrets(bench: &Bench) -> Secrets {
     Config::load_for_start(bench.request()).unwrap().1
@@ -195,4 +202,54 @@ fn keys_of_providers_that_name_none() {
         }
         assert_eq!(text(secrets(&bench).provider_keys.get("x")), wanted, "{provider} {variables:?}");
     }
+}
+
+/// Takes every file with a secret for one that an agent put there.
+#[derive(Debug)]
+struct RefusesSecrets;
+
+impl FileReader for RefusesSecrets {
+    fn read(&self, file: &ConfigFile) -> io::Result<Option<String>> {
+        DiskReader.read(file)
+    }
+
+    fn refuses_secret(&self, path: &Path) -> Option<String> {
+        Some(format!("never trusted: {}", path.display()))
+    }
+}
+
+#[test]
+fn a_secret_that_waits_to_be_trusted_opens_nothing_and_stops_nothing() {
+    let bench = Bench::with_file(
+        r#"
+        [gateway]
+        token = "file:planted"
+        [bridge]
+        token = "file:planted"
+        [channels.hook]
+        plugin = "json"
+        verify = "hmac-sha256"
+        secret = "file:planted"
+        [providers.x]
+        kind = "openai"
+        api_key = "file:planted"
+        [[workers]]
+        name = "py"
+        command = ["x"]
+        env = { C = "file:planted", D = "text" }
+        "#,
+    )
+    .file("project/planted", "known-to-an-agent");
+    let request = LoadRequest { reader: Arc::new(RefusesSecrets), ..bench.request() };
+    let (loaded, secrets) = Config::load_for_start(request).unwrap();
+    let doors = [&secrets.gateway_token, &secrets.runs_token, &secrets.bridge_token].map(Option::as_ref);
+    for door in doors.into_iter().chain([secrets.channel_secrets.get("hook")]) {
+        let unknown = text(door).expect("none would let everybody in");
+        assert!(unknown.len() >= 32 && unknown != "known-to-an-agent");
+    }
+    assert_eq!(text(secrets.provider_keys.get("x")), None);
+    assert_eq!(secrets.worker_env["py"].keys().collect::<Vec<_>>(), ["D"]);
+    let warnings: Vec<String> = loaded.warnings.iter().map(|warning| bench.tidy(&warning.to_string())).collect();
+    let told = warnings.iter().filter(|warning| warning.contains("`patchboard trust ~/project/planted`"));
+    assert_eq!(told.count(), 5, "{warnings:#?}");
 }

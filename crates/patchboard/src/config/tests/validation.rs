@@ -290,3 +290,31 @@ fn data_folder_is_a_folder() {
     assert_eq!(found(&bench), ["PB0120 data_dir"]);
     check("data_dir = \"not/yet/there\"", &[]);
 }
+
+#[test]
+fn a_script_above_the_folder_of_agents_is_warned_of() {
+    let text = |script: &str| {
+        format!(
+            "[runs]\nworking_folder = \"work\"\nallowed_roots = [\"work\"]\n\
+             [[workers]]\nname = \"py\"\ncommand = [\"python3\", \"{script}\"]\n\
+             [mcp.files]\ncommand = [\"python3\", \"{script}\"]\n"
+        )
+    };
+    let complaints = |script: &str| {
+        let bench = Bench::with_file(&text(script)).folder("project/work").file("project/own/tools.py", "");
+        let bench = bench.file("project/tools.py", "").file("project/work/tools.py", "");
+        bench.complaints()
+    };
+    for script in ["tools.py", "work/tools.py"] {
+        let found = complaints(script);
+        for key in ["workers[0].command", "mcp.files.command"] {
+            let told = found
+                .lines()
+                .any(|line| line.contains(key) && line.contains("contains the folder in which agents work"));
+            assert!(told, "{script} {key}: {found}");
+        }
+        assert!(found.contains("move the script to a folder of its own"), "{found}");
+    }
+    assert!(!complaints("own/tools.py").contains("in which agents work"));
+    assert!(!complaints("-c").contains("in which agents work"), "no script at all");
+}

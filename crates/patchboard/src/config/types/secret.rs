@@ -3,15 +3,14 @@
 
 use std::{
     fmt,
-    fs::File,
     io::{self, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
 };
 
 use secrecy::SecretString;
 
-use crate::config::env::Environment;
+use crate::config::{env::Environment, files::open_regular};
 
 /// Where a secret is found: `env:NAME` or `file:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,26 +55,26 @@ impl SecretRef {
     }
 }
 
-fn read_secret_file(path: &PathBuf) -> Result<SecretString, SecretMissing> {
-    let unreadable = |source| SecretMissing::FileUnreadable { path: path.clone(), source };
-    let file = File::open(path).map_err(unreadable)?;
-    // Opening a folder succeeds; say what it is instead of "cannot be read".
-    if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err(SecretMissing::FileUnusable(path.clone()));
+fn read_secret_file(path: &Path) -> Result<SecretString, SecretMissing> {
+    let unreadable = |source| SecretMissing::FileUnreadable { path: path.to_owned(), source };
+    // Say what a folder is instead of "cannot be read".
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(SecretMissing::FileUnusable(path.to_owned()));
     }
+    let file = open_regular(path).map_err(unreadable)?;
     let mut text = String::new();
     let read = file.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text).map_err(|source| {
         if source.kind() == io::ErrorKind::InvalidData {
-            SecretMissing::FileUnusable(path.clone())
+            SecretMissing::FileUnusable(path.to_owned())
         } else {
             unreadable(source)
         }
     })?;
     if u64::try_from(read).unwrap_or(u64::MAX) > SECRET_BYTES_MAX {
-        return Err(SecretMissing::FileUnusable(path.clone()));
+        return Err(SecretMissing::FileUnusable(path.to_owned()));
     }
     match text.trim() {
-        "" => Err(SecretMissing::FileEmpty(path.clone())),
+        "" => Err(SecretMissing::FileEmpty(path.to_owned())),
         secret => Ok(SecretString::from(secret)),
     }
 }

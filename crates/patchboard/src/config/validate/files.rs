@@ -1,13 +1,13 @@
 //! Files and folders that must be there.
 
 use std::{
-    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
 };
 
 use crate::config::{
     Config,
+    files::open_regular,
     key_path::KeyPath,
     problem::{Code, Problem, plain_reason},
 };
@@ -144,7 +144,7 @@ fn unusable_pem(file: &Path, wanted: Pem, path: KeyPath) -> Option<Problem> {
 
 fn read_pem(file: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(file)?.take(MAX_PEM).read_to_end(&mut bytes)?;
+    open_regular(file)?.take(MAX_PEM).read_to_end(&mut bytes)?;
     // Words beside the certificates may be in any encoding.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

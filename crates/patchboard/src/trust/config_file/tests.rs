@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use super::*;
 
@@ -120,4 +121,91 @@ fn a_warning_shows_the_difference_on_one_line_and_what_to_type() {
     assert!(warning.message.contains("+b = "), "{}", warning.message);
     assert!(!warning.message.chars().any(char::is_control), "{:?}", warning.message);
     assert!(warning.hint.contains("patchboard trust"), "{}", warning.hint);
+}
+
+type Maker<'a> = Box<dyn Fn() -> io::Result<()> + 'a>;
+
+/// What a command can put in the place of a file so that reading it fails, or never ends.
+fn no_configuration(path: &Path) -> [(&'static str, Maker<'_>); 5] {
+    use rustix::fs::{CWD, FileType, mknodat};
+    [
+        ("a pipe", Box::new(move || mknodat(CWD, path, FileType::Fifo, 0o600.into(), 0).map_err(Into::into))),
+        ("a folder", Box::new(move || fs::create_dir(path))),
+        ("bytes", Box::new(move || fs::write(path, [0xff; 20]))),
+        ("too much", Box::new(move || fs::File::create(path)?.set_len(2 << 20))),
+        ("a link to itself", Box::new(move || symlink(path, path))),
+    ]
+}
+
+fn clear(path: &Path) {
+    fs::remove_dir(path).or_else(|_| fs::remove_file(path)).unwrap();
+}
+
+#[test]
+fn a_project_file_that_cannot_be_read_is_left_out() {
+    let place = Place::new();
+    let path = place.file(FileLayer::Project).path;
+    for (what, make) in no_configuration(&path) {
+        make().unwrap();
+        assert_eq!(place.counts(FileLayer::Project), (None, true), "{what}");
+        clear(&path);
+    }
+    place.store.trust_config(&path, "a = 1").unwrap();
+    for (what, make) in no_configuration(&path) {
+        make().unwrap();
+        assert_eq!(place.counts(FileLayer::Project), (text("a = 1"), true), "{what}: what was trusted goes on");
+        clear(&path);
+    }
+}
+
+#[test]
+fn a_users_file_that_cannot_be_read_is_left_out_only_where_agents_may_write() {
+    let place = Place::new();
+    let file = place.file(FileLayer::User);
+    let reader = TrustedReader { store: place.store.clone() };
+    for (what, make) in no_configuration(&file.path) {
+        make().unwrap();
+        assert!(reader.read(&file).is_err(), "{what}");
+        clear(&file.path);
+    }
+    place.store.expose(&place.folder()).unwrap();
+    for (what, make) in no_configuration(&file.path) {
+        make().unwrap();
+        assert_eq!(place.counts(FileLayer::User), (None, true), "{what}");
+        clear(&file.path);
+    }
+}
+
+#[test]
+fn a_link_between_two_others_is_judged_too() {
+    let place = Place::new();
+    let own = place.root.path().join("own");
+    fs::create_dir(&own).unwrap();
+    let (file, middle) = (ConfigFile { path: own.join("patchboard.toml"), ..place.file(FileLayer::User) }, "mid.toml");
+    fs::write(own.join("real.toml"), "a = 1").unwrap();
+    symlink(own.join("real.toml"), place.folder().join(middle)).unwrap();
+    symlink(place.folder().join(middle), &file.path).unwrap();
+    let reader = TrustedReader { store: place.store.clone() };
+    assert_eq!(reader.read(&file).unwrap(), text("a = 1"));
+    place.store.expose(&place.folder()).unwrap();
+    fs::write(own.join("evil.toml"), "evil = 1").unwrap();
+    fs::remove_file(place.folder().join(middle)).unwrap();
+    symlink(own.join("evil.toml"), place.folder().join(middle)).unwrap();
+    assert_eq!(reader.read(&file).unwrap(), text("a = 1"));
+}
+
+#[test]
+fn what_took_the_place_of_a_held_file_does_not_count() {
+    let place = Place::new();
+    let file = place.file(FileLayer::User);
+    place.write(Some("a = 1"));
+    assert_eq!(place.counts(FileLayer::User), (text("a = 1"), false));
+    let real: PathBuf = file.path.canonicalize().unwrap();
+    let identity = crate::trust::store::FileIdentity::of(&real).unwrap();
+    place.store.mark_held(&real, "server", &identity).unwrap();
+    place.write(Some("a = 2"));
+    assert_eq!(place.counts(FileLayer::User), (text("a = 2"), false), "edited in place");
+    fs::write(place.folder().join("new"), "evil = 1").unwrap();
+    fs::rename(place.folder().join("new"), &real).unwrap();
+    assert_eq!(place.counts(FileLayer::User), (text("a = 2"), true));
 }

@@ -1,6 +1,8 @@
 use std::fs;
 
 use super::*;
+use crate::trust::fingerprint::FolderPrint;
+use crate::trust::waiting::{Snapshot, waiting_secret};
 
 /// A working folder with a worker's script and a configuration, beside a data directory.
 struct Machine {
@@ -32,6 +34,8 @@ impl Machine {
             programs: programs.map(|(name, folder)| (ProgramName::WorkerPool(name.to_owned()), program(folder))).into(),
             files: vec![real.join("work/p.wasm")],
             secrets: vec![real.join("work/token")],
+            data_dir: real.join("data"),
+            own: vec![real.join("data")],
         };
         let bash = ReducedRights { writable: vec![real.join("work")], readable: vec!["/opt".into()] };
         let store = TrustStore::at(&real.join("data"));
@@ -43,8 +47,17 @@ impl Machine {
         self.real.join(name)
     }
 
+    /// What a process that has ended got.
     fn run(&self, held: HeldFiles) -> ReadOnlyMounts {
+        self.start(held).mounts
+    }
+
+    fn start(&self, held: HeldFiles) -> Kept {
         self.guard.before_write(&WriteReach { roots: vec![self.path("work")], held }).unwrap()
+    }
+
+    fn config(&self) -> PathBuf {
+        self.path("work/patchboard.toml")
     }
 
     fn is_exposed(&self, folder: &str) -> bool {
@@ -82,7 +95,7 @@ fn what_changes_after_a_command_ran_waits_for_its_owner() {
         let refused = machine.guard.admit(POOL).unwrap_err();
         assert!(refused.contains(&file["work/".len()..]) && refused.contains("`patchboard trust`"), "{refused}");
         let program = &machine.guard.obeyed.programs[&ProgramName::of(POOL)];
-        trust_program(&machine.guard.store, program).unwrap();
+        Snapshot::of_program(program, &[]).unwrap().record(&machine.guard.store).unwrap();
         assert!(machine.guard.admit(POOL).is_ok());
         fs::write(machine.path("apart/tools.py"), "the owner's").unwrap();
         assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(Admission::Full));
@@ -114,7 +127,7 @@ fn a_secret_that_appears_where_a_command_ran_is_not_used() {
     machine.run(HeldFiles::Nothing);
     fs::write(&token, "planted").unwrap();
     assert!(waiting_secret(store, &token).is_some());
-    trust_file(store, &token).unwrap();
+    Snapshot::of_file(&token).unwrap().record(store).unwrap();
     assert_eq!(waiting_secret(store, &token), None);
 }
 
@@ -132,6 +145,139 @@ fn an_untrusted_project_file_does_not_become_trusted_by_a_command() {
     let mut machine = Machine::new();
     let path = machine.path("work/patchboard.toml");
     machine.guard.obeyed.configs = vec![(path.clone(), FileLayer::Project)];
-    machine.run(HeldFiles::Nothing);
+    let kept = machine.start(HeldFiles::Existing);
+    assert!(kept.mounts.files.contains(&path), "its owner may trust it while the command runs");
     assert_eq!(machine.guard.store.config(&path), None);
+    machine.run(HeldFiles::Nothing);
+    assert!(machine.is_exposed("work"));
+    assert_eq!(machine.guard.store.config(&path), None);
+}
+
+/// A guard of another configuration, with its own files elsewhere.
+fn without_files(machine: &Machine) -> TrustGuard {
+    let obeyed = ObeyedFiles { data_dir: machine.path("data"), ..ObeyedFiles::default() };
+    TrustGuard::new(machine.guard.store.clone(), obeyed, vec![machine.path("work")], ReducedRights::default())
+}
+
+#[test]
+fn what_was_planted_by_one_command_is_not_trusted_by_the_next() {
+    use std::os::unix::fs::symlink;
+    let machine = Machine::new();
+    let (config, plugin) = (machine.config(), machine.path("work/p.wasm"));
+    machine.run(HeldFiles::Nothing);
+    fs::create_dir(machine.path("work/z")).unwrap();
+    for (file, text) in [(&config, "evil = 1"), (&plugin, "evil"), (&machine.path("work/tools.py"), "evil")] {
+        let planted = machine.path("work/z").join(file.file_name().unwrap());
+        fs::write(&planted, text).unwrap();
+        fs::remove_file(file).unwrap();
+        symlink(&planted, file).unwrap();
+    }
+    // The folder `z` is a key that is new.
+    for held in [HeldFiles::Nothing, HeldFiles::Existing, HeldFiles::Sealed] {
+        machine.run(held);
+    }
+    assert!(machine.is_exposed("work/z"));
+    let store = &machine.guard.store;
+    assert_eq!(store.config(&config).as_deref(), Some("a = 1"));
+    assert!(!store.file(&plugin).unwrap().still_holds(&plugin));
+    assert!(machine.guard.admit(POOL).is_err());
+}
+
+#[test]
+fn a_folder_that_leads_elsewhere_now_is_not_trusted_anew() {
+    use std::os::unix::fs::symlink;
+    let mut machine = Machine::new();
+    fs::create_dir(machine.path("work/scripts")).unwrap();
+    fs::write(machine.path("work/scripts/a.py"), "one").unwrap();
+    let program = ObeyedProgram { folders: vec![machine.path("work/scripts")], ..ObeyedProgram::default() };
+    machine.guard.obeyed.programs = [(ProgramName::of(POOL), program)].into();
+    machine.run(HeldFiles::Nothing);
+    fs::rename(machine.path("work/scripts"), machine.path("work/evil")).unwrap();
+    fs::write(machine.path("work/evil/a.py"), "evil").unwrap();
+    symlink(machine.path("work/evil"), machine.path("work/scripts")).unwrap();
+    machine.run(HeldFiles::Nothing);
+    assert!(machine.guard.admit(POOL).is_err());
+}
+
+#[test]
+fn files_of_other_configurations_are_held_or_exposed_too() {
+    let machine = Machine::new();
+    let store = &machine.guard.store;
+    store.trust_config(&machine.config(), "a = 1").unwrap();
+    store.trust_folder(&machine.path("apart"), &FolderPrint::of(&machine.path("apart"), &[])).unwrap();
+    let other = without_files(&machine);
+    fs::write(machine.config(), "a = 2").unwrap();
+    let reach = |held| WriteReach { roots: vec![machine.path("work")], held };
+    let kept = other.before_write(&reach(HeldFiles::Existing)).unwrap();
+    assert!(kept.mounts.files.contains(&machine.config()), "{:?}", kept.mounts);
+    // File tools refuse only the files of their own configuration by name.
+    other.before_write(&reach(HeldFiles::Sealed)).unwrap();
+    assert_eq!((machine.is_exposed("work"), machine.is_exposed("apart")), (true, false));
+    assert_eq!(store.config(&machine.config()).as_deref(), Some("a = 2"), "its owner's, until then");
+    let apart = WriteReach { roots: vec![machine.path("apart")], held: HeldFiles::Existing };
+    other.before_write(&apart).unwrap();
+    assert!(machine.is_exposed("apart"), "a folder with scripts of another configuration");
+}
+
+#[test]
+fn of_very_many_files_of_others_some_are_exposed_and_not_held() {
+    let machine = Machine::new();
+    for number in 0..=MAX_HELD_OF_OTHERS {
+        let file = machine.path("work").join(format!("{number}/patchboard.toml"));
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(&file, "a = 1").unwrap();
+        machine.guard.store.trust_config(&file, "a = 1").unwrap();
+    }
+    let other = without_files(&machine);
+    let reach = WriteReach { roots: vec![machine.path("work")], held: HeldFiles::Existing };
+    assert_eq!(other.before_write(&reach).unwrap().mounts.files.len(), MAX_HELD_OF_OTHERS);
+    let exposed = (0..=MAX_HELD_OF_OTHERS).filter(|number| machine.is_exposed(&format!("work/{number}")));
+    assert_eq!(exposed.count(), 1);
+}
+
+#[test]
+fn what_its_owner_puts_over_a_held_file_is_not_obeyed_while_the_process_runs_nor_after() {
+    let mut machine = Machine::new();
+    // Alone, so that nothing else exposes the folder.
+    machine.guard.obeyed =
+        ObeyedFiles { configs: vec![(machine.config(), FileLayer::Named)], ..ObeyedFiles::default() };
+    let running = machine.start(HeldFiles::Existing);
+    let store = &machine.guard.store;
+    assert_eq!(store.config(&machine.config()).as_deref(), Some("a = 1"), "trusted when it was held");
+    fs::write(machine.path("work/new"), "the owner's").unwrap();
+    fs::rename(machine.path("work/new"), machine.config()).unwrap();
+    assert!(is_exposed(store, &machine.config()) && !machine.is_exposed("work"));
+    drop(machine.start(HeldFiles::Existing));
+    assert_eq!(store.config(&machine.config()).as_deref(), Some("a = 1"));
+    drop(running);
+    assert!(machine.is_exposed("work"));
+    assert_eq!(store.config(&machine.config()).as_deref(), Some("a = 1"));
+}
+
+#[test]
+fn what_its_owner_does_while_nothing_runs_or_in_place_asks_nothing() {
+    let mut machine = Machine::new();
+    machine.guard.obeyed =
+        ObeyedFiles { configs: vec![(machine.config(), FileLayer::Named)], ..ObeyedFiles::default() };
+    let store = &machine.guard.store;
+    let running = machine.start(HeldFiles::Existing);
+    fs::write(machine.config(), "in place").unwrap();
+    assert!(!is_exposed(store, &machine.config()));
+    drop(running);
+    fs::write(machine.path("work/new"), "renamed").unwrap();
+    fs::rename(machine.path("work/new"), machine.config()).unwrap();
+    assert!(!is_exposed(store, &machine.config()));
+    machine.run(HeldFiles::Existing);
+    assert_eq!(store.config(&machine.config()).as_deref(), Some("renamed"));
+}
+
+#[test]
+fn a_pipe_in_the_place_of_an_obeyed_file_holds_nobody_up() {
+    let machine = Machine::new();
+    for file in [machine.config(), machine.path("work/p.wasm"), machine.path("work/tools.py")] {
+        fs::remove_file(&file).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    }
+    machine.run(HeldFiles::Nothing);
+    assert!(machine.is_exposed("work"));
 }

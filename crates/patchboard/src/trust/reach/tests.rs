@@ -88,3 +88,22 @@ fn directories_on_the_way_are_pinned_from_the_outside_in() {
     let everything = WriteReach { roots: vec!["/".into()], held: HeldFiles::Existing };
     assert!(!super::pinned(Path::new("/a/b"), &everything).contains(&PathBuf::from("/")));
 }
+
+#[test]
+fn a_link_between_two_others_is_seen() {
+    let machine = Machine::new();
+    symlink(machine.path("other/file"), machine.path("work/mid")).unwrap();
+    symlink(machine.path("work/mid"), machine.path("other/first")).unwrap();
+    for held in [HeldFiles::Existing, HeldFiles::Nothing] {
+        assert_eq!(machine.of("other/first", held), FileReach::Open, "{held:?}: `mid` can be replaced");
+    }
+    symlink(machine.path("other"), machine.path("work/there")).unwrap();
+    symlink(machine.path("work/there"), machine.path("other/scripts")).unwrap();
+    assert!(touches_folder(&machine.path("other/scripts"), &machine.reach(HeldFiles::Existing)));
+}
+
+#[test]
+fn a_folder_that_is_left_again_is_seen() {
+    let machine = Machine::new();
+    assert_eq!(machine.of("work/deep/../../other/file", HeldFiles::Existing), FileReach::Open);
+}

@@ -56,3 +56,32 @@ fn a_record_that_is_broken_or_of_another_path_vouches_for_nothing() {
     fs::write(record(file), "{").unwrap();
     assert_eq!(store.config(file), None);
 }
+
+#[test]
+fn the_newer_record_of_two_stores_counts() {
+    let (named, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let env = Environment::from_iter([("HOME".to_owned(), home.path().display().to_string())]);
+    let folders = Folders::new(&env);
+    let (both, second) =
+        (TrustStore::find(Some(named.path().to_owned()), &env, &folders), TrustStore::find(None, &env, &folders));
+    let file = Path::new("/a/patchboard.toml");
+    both.trust_config(file, "a = 1").unwrap();
+    second.trust_config(file, "a = 2").unwrap();
+    assert_eq!(both.config(file).as_deref(), Some("a = 2"), "trusted later, without the flag");
+    both.trust_config(file, "a = 1").unwrap();
+    assert_eq!(second.config(file).as_deref(), Some("a = 1"));
+    both.trust_file(file, &stamp(home.path())).unwrap();
+    second.forget_file(file).unwrap();
+    assert_eq!(both.file(file), None, "that nothing is trusted is newer");
+    both.trust_file(file, &stamp(home.path())).unwrap();
+    assert_eq!(second.file(file), Some(stamp(home.path())));
+}
+
+#[test]
+fn a_path_is_read_back_from_what_is_shown() {
+    use std::os::unix::ffi::OsStrExt;
+    for bytes in [&b"/plain/path"[..], b"/tab\t/quote'\"\\x41/\xff\x00\n\r", "/\u{e4}".as_bytes()] {
+        let path = Path::new(std::ffi::OsStr::from_bytes(bytes));
+        assert_eq!(path_of(&shown(path)).as_deref(), Some(path));
+    }
+}

@@ -1,0 +1,92 @@
+//! What is trusted of an obeyed file or folder at the moment in which it becomes exposed, or is held for a process.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::config::files::{ConfigFile, FileLayer};
+use crate::trust::TrustStore;
+use crate::trust::config_file::DiskText;
+use crate::trust::exposure::{exposure_keys, folder_keys, is_exposed, is_folder_exposed};
+use crate::trust::fingerprint::{FileStamp, FolderPrint};
+use crate::trust::waiting::stamp;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Obeyed {
+    /// Its content is kept. A project's counts only if it was trusted once.
+    Content(PathBuf, FileLayer),
+    File(PathBuf),
+    Folder(PathBuf),
+}
+
+/// Read and not yet on record.
+#[derive(Debug)]
+pub(super) struct Baseline<'a> {
+    pub(super) of: &'a Obeyed,
+    found: Found,
+}
+
+#[derive(Debug)]
+enum Found {
+    /// Nothing that could be trusted.
+    Nothing,
+    /// What is on record holds.
+    AsRecorded,
+    Text(String),
+    Stamp(FileStamp),
+    Print(FolderPrint),
+}
+
+impl Obeyed {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Content(path, _) | Self::File(path) | Self::Folder(path) => path,
+        }
+    }
+
+    pub(super) fn keys(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Content(path, _) | Self::File(path) => exposure_keys(path),
+            Self::Folder(folder) => folder_keys(folder),
+        }
+    }
+
+    /// By any of its keys: another one that is new, such as that of a link, says nothing about what was written before.
+    pub(super) fn is_exposed(&self, store: &TrustStore) -> bool {
+        match self {
+            Self::Content(path, _) | Self::File(path) => is_exposed(store, path),
+            Self::Folder(folder) => is_folder_exposed(store, folder),
+        }
+    }
+
+    /// `own` are data of the server.
+    pub(super) fn baseline(&self, store: &TrustStore, own: &[PathBuf]) -> Baseline<'_> {
+        let found = match self {
+            // One that nobody trusted must not become trusted by a command that runs beside it.
+            Self::Content(path, FileLayer::Project) if store.config(path).is_none() => Found::Nothing,
+            Self::Content(path, layer) => {
+                let file = ConfigFile { layer: *layer, path: path.clone(), shown: path.clone() };
+                match DiskText::of(&file) {
+                    DiskText::Text(text) => Found::Text(text),
+                    DiskText::Absent | DiskText::Unreadable(_) => Found::Nothing,
+                }
+            }
+            Self::File(path) if store.file(path).is_some_and(|trusted| trusted.still_holds(path)) => Found::AsRecorded,
+            // What cannot be looked at is not trusted.
+            Self::File(path) => stamp(path).ok().flatten().map_or(Found::Nothing, Found::Stamp),
+            Self::Folder(folder) => Found::Print(FolderPrint::of(folder, own)),
+        };
+        Baseline { of: self, found }
+    }
+}
+
+impl Baseline<'_> {
+    pub(super) fn record(&self, store: &TrustStore) -> io::Result<()> {
+        let path = self.of.path();
+        match &self.found {
+            Found::Nothing | Found::AsRecorded => Ok(()),
+            Found::Text(text) => store.trust_config(path, text),
+            Found::Stamp(stamp) => store.trust_file(path, stamp),
+            Found::Print(print) => store.trust_folder(path, print),
+        }
+    }
+}

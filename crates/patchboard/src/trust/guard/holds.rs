@@ -1,0 +1,115 @@
+//! Files that are mounted read-only for processes which run now. While one does, a mark is on disk; when the last has ended,
+//! either the file is still the one that was held, or its folder becomes exposed.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use crate::config::files::open_regular;
+use crate::trust::TrustStore;
+use crate::trust::exposure::exposure_keys;
+use crate::trust::store::FileIdentity;
+
+#[derive(Debug)]
+pub(super) struct Holds {
+    store: TrustStore,
+    /// Name of this server's marks: that of its data directory, so that the next server there knows them as its own.
+    server: String,
+    held: Mutex<HashMap<PathBuf, Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    processes: usize,
+    identity: FileIdentity,
+    /// Keeps the number of the inode from being used again.
+    _open: Option<File>,
+}
+
+/// Lives as long as a process that has these files within its reach.
+#[derive(Debug)]
+pub(super) struct Hold {
+    holds: Arc<Holds>,
+    files: Vec<PathBuf>,
+}
+
+impl Holds {
+    pub(super) fn new(store: TrustStore, data_dir: &Path) -> Arc<Self> {
+        let digest = Sha256::digest(data_dir.as_os_str().as_encoded_bytes());
+        let server = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let holds = Self { store, server, held: Mutex::default() };
+        // Nobody else works on this data directory, and what the last server there ran ended with it.
+        for (path, identity) in holds.store.held_by(&holds.server) {
+            holds.settle(&path, &identity);
+        }
+        Arc::new(holds)
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<PathBuf, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does a process run for which this very file is held?
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.held().contains_key(path)
+    }
+
+    /// Real paths. On disk when this returns `Ok`.
+    pub(super) fn take(self: &Arc<Self>, files: &[PathBuf]) -> io::Result<Hold> {
+        let mut hold = Hold { holds: Arc::clone(self), files: Vec::new() };
+        for path in files {
+            let mut held = self.held();
+            match held.get_mut(path) {
+                Some(one) => one.processes += 1,
+                None => {
+                    // Opened first: what is marked is then a file that stays.
+                    let open = open_regular(path).ok();
+                    let gone = || io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", path.display()));
+                    let identity = FileIdentity::of(path).ok_or_else(gone)?;
+                    self.store.mark_held(path, &self.server, &identity)?;
+                    held.insert(path.clone(), Held { processes: 1, identity, _open: open });
+                }
+            }
+            hold.files.push(path.clone());
+        }
+        Ok(hold)
+    }
+
+    /// The process has ended.
+    fn release(&self, path: &Path) {
+        let mut held = self.held();
+        let Some(one) = held.get_mut(path) else { return };
+        one.processes = one.processes.saturating_sub(1);
+        if one.processes == 0
+            && let Some(last) = held.remove(path)
+        {
+            self.settle(path, &last.identity);
+        }
+    }
+
+    /// No process is left that could have written there.
+    fn settle(&self, path: &Path, identity: &FileIdentity) {
+        if FileIdentity::of(path).as_ref() != Some(identity) {
+            let exposed = exposure_keys(path).iter().try_for_each(|folder| self.store.expose(folder));
+            if let Err(error) = exposed {
+                // The mark stays, which comes to the same.
+                tracing::warn!(%error, path = %path.display(), "it cannot be recorded that a process could write there");
+                return;
+            }
+        }
+        self.store.unmark_held(path, &self.server);
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.files.iter().for_each(|path| self.holds.release(path));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Marks of files that are mounted read-only for a process that runs.
+//!
+//! Such a mount goes away when its owner renames another file over the name, or removes the file; the process can then write
+//! what lies there. So a mark says which file was held. Whoever finds another file at a marked path must not obey it: the mark
+//! was there before the process started, and stays when the server is killed.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+
+use super::{TrustStore, name_of, path_of, read, shown};
+use crate::credentials::private_folder;
+
+/// Folder of the marks in a store; in it one folder for each path, with one mark for each server.
+const FOLDER: &str = "held";
+
+/// Tells a file from one that takes its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileIdentity {
+    device: u64,
+    inode: u64,
+    /// Numbers of inodes are used again; the time at which one was made cannot be chosen. Not every file system keeps it.
+    made: Option<(u64, u32)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Mark {
+    path: String,
+    identity: FileIdentity,
+}
+
+impl FileIdentity {
+    /// Of what lies there, links not followed; `None` where nothing does.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let found = fs::symlink_metadata(path).ok()?;
+        let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let made = made.map(|since| (since.as_secs(), since.subsec_nanos()));
+        Some(Self { device: found.dev(), inode: found.ino(), made })
+    }
+}
+
+impl TrustStore {
+    /// Not flushed: no process outlives a loss of power.
+    pub(crate) fn mark_held(&self, path: &Path, server: &str, identity: &FileIdentity) -> io::Result<()> {
+        let mark = Mark { path: shown(path), identity: identity.clone() };
+        let mark = serde_json::to_vec(&mark).map_err(io::Error::other)?;
+        self.write_everywhere(
+            |store| mark_path(store, path, server),
+            |file| {
+                if let Some(folder) = file.parent() {
+                    private_folder(folder).map_err(io::Error::other)?;
+                }
+                // Nobody sees half a mark.
+                let pending = file.with_extension("new");
+                fs::write(&pending, &mark)?;
+                fs::rename(&pending, file)
+            },
+        )
+    }
+
+    pub(crate) fn unmark_held(&self, path: &Path, server: &str) {
+        for store in &self.folders {
+            let file = mark_path(store, path, server);
+            if let Err(error) = fs::remove_file(&file)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::debug!(%error, file = %file.display(), "the mark of a file that was held cannot be removed");
+            }
+        }
+    }
+
+    /// Does another file lie there than a process was kept from writing?
+    pub(crate) fn has_lost_hold(&self, path: &Path) -> bool {
+        let marks = self.folders.iter().filter_map(|store| fs::read_dir(store.join(FOLDER).join(name_of(path))).ok());
+        let mut files = marks.flatten().flatten().map(|entry| entry.path()).filter(|file| is_mark(file)).peekable();
+        if files.peek().is_none() {
+            return false;
+        }
+        let now = FileIdentity::of(path);
+        // A mark that cannot be read may be of any file, unless it went away meanwhile.
+        files.any(|file| match read::<Mark>(&file) {
+            Some(mark) => Some(mark.identity) != now,
+            None => file.exists(),
+        })
+    }
+
+    /// What this server, or the last one on its data directory, has marked.
+    pub(crate) fn held_by(&self, server: &str) -> Vec<(PathBuf, FileIdentity)> {
+        let folders = self.folders.iter().filter_map(|store| fs::read_dir(store.join(FOLDER)).ok()).flatten().flatten();
+        let marks = folders.filter_map(|folder| read::<Mark>(&folder.path().join(file_name(server))));
+        marks.filter_map(|mark| Some((path_of(&mark.path)?, mark.identity))).collect()
+    }
+}
+
+fn mark_path(store: &Path, path: &Path, server: &str) -> PathBuf {
+    store.join(FOLDER).join(name_of(path)).join(file_name(server))
+}
+
+fn file_name(server: &str) -> String {
+    format!("{server}.json")
+}
+
+fn is_mark(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "json")
+}
+
+#[cfg(test)]
+mod tests;

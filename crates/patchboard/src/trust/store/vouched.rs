@@ -1,0 +1,97 @@
+//! Which paths a store vouches for, of whatever configuration. Kept in memory: a command must not wait until all records have
+//! been read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+
+use super::{RecordKind, TrustStore, path_of, read, record_path};
+
+/// A folder that changed less than this before it was listed may change again without another time of change.
+const SETTLED: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Vouched {
+    /// Files of which the content is kept.
+    pub(crate) configs: BTreeSet<PathBuf>,
+    pub(crate) files: BTreeSet<PathBuf>,
+    pub(crate) folders: BTreeSet<PathBuf>,
+}
+
+/// As many as the owner has ever trusted.
+#[derive(Debug, Default)]
+pub(crate) struct VouchedPaths {
+    listed: BTreeMap<PathBuf, Listed>,
+}
+
+#[derive(Debug)]
+struct Listed {
+    kind: RecordKind,
+    /// When the folder had changed last; `None` if that was too short before.
+    changed: Option<SystemTime>,
+    /// By the name of the record, which says the path: what was read once stays right.
+    paths: BTreeMap<OsString, Option<PathBuf>>,
+}
+
+#[derive(Deserialize)]
+struct PathOfRecord {
+    path: String,
+}
+
+impl VouchedPaths {
+    pub(crate) fn now(&mut self, store: &TrustStore) -> Vouched {
+        let mut found = Vouched::default();
+        for folder in &store.folders {
+            for kind in [RecordKind::Config, RecordKind::File, RecordKind::Folder] {
+                let listed = self.listed.entry(folder.join(kind.name()));
+                let listed = listed.or_insert_with_key(|_| Listed { kind, changed: None, paths: BTreeMap::new() });
+                listed.refresh(folder);
+                let paths = listed.paths.values().flatten().cloned();
+                match listed.kind {
+                    RecordKind::Config => found.configs.extend(paths),
+                    RecordKind::File => found.files.extend(paths),
+                    RecordKind::Folder => found.folders.extend(paths),
+                    RecordKind::Exposed => {}
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Listed {
+    fn refresh(&mut self, store: &Path) {
+        let folder = store.join(self.kind.name());
+        let changed = fs::metadata(&folder).and_then(|found| found.modified()).ok();
+        if changed.is_some() && changed == self.changed {
+            return;
+        }
+        let is_settled = |at: &SystemTime| at.elapsed().is_ok_and(|since| since > SETTLED);
+        self.changed = changed.filter(is_settled);
+        let names: BTreeSet<OsString> = match fs::read_dir(&folder) {
+            Ok(listed) => listed.flatten().map(|entry| entry.file_name()).filter(is_record).collect(),
+            Err(_) => BTreeSet::new(),
+        };
+        self.paths.retain(|name, _| names.contains(name));
+        for name in names {
+            let kind = self.kind;
+            self.paths.entry(name).or_insert_with_key(|name| {
+                let file = folder.join(name);
+                let path = path_of(&read::<PathOfRecord>(&file)?.path)?;
+                (record_path(store, kind, &path) == file).then_some(path)
+            });
+        }
+    }
+}
+
+/// Those that are being written begin with a dot.
+fn is_record(name: &OsString) -> bool {
+    !name.as_encoded_bytes().starts_with(b".")
+}
+
+#[cfg(test)]
+mod tests;
