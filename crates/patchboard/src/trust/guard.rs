@@ -27,6 +27,8 @@ pub(crate) struct ObeyedFiles {
     pub(crate) programs: BTreeMap<ProgramName, ObeyedProgram>,
     /// Plugins and other single files.
     pub(crate) files: Vec<PathBuf>,
+    /// Files that are kept from being written to, and need nobody's trust.
+    pub(crate) held: Vec<PathBuf>,
     /// Files with keys and tokens. Those that exist are closed to everything the server runs; one that is absent could be
     /// made by what it runs.
     pub(crate) secrets: Vec<PathBuf>,
@@ -159,6 +161,12 @@ impl WriteGuard for TrustGuard {
                     mounts.files.push(real);
                 }
                 FileReach::Open => exposed.extend(exposure_keys(path)),
+            }
+        }
+        for path in &self.obeyed.held {
+            if let FileReach::Holdable(real) = file_reach(path, reach) {
+                mounts.pinned.extend(pinned(&real, reach));
+                mounts.files.push(real);
             }
         }
         exposed.extend(programs.flat_map(|program| &program.folders).filter(|one| touches_folder(one, reach)).cloned());
