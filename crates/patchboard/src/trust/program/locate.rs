@@ -1,7 +1,7 @@
 //! Where a program lies, and what the first line of a script makes of it.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
@@ -31,7 +31,10 @@ pub(super) fn locate(name: &str, folder: &Path, search_path: Option<&str>) -> Lo
         if path.is_file() && access(&path, Access::EXEC_OK).is_ok() {
             return Located { found: Some(path), before };
         }
-        before.push(path);
+        // Where this user may not look, it can start nothing.
+        if std::fs::metadata(&path).err().is_none_or(|error| error.kind() != io::ErrorKind::PermissionDenied) {
+            before.push(path);
+        }
     }
     Located { found: None, before }
 }
