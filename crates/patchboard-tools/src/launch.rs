@@ -1,7 +1,10 @@
 //! How programs that the operator chose are started: MCP servers and workers.
 
 #[cfg(target_os = "linux")]
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 #[cfg(target_os = "linux")]
 use crate::guard::{Admission, ProgramKey, WriteGuard};
@@ -71,6 +74,28 @@ pub(crate) fn inherited(besides: &[&str]) -> Vec<(String, String)> {
     texts.filter(|(name, _)| is_seen(name)).collect()
 }
 
+/// What a program is given so that Python reads no compiled module from beside a script: there an agent could put one, which
+/// is run unread.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnBytecode {
+    /// To stand before all others.
+    pub(crate) arguments: Vec<String>,
+    pub(crate) variables: Vec<(String, String)>,
+}
+
+/// For programs of the agents' folders. `private` is a folder that only the program uses; what it starts gets the variable too,
+/// and an interpreter that reads no variables an option.
+#[cfg(target_os = "linux")]
+pub(crate) fn own_bytecode(rights: &Admission, program: &str, private: Option<&Path>) -> OwnBytecode {
+    let (Admission::Reduced(_), Some(private)) = (rights, private) else { return OwnBytecode::default() };
+    let folder = private.join("pycache").to_string_lossy().into_owned();
+    let name = Path::new(program).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let is_python = name.trim_end_matches(|last: char| last.is_ascii_digit() || last == '.') == "python";
+    let options = if is_python { vec!["-X".to_owned(), format!("pycache_prefix={folder}")] } else { Vec::new() };
+    OwnBytecode { arguments: options, variables: vec![("PYTHONPYCACHEPREFIX".to_owned(), folder)] }
+}
+
 /// How a jailed program ended, in the words of every other child.
 #[cfg(target_os = "linux")]
 pub(crate) fn told(ending: Result<Ending, Error>) -> String {
@@ -83,3 +108,6 @@ pub(crate) fn told(ending: Result<Ending, Error>) -> String {
         Err(error) => error.to_string(),
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

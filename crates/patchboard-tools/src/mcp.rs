@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,10 @@ pub enum McpReach {
         arguments: Vec<String>,
         /// Besides `PATH`, `HOME` and the locale.
         env: BTreeMap<String, SecretString>,
+        /// Where it runs; `None` for the folder of this process.
+        working_folder: Option<PathBuf>,
+        /// An existing folder that only it uses, also where everything around that is protected.
+        private: Option<PathBuf>,
     },
     /// A streamable HTTP endpoint.
     Http { url: String, token: Option<SecretString> },

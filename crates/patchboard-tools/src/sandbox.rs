@@ -9,7 +9,7 @@
 //! * `spawner` – starts supervisors, from one thread that lasts, and `jailed`, the handle of a running one.
 //! * `supervisor` – the other end, in the other process; `confine` makes the jail, of `namespace`, `cover`, `links`,
 //!   `read_only`,
-//!   `ground` and `filter`; `kin` ends descendants.
+//!   `protect`, `ground` and `filter`; `kin` ends descendants.
 //! * `kernel` – what the kernel can enforce, in words.
 //! * `order` – what the two processes say to each other.
 //!
@@ -36,7 +36,9 @@ mod kin;
 mod links;
 mod namespace;
 mod order;
+mod protect;
 mod read_only;
+mod scratch;
 mod spawner;
 mod supervisor;
 

@@ -89,6 +89,8 @@ pub struct PoolOptions {
     pub is_warm: bool,
     /// What workers may change besides their private folders.
     pub writable: Vec<PathBuf>,
+    /// An existing folder that only this pool uses, for compiled code of workers whose script lies where agents may write.
+    pub compiled: Option<PathBuf>,
     /// Allocations of a worker process beyond this fail.
     pub memory_limit: Option<u64>,
     /// For a call that does not say how long it may take.
@@ -116,6 +118,7 @@ impl PoolOptions {
             start_timeout: Duration::from_secs(30),
             is_warm: false,
             writable: Vec::new(),
+            compiled: None,
             memory_limit: None,
             call_timeout: Duration::from_millis(298_800),
             stream_timeout: Duration::from_secs(900),

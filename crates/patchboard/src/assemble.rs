@@ -33,9 +33,10 @@ use crate::config::{Config, Loaded, Secrets};
 use crate::data_dir;
 use crate::system::{SoulFiles, SystemClock, SystemIds};
 use crate::trust::guard::TrustGuard;
-use crate::trust::obeyed::{content_files, obeyed, trust_store};
+use crate::trust::obeyed::{agent_folders, content_files, obeyed, soul_files, trust_store};
 
 mod builtins;
+mod folders;
 mod mcp;
 mod plugins;
 mod sinks;
@@ -69,6 +70,7 @@ pub(crate) async fn board(
     let store = SqliteStore::open(SqliteOptions::new(path))
         .with_context(|| format!("cannot open the database `{}`", path.display()))?;
     let store: Arc<dyn Store> = Arc::new(store);
+    folders::make_closed_folders(loaded);
     let workspaces = workspaces(loaded, tracker)?;
     let guard = guard(loaded)?;
     let worker_ports = worker_ports(config, own_ports)?;
@@ -78,7 +80,7 @@ pub(crate) async fn board(
     let mut tools =
         vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, guard.clone(), tracker)?];
     let pins = |of| Arc::new(mcp::StoredPins { of, store: store.clone(), clock: Arc::new(SystemClock) });
-    tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop).tool_hosts());
+    tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop)?.tool_hosts());
     let signals = Signals::default();
     let pools = worker_ports.map(|ports| {
         let means = PoolMeans { launch: &launch, ports, signals: &signals };
@@ -267,7 +269,8 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
         let looped = Some(rustix::io::Errno::LOOP.raw_os_error());
         path.canonicalize().is_err_and(|error| error.raw_os_error() == looped)
     };
-    let sealed = content_files(loaded).into_iter().map(|file| file.path).filter(|path| !leads_nowhere(path)).collect();
+    let sealed = content_files(loaded).into_iter().map(|file| file.path).chain(soul_files(config));
+    let sealed = sealed.filter(|path| !leads_nowhere(path)).collect();
     Workspaces::sealing(options, sealed).context("cannot open the working folder")
 }
 
@@ -275,14 +278,12 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
 fn guard(loaded: &Loaded) -> anyhow::Result<Arc<TrustGuard>> {
     let config = &loaded.config;
     let here = std::env::current_dir().context("cannot find out in which folder this program was started")?;
-    let mut roots = vec![config.runs.working_folder.clone()];
-    roots.extend(config.runs.allowed_roots.iter().chain(config.workers.iter().flat_map(|one| &one.writable)).cloned());
     let bash = &config.tools.bash;
     let rights = ReducedRights {
         writable: vec![config.runs.working_folder.clone()],
         readable: bash.readable.iter().chain(&bash.path).cloned().collect(),
     };
-    Ok(Arc::new(TrustGuard::new(trust_store(loaded), obeyed(loaded, &here), roots, rights)))
+    Ok(Arc::new(TrustGuard::new(trust_store(loaded), obeyed(loaded, &here), agent_folders(config), rights)))
 }
 
 /// The block of ports of workers; `None` where there are no workers. What commands may connect to, and what this server

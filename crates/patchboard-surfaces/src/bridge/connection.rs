@@ -84,13 +84,7 @@ impl Visitor {
     pub(super) fn new(bridge: Bridge, door: Door, seat: Option<Seat>) -> Arc<Self> {
         telemetry::connection_opened(SURFACE);
         let connection = pump::next_connection();
-        Arc::new(Self {
-            bridge,
-            door,
-            connection,
-            is_admitted: AtomicBool::new(false),
-            seat: Mutex::new(seat),
-        })
+        Arc::new(Self { bridge, door, connection, is_admitted: AtomicBool::new(false), seat: Mutex::new(seat) })
     }
 
     /// Workers know what the server speaks.

@@ -56,8 +56,9 @@ impl Link {
         let ear = Ear(notices.clone());
         let deadline = Instant::now() + options.start_timeout;
         match &options.reach {
-            McpReach::Command { program, arguments, env } => {
-                let order = Order { program, arguments, env };
+            McpReach::Command { program, arguments, env, working_folder, private } => {
+                let (working_folder, private) = (working_folder.as_deref(), private.as_deref());
+                let order = Order { program, arguments, env, working_folder, private };
                 let (mut process, input, output) = process::spawn(&options.name, order, launch, tasks).await?;
                 let shaken = tokio::select! {
                     shaken = shake_hands(ear, lines(output, input), &over, deadline) => shaken,

@@ -2,6 +2,7 @@
 //! all its children in the end.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ pub(super) struct Order<'a> {
     pub(super) program: &'a str,
     pub(super) arguments: &'a [String],
     pub(super) env: &'a BTreeMap<String, SecretString>,
+    pub(super) working_folder: Option<&'a Path>,
+    pub(super) private: Option<&'a Path>,
 }
 
 /// Starts the program. `Err` is a sentence for the log.

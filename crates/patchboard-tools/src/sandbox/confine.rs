@@ -20,6 +20,7 @@ use super::jail::{Limits, Tcp, View};
 use super::kernel::{Landlock, WANTED};
 use super::namespace::{Namespaces, SHARED_MEMORY};
 use super::order::{Confinement, Order};
+use super::protect::PathProtection;
 
 /// What every program needs to start, to find its libraries and to resolve names. Of `/proc`, what tells about other
 /// processes' memory, files and environment is closed by Landlock itself.
@@ -90,14 +91,6 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETFCAP)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// How protected paths are kept from the command.
-#[derive(Debug)]
-pub(super) struct PathProtection {
-    /// What Landlock has to keep closed.
-    pub(super) closed: Closed,
-    pub(super) cover: Cover,
-}
-
 /// Confines the calling thread. Where the kernel cannot enforce something it is left out and the answer says so; any
 /// other failure is one, in words.
 pub(super) fn confine(
@@ -114,6 +107,11 @@ pub(super) fn confine(
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Landlock::from(status.landlock).abi(),
         RulesetStatus::NotEnforced => 0,
     };
+    if landlock_abi == 0 && protection.needs_landlock {
+        return Err("protected files lie in folders that the program may change, and this system has neither mount \
+                    namespaces nor Landlock to keep them closed: name other folders in its `writable`"
+            .to_owned());
+    }
     // Last, because the filter applies to this thread too.
     let system_calls = filter::apply(FilterOptions {
         unix_sockets: order.network.unix_sockets,
@@ -157,6 +155,11 @@ fn rules(
     for folder in writable {
         let everything = AccessFs::from_all(WANTED) & !NO_DEVICES;
         survey.add(closed.beneath(folder, &mut |parcel| grant(&mut rules, parcel, everything))?);
+    }
+    for path in &order.private {
+        let Some(opened) = open(Path::new(path)) else { continue };
+        let everything = AccessFs::from_all(WANTED) & !NO_DEVICES;
+        grant(&mut rules, Parcel { opened, is_directory: true }, everything)?;
     }
     if order.view.is_wide() {
         grant_wide(&mut rules, order.view, closed, &mut survey)?;

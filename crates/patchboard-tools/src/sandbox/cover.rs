@@ -9,12 +9,14 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, mount, mount_bind};
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
 use rustix::process::chdir;
 
-use super::namespace::keep_mounts_inside;
+use super::namespace::{OwnMounts, keep_mounts_inside};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cover {
@@ -24,12 +26,32 @@ pub(super) enum Cover {
     Laid,
 }
 
+/// What belongs to a cover.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// Folders that lead to what is covered, outermost first: without them held, a covered folder could be moved away with
+    /// the one it lies in.
+    pub(super) pinned: Vec<PathBuf>,
+    /// Folders beneath covered ones that show through.
+    pub(super) own_folders: Vec<PathBuf>,
+}
+
+/// A folder that shows through a cover, opened before that was laid.
+struct OwnFolder {
+    path: PathBuf,
+    opened: OwnedFd,
+}
+
 impl Cover {
     /// Covers what exists of `paths`. The process must be in its working folder already: a folder that is entered by an
     /// older descriptor lies outside of the namespace. `Err` is in words.
-    pub(super) fn lay<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, String> {
+    pub(super) fn lay<'a>(
+        own: OwnMounts,
+        paths: impl IntoIterator<Item = &'a Path>,
+        plan: Plan,
+    ) -> Result<Self, String> {
         let found = existing(paths).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
-        match lay_all(&found) {
+        match lay_all(own, &found, &plan) {
             Ok(()) => Ok(Self::Laid),
             // Some systems allow namespaces and then nothing in them.
             Err(_) => Ok(Self::None),
@@ -52,12 +74,16 @@ fn existing<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<Vec<Pat
     Ok(found)
 }
 
-fn lay_all(paths: &[PathBuf]) -> io::Result<()> {
-    keep_mounts_inside()?;
-    let inert = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+fn lay_all(own: OwnMounts, paths: &[PathBuf], plan: &Plan) -> io::Result<()> {
+    keep_mounts_inside(own)?;
+    for folder in &plan.pinned {
+        // Recursive: without privileges outside, a tree cannot be bound without the mounts inside it.
+        mount_bind_recursive(folder, folder)?;
+    }
+    let shown = plan.own_folders.iter().map(|folder| OwnFolder::open(folder)).collect::<io::Result<Vec<_>>>()?;
     for path in paths {
         if path.is_dir() {
-            mount("tmpfs", path, "tmpfs", inert, c"mode=000,size=4k")?;
+            cover_folder(path, shown.iter().filter(|folder| folder.path.starts_with(path)).collect())?;
         } else {
             mount_bind("/dev/null", path)?;
         }
@@ -66,6 +92,29 @@ fn lay_all(paths: &[PathBuf]) -> io::Result<()> {
     let folder = std::fs::read_link("/proc/self/cwd")?;
     chdir(&folder).or_else(|_| chdir(OsStr::new("/")))?;
     Ok(())
+}
+
+/// Where folders show through, the cover has the empty folders that lead to them.
+fn cover_folder(path: &Path, shown: Vec<&OwnFolder>) -> io::Result<()> {
+    let inert = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    if shown.is_empty() {
+        return Ok(mount("tmpfs", path, "tmpfs", inert | MountFlags::RDONLY, c"mode=000,size=4k")?);
+    }
+    mount("tmpfs", path, "tmpfs", inert, c"mode=711,size=64k")?;
+    for folder in shown {
+        std::fs::create_dir_all(&folder.path)?;
+        mount_bind_recursive(format!("/proc/self/fd/{}", folder.opened.as_raw_fd()), &folder.path)?;
+    }
+    Ok(mount_remount(path, inert | MountFlags::RDONLY, c"mode=711,size=64k")?)
+}
+
+impl OwnFolder {
+    fn open(folder: &Path) -> io::Result<Self> {
+        let path = folder.canonicalize()?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(&path, flags, Mode::empty())?;
+        Ok(Self { path, opened })
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub struct Jail {
     /// lies beside such a path is granted entry by entry, and the directories on the way to it can be passed but
     /// neither listed nor added to. The wider views have a better way where the kernel allows it.
     pub protected: Vec<PathBuf>,
+    /// Existing folders that only this program uses, to read and change although they lie beneath protected paths.
+    pub private: Vec<PathBuf>,
     /// All variables the command gets, besides `TMPDIR` and, unless named, `HOME`, which lie in its private folder.
     pub environment: BTreeMap<String, String>,
     /// Where its private folder is made.
@@ -119,6 +121,7 @@ impl Jail {
             folder,
             readable: Vec::new(),
             protected: Vec::new(),
+            private: Vec::new(),
             environment: environment(),
             scratch: std::env::temp_dir(),
             network: Network::default(),

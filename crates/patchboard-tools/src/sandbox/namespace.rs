@@ -5,7 +5,8 @@
 //! Root can create them directly; other users need a user namespace around them. Some systems forbid that, and some allow
 //! `unshare` and then deny everything inside, which cannot be undone. So it is tried once, in a process of its own.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
@@ -30,9 +31,50 @@ pub struct Namespaces {
     pub own_shared_memory: bool,
 }
 
+/// Proof that this process is in a mount namespace that was made for it. Nothing is mounted without: as root, a mount in the
+/// server's own namespace would be the machine's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnMounts(());
+
+/// A mount namespace, as the kernel names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MountNamespace(String);
+
+/// What `enter` did.
+#[derive(Debug, Default)]
+pub(super) struct Entered {
+    pub(super) namespaces: Namespaces,
+    pub(super) own_mounts: Option<OwnMounts>,
+    /// The mount namespace that was left; `None` where it cannot be told.
+    pub(super) left: Option<MountNamespace>,
+}
+
+impl MountNamespace {
+    pub(super) fn named(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn of_this_process() -> io::Result<Self> {
+        let name = std::fs::read_link("/proc/self/ns/mnt").map(PathBuf::into_os_string)?;
+        name.into_string().map(Self).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+}
+
+impl OwnMounts {
+    /// `None` while this process is in `outer` still, and where that cannot be told.
+    pub(super) fn other_than(outer: &MountNamespace) -> Option<Self> {
+        let here = MountNamespace::of_this_process().ok()?;
+        (here != *outer).then_some(Self(()))
+    }
+}
+
 /// Moves this process into new namespaces, and its future children into a new PID namespace. The process must be
 /// single-threaded. `Err`: the process is in a namespace without any rights, and no command can be started from it.
-pub(super) fn enter() -> Result<Namespaces, String> {
+pub(super) fn enter() -> Result<Entered, String> {
     // Read before `unshare`: in a new user namespace the ids are unmapped until the maps are written.
     let (user, group) = (geteuid(), getegid());
     let around = if user.is_root() { UnshareFlags::empty() } else { UnshareFlags::NEWUSER };
@@ -41,13 +83,18 @@ pub(super) fn enter() -> Result<Namespaces, String> {
         (UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC, Namespaces { processes: true, ..mounts }),
         (UnshareFlags::NEWNS, mounts),
     ];
+    let outer = MountNamespace::of_this_process().ok();
     let Some((_, got)) = wanted.into_iter().find(|(flags, _)| unshare(around | *flags).is_ok()) else {
-        return Ok(Namespaces::default());
+        return Ok(Entered::default());
+    };
+    // Some sandboxes answer that it was done, and nothing was.
+    let Some(own_mounts) = outer.as_ref().and_then(OwnMounts::other_than) else {
+        return Ok(Entered::default());
     };
     if !user.is_root() {
         map_own_ids(user.as_raw(), group.as_raw())?;
     }
-    Ok(got)
+    Ok(Entered { namespaces: got, own_mounts: Some(own_mounts), left: outer })
 }
 
 /// Maps the user's own ids to themselves in the user namespace; all other ids appear as nobody.
@@ -82,23 +129,26 @@ pub(super) fn keep_mount_capability() -> Result<(), Errno> {
 }
 
 /// Mounts a `/proc` of the PID namespace; called by its first process. Fails where the system masks parts of `/proc`.
-pub(super) fn mount_own_proc() -> bool {
+pub(super) fn mount_own_proc(own: OwnMounts) -> bool {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    keep_mounts_inside().is_ok() && mount("proc", "/proc", "proc", flags, None).is_ok()
+    keep_mounts_inside(own).is_ok() && mount("proc", "/proc", "proc", flags, None).is_ok()
 }
 
 /// Mounts a private `/dev/shm`, for semaphores and memory shared with child processes. Call after `mount_own_proc`.
-pub(super) fn mount_own_shared_memory() -> bool {
+pub(super) fn mount_own_shared_memory(_: OwnMounts) -> bool {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", SHARED_MEMORY, "tmpfs", flags, Some(c"mode=1777,size=1g")).is_ok()
 }
 
 /// Can a file be mounted onto itself here? Tried in a process of its own.
-pub(super) fn can_mount() -> bool {
-    keep_mounts_inside().is_ok() && mount_bind("/dev/null", "/dev/null").is_ok()
+pub(super) fn can_mount(own: OwnMounts) -> bool {
+    keep_mounts_inside(own).is_ok() && mount_bind("/dev/null", "/dev/null").is_ok()
 }
 
 /// Mounts of the outside propagate into the namespace, never the other way round.
-pub(super) fn keep_mounts_inside() -> Result<(), Errno> {
+pub(super) fn keep_mounts_inside(_: OwnMounts) -> Result<(), Errno> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
 }
+
+#[cfg(test)]
+mod tests;

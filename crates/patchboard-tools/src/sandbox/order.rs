@@ -38,6 +38,8 @@ pub(super) struct Order {
     pub(super) view: View,
     pub(super) readable: Vec<OsString>,
     pub(super) protected: Vec<OsString>,
+    /// Folders of the command's own, which lie beneath protected ones and are open all the same.
+    pub(super) private: Vec<OsString>,
     /// Files to mount read-only, and the directories on the way to them, outermost first.
     pub(super) read_only: Vec<OsString>,
     pub(super) pinned: Vec<OsString>,

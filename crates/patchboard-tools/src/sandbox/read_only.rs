@@ -11,15 +11,16 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::mount::{MountFlags, mount_bind, mount_bind_recursive, mount_remount};
 use rustix::process::chdir;
 
-use super::namespace::keep_mounts_inside;
+use super::namespace::{OwnMounts, keep_mounts_inside};
 
 /// Call after the working folder was entered by its path.
 pub(super) fn mount_read_only<'a>(
+    own: OwnMounts,
     pinned: impl IntoIterator<Item = &'a Path>,
     files: impl IntoIterator<Item = &'a Path>,
 ) -> Result<(), String> {
     let failed = |path: &Path, error: io::Error| format!("cannot keep {} read-only: {error}", path.display());
-    keep_mounts_inside().map_err(|error| failed(Path::new("/"), error.into()))?;
+    keep_mounts_inside(own).map_err(|error| failed(Path::new("/"), error.into()))?;
     for folder in pinned {
         // Recursive: without privileges outside, a tree cannot be bound without the mounts inside it.
         mount_bind_recursive(folder, folder).map_err(|error| failed(folder, error.into()))?;

@@ -180,7 +180,7 @@ async fn open(
             (Some(ours), Some(theirs.into_blocking_fd().map_err(Error::Supervisor)?))
         }
     };
-    let Jail { folder, view, writable, readable, protected, environment, scratch, network, limits } = jail;
+    let Jail { folder, view, writable, readable, protected, private, environment, scratch, network, limits } = jail;
     let order = Order {
         program: program.program.into(),
         arguments: program.arguments,
@@ -188,6 +188,7 @@ async fn open(
         view,
         readable: readable.into_iter().map(Into::into).collect(),
         protected: protected.into_iter().map(Into::into).collect(),
+        private: private.into_iter().map(Into::into).collect(),
         read_only: mounts.files.into_iter().map(Into::into).collect(),
         pinned: mounts.pinned.into_iter().map(Into::into).collect(),
         scratch: scratch.into(),

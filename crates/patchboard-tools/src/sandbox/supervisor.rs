@@ -2,11 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -14,18 +13,15 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitStatus, getpid, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::confine::PathProtection;
-use super::cover::Cover;
-use super::ground::Closed;
-use super::namespace::Namespaces;
+use super::namespace::{Entered, MountNamespace, Namespaces, OwnMounts};
 use super::order::{ASK_TO_END, Confinement, Ending, Order, Report};
+use super::protect::{PathProtection, protect_paths};
 use super::read_only::mount_read_only;
-use super::{EXEC_VERB, Error, confine, kin, links, namespace};
+use super::scratch::Scratch;
+use super::{EXEC_VERB, Error, confine, kin, namespace};
 
 /// A server that started a supervisor has its order ready.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Names tried for the private folder before giving up.
-const SCRATCH_NAMES: u32 = 1000;
 
 /// The argument after `EXEC_VERB` that only tries to create the namespaces; the exit code is the result.
 pub(super) const TRY: &str = "try-namespaces";
@@ -34,7 +30,7 @@ pub(super) const NO_MOUNTS: u8 = 3;
 /// The argument after `EXEC_VERB` of a supervisor that creates no namespaces, because that failed.
 pub(super) const WITHOUT: &str = "without-namespaces";
 /// The argument after `EXEC_VERB` of the supervisor that runs as pid 1 of a PID namespace. It is followed by the pid of the
-/// process that created the namespace.
+/// process that created the namespaces and the name of the mount namespace which that process left.
 const FIRST: &str = "first";
 
 /// What `patchboard __exec` does. Everything it has to say goes to the server over its standard input, which is a
@@ -46,22 +42,18 @@ pub fn exec_main() -> Result<ExitCode, Error> {
     let arguments: Vec<_> = std::env::args().skip(2).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if arguments == [TRY] {
-        let tried = namespace::enter().is_ok_and(|made| !made.processes || namespace::keep_mount_capability().is_ok());
-        return Ok(match tried {
-            true if namespace::can_mount() => ExitCode::SUCCESS,
-            true => ExitCode::from(NO_MOUNTS),
-            false => ExitCode::FAILURE,
-        });
+        return Ok(try_namespaces());
     }
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(Error::ByHand)?;
     // A person who runs this verb by hand has no socket there.
     rustix::net::sockopt::socket_type(&socket).map_err(|error| Error::ByHand(error.into()))?;
     let server = UnixStream::from(socket);
     let prepared = match arguments[..] {
-        [FIRST, maker] if getpid().is_init() => {
-            Ok(Some(SupervisorRole { is_first: true, ..SupervisorRole::new(maker) }))
+        [FIRST, maker, left] if getpid().is_init() => {
+            let own_mounts = OwnMounts::other_than(&MountNamespace::named(left));
+            Ok(Some(SupervisorRole { is_first: true, own_mounts, ..SupervisorRole::new(maker) }))
         }
-        [WITHOUT] => prepare(Namespaces::default()),
+        [WITHOUT] => prepare(Entered::default()),
         _ => namespace::enter().and_then(prepare),
     };
     let reports = server.try_clone().map_err(Error::Talk)?;
@@ -79,35 +71,55 @@ pub fn exec_main() -> Result<ExitCode, Error> {
     }
 }
 
+/// Only a namespace that was made is tried: as root, mounting succeeds without one as well, and changes the machine.
+fn try_namespaces() -> ExitCode {
+    match namespace::enter() {
+        Ok(Entered { namespaces, own_mounts: Some(own), .. })
+            if !namespaces.processes || namespace::keep_mount_capability().is_ok() =>
+        {
+            if namespace::can_mount(own) {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(NO_MOUNTS)
+            }
+        }
+        Ok(_) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
 /// In which surroundings this supervisor runs.
 struct SupervisorRole {
     /// Pid, outside the namespace, of this process or of the one that waits for it; names the private folder.
     outside_pid: String,
     namespaces: Namespaces,
+    /// Without it nothing is mounted.
+    own_mounts: Option<OwnMounts>,
     /// Runs as pid 1 of a PID namespace: every other process in there is its descendant.
     is_first: bool,
 }
 
 impl SupervisorRole {
     fn new(outside_pid: impl ToString) -> Self {
-        Self { outside_pid: outside_pid.to_string(), namespaces: Namespaces::default(), is_first: false }
+        let outside_pid = outside_pid.to_string();
+        Self { outside_pid, namespaces: Namespaces::default(), own_mounts: None, is_first: false }
     }
 }
 
 /// Starts the supervisor inside the PID namespace and waits for it; `None` when it has ended. Without such a namespace this
 /// process supervises itself.
-fn prepare(namespaces: Namespaces) -> Result<Option<SupervisorRole>, String> {
+fn prepare(entered: Entered) -> Result<Option<SupervisorRole>, String> {
     // Of a session of its own, the command has no terminal to write to and gets no signals meant for the server.
     // `EPERM` means that this process leads one already.
     rustix::process::setsid().map(drop).or_else(unless(Errno::PERM)).map_err(failed("begin a session"))?;
     let me = getpid().as_raw_pid();
-    if !namespaces.processes {
-        return Ok(Some(SupervisorRole { namespaces, ..SupervisorRole::new(me) }));
-    }
+    let Entered { namespaces, own_mounts, left } = entered;
+    let Some(left) = left.filter(|_| namespaces.processes) else {
+        return Ok(Some(SupervisorRole { namespaces, own_mounts, ..SupervisorRole::new(me) }));
+    };
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed("follow the server"))?;
     namespace::keep_mount_capability().map_err(failed("keep the right to mount"))?;
     let mut first = Command::new("/proc/self/exe");
-    first.args([EXEC_VERB, FIRST, &me.to_string()]).env_clear();
+    first.args([EXEC_VERB, FIRST, &me.to_string(), left.name()]).env_clear();
     let mut first = first.spawn().map_err(failed("start in a PID namespace"))?;
     // The server waits for the end of the command's output, so no copy of the pipes may stay open here.
     release(|null| rustix::stdio::dup2_stdin(null));
@@ -120,10 +132,12 @@ fn supervise(server: UnixStream, mut role: SupervisorRole) -> Result<(), String>
     server.set_read_timeout(Some(ORDER_TIMEOUT)).map_err(failed("wait for its order"))?;
     let (order, descriptors) = Order::receive(&server).map_err(failed("receive its order"))?;
     if role.is_first {
-        let own_proc = namespace::mount_own_proc();
+        let own_proc = role.own_mounts.is_some_and(namespace::mount_own_proc);
         // Workers and MCP servers may share memory with other programs; commands have no reason to.
-        let own_shared_memory = !order.view.is_wide() && namespace::mount_own_shared_memory();
-        role.namespaces = Namespaces { mounts: true, processes: true, own_proc, own_shared_memory };
+        let has_shared_memory = !order.view.is_wide();
+        let own_shared_memory = has_shared_memory && role.own_mounts.is_some_and(namespace::mount_own_shared_memory);
+        let mounts = role.own_mounts.is_some();
+        role.namespaces = Namespaces { mounts, processes: true, own_proc, own_shared_memory };
     }
     Supervisor::new(server, order, descriptors, role)?.run()
 }
@@ -150,7 +164,7 @@ impl Supervisor {
         let mut descriptors = descriptors.into_iter();
         let folder = descriptors.next().ok_or("no folder to start in")?;
         rustix::process::fchdir(&folder).map_err(failed("enter the working folder"))?;
-        if role.namespaces.mounts {
+        if role.own_mounts.is_some() {
             enter_by_path(&folder).map_err(failed("enter the working folder by its path"))?;
         }
         let mut writable: Vec<OwnedFd> = descriptors.collect();
@@ -159,10 +173,12 @@ impl Supervisor {
             Scratch::make(Path::new(&order.scratch), &role.outside_pid).map_err(failed("make a temporary folder"))?;
         writable.push(scratch.open().map_err(failed("open the temporary folder"))?);
         if !order.read_only.is_empty() {
+            // The server has recorded that these files are held.
+            let own = role.own_mounts.ok_or("no mount namespace could be made, in which files are kept read-only")?;
             let (pinned, files) = (order.pinned.iter().map(Path::new), order.read_only.iter().map(Path::new));
-            mount_read_only(pinned, files)?;
+            mount_read_only(own, pinned, files)?;
         }
-        let protection = protect_paths(&order, role.namespaces, &writable)?;
+        let protection = protect_paths(&order, role.own_mounts, &writable)?;
         confine::limit(&order.limits).map_err(failed("set limits"))?;
         Ok(Self { server, order, writable, input, scratch, protection, role })
     }
@@ -180,7 +196,7 @@ impl Supervisor {
         let reports = self.server.try_clone().map_err(failed("talk to the server"))?;
         let leash = self.leash().map_err(failed("talk to the server"))?;
         let (command, confinement) = self.start()?;
-        let scratch = self.scratch.0.clone().into();
+        let scratch = self.scratch.path().into();
         report(&reports, &Report::Started { pid: command.as_raw_pid(), confinement, scratch });
 
         let mut ending = None;
@@ -250,38 +266,6 @@ impl Supervisor {
     }
 }
 
-/// Covers protected paths with mounts for the wide views, and where Unix sockets are allowed: Landlock before ABI 9 does not
-/// prevent connecting to a socket in a closed folder. Other names of protected files are covered for everybody, since
-/// they lie where a command works. Call after the working folder was entered.
-fn protect_paths(order: &Order, namespaces: Namespaces, writable: &[OwnedFd]) -> Result<PathProtection, String> {
-    let protected = || order.protected.iter().map(Path::new);
-    let links = links::find(protected(), granted_folders(order, writable))?;
-    let links = || links.iter().map(PathBuf::as_path);
-    let covers_protected = order.view.is_wide() || order.network.unix_sockets;
-    let has_to_cover = covers_protected || links().next().is_some();
-    // Before anything is covered, which hides what it was.
-    let (closed, closed_with_links) = (confine::closed(order, [])?, confine::closed(order, links())?);
-    let cover = match namespaces.mounts && has_to_cover {
-        true if covers_protected => Cover::lay(protected().chain(links()))?,
-        true => Cover::lay(links())?,
-        false => Cover::None,
-    };
-    let closed = match cover {
-        Cover::Laid if order.view.is_wide() => Closed::default(),
-        Cover::Laid => closed,
-        Cover::None => closed_with_links,
-    };
-    Ok(PathProtection { closed, cover })
-}
-
-/// Where other names of protected files are looked for.
-fn granted_folders(order: &Order, writable: &[OwnedFd]) -> Vec<PathBuf> {
-    let writable = writable.iter().map(|folder| format!("/proc/self/fd/{}", folder.as_raw_fd()));
-    let opened = ["/proc/self/cwd".to_owned()].into_iter().chain(writable);
-    let opened = opened.filter_map(|path| std::fs::read_link(path).ok());
-    opened.chain(order.readable.iter().map(PathBuf::from)).collect()
-}
-
 /// `fchdir` to a descriptor that was opened outside the mount namespace leaves the process in the outer mount tree, where
 /// `getcwd` fails and new mounts are not seen. Entering the same folder by its path moves it inside.
 fn enter_by_path(folder: &OwnedFd) -> io::Result<()> {
@@ -336,52 +320,6 @@ impl Terminations {
             _ = hangup.recv() => {}
             _ = quit.recv() => {}
         }
-    }
-}
-
-/// The private folder of one command: its home and its temporary files.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Two supervisors never have the same `owner` at the same time.
-    fn make(within: &Path, owner: &str) -> io::Result<Self> {
-        let mut builder = std::fs::DirBuilder::new();
-        builder.mode(0o700);
-        for number in 0..SCRATCH_NAMES {
-            let scratch = Self(within.join(format!("patchboard-{owner}-{number}")));
-            match builder.create(&scratch.0) {
-                Ok(()) => {
-                    builder.create(scratch.home())?;
-                    builder.create(scratch.temporary())?;
-                    return Ok(scratch);
-                }
-                // Left over by a process of the same number.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
-    }
-
-    fn home(&self) -> PathBuf {
-        self.0.join("home")
-    }
-
-    fn temporary(&self) -> PathBuf {
-        self.0.join("tmp")
-    }
-
-    fn open(&self) -> io::Result<OwnedFd> {
-        use rustix::fs::{Mode, OFlags};
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::open(&self.0, flags, Mode::empty())?)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is the system's to clean: it lies in the folder for temporary files.
-        drop(std::fs::remove_dir_all(&self.0));
     }
 }
 

@@ -168,6 +168,7 @@ pub(super) fn order(
         environment: command::environment(options, own, inherited(command::PASSED_ON)),
         folder: options.working_folder.clone(),
         writable: options.writable.clone(),
+        compiled: options.compiled.clone(),
         memory_limit: options.memory_limit,
         ports: ports.to_vec(),
         input,

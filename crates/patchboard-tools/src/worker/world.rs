@@ -37,6 +37,8 @@ pub(super) struct Order {
     pub(super) private: PathBuf,
     /// What it may change besides its private folders. All exist.
     pub(super) writable: Vec<PathBuf>,
+    /// A folder of its pool for compiled code.
+    pub(super) compiled: Option<PathBuf>,
     pub(super) memory_limit: Option<u64>,
     /// Of the block of ports, those that it may connect to and bind. Those of others are closed to it.
     pub(super) ports: Vec<u16>,

@@ -80,7 +80,13 @@ mod linux {
             let arguments = vec!["-c".to_owned(), script.to_owned()];
             let server = McpServerOptions {
                 name: "srv".into(),
-                reach: McpReach::Command { program: "/bin/sh".to_owned(), arguments, env: Default::default() },
+                reach: McpReach::Command {
+                    program: "/bin/sh".to_owned(),
+                    arguments,
+                    env: Default::default(),
+                    working_folder: None,
+                    private: None,
+                },
                 start_timeout: Duration::from_secs(60),
                 call_timeout: Duration::from_secs(60),
             };

@@ -7,5 +7,6 @@ mod all_but;
 mod bash;
 mod jails;
 mod mcp;
+mod protected;
 mod support;
 mod workers;

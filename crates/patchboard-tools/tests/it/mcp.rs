@@ -68,6 +68,8 @@ impl Fixture {
                 program: program.to_owned(),
                 arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
                 env: BTreeMap::from([("API_TOKEN".to_owned(), "told only to it".into())]),
+                working_folder: None,
+                private: None,
             },
             start_timeout: PATIENCE,
             call_timeout: PATIENCE,

@@ -1,7 +1,9 @@
 //! The MCP servers of the configuration, and where it is kept which of their tools were approved.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Context;
 use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
 use patchboard_core::port::{Batch, Clock, Durability, Space, Store, Write};
@@ -9,9 +11,10 @@ use patchboard_tools::mcp::{Launch, McpHosts, McpReach, McpServerOptions, PinSto
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::folders::{ProgramKind, program_folder};
 use crate::config::section::McpConfig;
 use crate::config::{Loaded, Secrets};
-use crate::credentials;
+use crate::trust::obeyed::mcp_command;
 
 /// Started in the background; they end with `stop`.
 pub(super) fn hosts(
@@ -21,44 +24,42 @@ pub(super) fn hosts(
     pins: Arc<StoredPins>,
     tracker: &TaskTracker,
     stop: &CancellationToken,
-) -> Arc<McpHosts> {
-    let servers = &loaded.config.mcp;
-    if servers.values().any(|server| server.url.is_none()) {
-        make_credentials_folder(loaded);
-    }
-    let servers = servers.iter().map(|(name, server)| options(name, server, secrets));
-    McpHosts::start(servers.collect(), launch, pins, tracker, stop)
+) -> anyhow::Result<Arc<McpHosts>> {
+    let here = std::env::current_dir().context("cannot find out in which folder this program was started")?;
+    let servers = loaded.config.mcp.iter().map(|(name, server)| options(name, server, loaded, secrets, &here));
+    Ok(McpHosts::start(servers.collect::<anyhow::Result<_>>()?, launch, pins, tracker, stop))
 }
 
-/// A program cannot be kept from what does not exist yet, and keys may be stored while it runs.
-fn make_credentials_folder(loaded: &Loaded) {
-    if let Some(folder) = loaded.folders.credentials_dir()
-        && let Err(error) = credentials::private_folder(&folder)
-    {
-        // Then this user cannot store keys there either.
-        tracing::debug!(%error, "the folder for keys cannot be made");
-    }
-}
-
-fn options(name: &str, server: &McpConfig, secrets: &Secrets) -> McpServerOptions {
-    let reach = match (&server.url, server.command.split_first()) {
+fn options(
+    name: &str,
+    server: &McpConfig,
+    loaded: &Loaded,
+    secrets: &Secrets,
+    here: &Path,
+) -> anyhow::Result<McpServerOptions> {
+    let command = mcp_command(server, loaded, here);
+    let reach = match (&server.url, command.split_first()) {
         (Some(url), _) => McpReach::Http { url: url.clone(), token: secrets.mcp_tokens.get(name).cloned() },
         // The configuration was checked: one of the two is there.
         (None, command) => {
             let (program, arguments) = command.unzip();
+            let private = program_folder(&loaded.config.data_dir, ProgramKind::McpServer, name)
+                .with_context(|| format!("cannot make a folder for the MCP server `{name}`"))?;
             McpReach::Command {
                 program: program.cloned().unwrap_or_default(),
                 arguments: arguments.unwrap_or_default().to_vec(),
                 env: secrets.mcp_env.get(name).cloned().unwrap_or_default(),
+                working_folder: Some(server.working_folder.clone().unwrap_or_else(|| private.clone())),
+                private: Some(private),
             }
         }
     };
-    McpServerOptions {
+    Ok(McpServerOptions {
         name: name.into(),
         reach,
         start_timeout: server.start_timeout.into(),
         call_timeout: server.call_timeout.into(),
-    }
+    })
 }
 
 /// In the database, beside everything else the server must not forget.

@@ -17,10 +17,12 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::folders::{ProgramKind, program_folder};
 use crate::config::section::{self, WorkerConfig};
 use crate::config::{Loaded, Secrets};
 use crate::data_dir;
 use crate::system::{SystemClock, SystemIds};
+use crate::trust::obeyed::worker_command;
 
 /// The pools at work, and where their workers call back.
 #[derive(Debug)]
@@ -64,7 +66,8 @@ impl Pools {
             allow_pickle: config.bridge.allow_pickle,
         };
         let options = config.workers.iter().map(|worker| options(worker, loaded, secrets));
-        let running = WorkerPools::start(options.collect(), deps).context("cannot prepare a folder for workers")?;
+        let running = WorkerPools::start(options.collect::<anyhow::Result<_>>()?, deps)
+            .context("cannot prepare a folder for workers")?;
         let mut pinned = Vec::new();
         let hosts = config.workers.iter().zip(running.hosts()).map(|(worker, pool)| -> Arc<dyn ToolHost> {
             if !worker.pin {
@@ -152,12 +155,14 @@ impl CallbackDoors for Doors {
     }
 }
 
-fn options(worker: &WorkerConfig, loaded: &Loaded, secrets: &Secrets) -> PoolOptions {
+fn options(worker: &WorkerConfig, loaded: &Loaded, secrets: &Secrets) -> anyhow::Result<PoolOptions> {
     let bridge = &loaded.config.bridge;
     let folder = worker.working_folder.clone().unwrap_or_else(|| loaded.config.runs.working_folder.clone());
     let mut env = secrets.worker_env.get(&worker.name).cloned().unwrap_or_default();
     env.entry("SNAKEPIT_LOG_LEVEL".to_owned()).or_insert_with(|| SecretString::from(worker.log_level.to_string()));
-    PoolOptions {
+    let kept = program_folder(&loaded.config.data_dir, ProgramKind::WorkerPool, &worker.name)
+        .with_context(|| format!("cannot make a folder for the workers `{}`", worker.name))?;
+    Ok(PoolOptions {
         count: worker.count,
         env,
         capacity: worker.capacity,
@@ -177,6 +182,7 @@ fn options(worker: &WorkerConfig, loaded: &Loaded, secrets: &Secrets) -> PoolOpt
         memory_limit: worker.memory_limit.map(|size| size.as_usize() as u64),
         call_timeout: bridge.call_timeout.into(),
         stream_timeout: bridge.stream_timeout.into(),
-        ..PoolOptions::new(worker.name.as_str(), worker.command.clone(), folder)
-    }
+        compiled: Some(kept),
+        ..PoolOptions::new(worker.name.as_str(), worker_command(worker, loaded), folder)
+    })
 }

@@ -3,10 +3,11 @@
 //! * `access` – who may come in without a token, and who could read keys.
 //! * `trust` – what the server obeys and does not trust.
 //! * `bridge`, `plugins` – what is configured behind them.
+//! * `python` – whether a local model can be run.
 //! * `findings` – how they are shown, to people and to programs.
 
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use clap::Args;
 use patchboard_providers::{Pool, list_models};
@@ -25,6 +26,7 @@ mod access;
 mod bridge;
 mod findings;
 mod plugins;
+mod python;
 mod trust;
 
 use findings::Finding;
@@ -62,7 +64,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
         findings.extend(plugins::findings(&loaded).await);
         findings.push(provider(&mut loaded, &mut secrets).await);
         findings.push(open_files(&loaded));
-        findings.push(python());
+        findings.push(python::finding(&loaded));
         findings.extend(confinement().await);
         Ok(findings)
     })?;
@@ -177,16 +179,6 @@ fn open_files(loaded: &Loaded) -> Finding {
         return Finding::Note(format!("open files: at most {limit}, fewer than the {wanted} connections configured"));
     }
     Finding::Good("open files: enough for the configured connections".to_owned())
-}
-
-fn python() -> Finding {
-    match Command::new("python3").arg("--version").output() {
-        Ok(output) if output.status.success() => {
-            let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            Finding::Good(format!("local model: {version} is there for `serve --local-model`"))
-        }
-        Ok(_) | Err(_) => Finding::Note("local model: no python3, so `serve --local-model` cannot work".to_owned()),
-    }
 }
 
 /// Which layers of the jail this machine enforces, found out by starting a command in one.

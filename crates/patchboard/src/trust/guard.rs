@@ -36,6 +36,8 @@ pub(crate) struct ObeyedFiles {
     pub(crate) programs: BTreeMap<ProgramName, ObeyedProgram>,
     /// Plugins and other single files.
     pub(crate) files: Vec<PathBuf>,
+    /// Files that are kept from being written to, and need nobody's trust.
+    pub(crate) held: Vec<PathBuf>,
     /// Files with keys and tokens. Those that exist are closed to everything the server runs; one that is absent could be
     /// made by what it runs.
     pub(crate) secrets: Vec<PathBuf>,
@@ -257,6 +259,12 @@ impl WriteGuard for TrustGuard {
         self.complete(&mut plan);
         let hold = self.record(&plan).map_err(|error| not_recorded(&error))?;
         let mut mounts = plan.mounts;
+        for path in &self.obeyed.held {
+            if let FileReach::Holdable(real) = file_reach(path, reach) {
+                mounts.pinned.extend(pinned(&real, reach));
+                mounts.files.push(real);
+            }
+        }
         for list in [&mut mounts.pinned, &mut mounts.files] {
             list.sort();
             list.dedup();

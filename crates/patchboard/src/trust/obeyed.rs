@@ -4,30 +4,42 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::path::{Path, PathBuf};
 
+use patchboard_tools::guard::{HeldFiles, WriteReach};
+
 use super::TrustStore;
 use super::guard::{ObeyedFiles, ProgramName};
-use super::program::{ObeyedProgram, Surroundings};
+use super::program::{ObeyedProgram, Surroundings, started};
+use super::reach::{FileReach, file_reach};
 use crate::config::env::HOME;
 use crate::config::files::{ConfigFile, FileLayer};
+use crate::config::section::{McpConfig, WorkerConfig};
 use crate::config::{Config, Loaded};
 use crate::data_dir;
 
-/// `cwd` is where MCP servers are started.
+/// Of the server's own variables, what it passes on to every program.
+const PASSED_ON: &[&str] = &["PATH", HOME];
+/// The same for workers.
+const PASSED_ON_TO_WORKERS: &[&str] = &["PATH", HOME, "PYTHONPATH"];
+
+/// `cwd` is where this program was started: relative paths in the commands of MCP servers begin there.
 pub(crate) fn obeyed(loaded: &Loaded, cwd: &Path) -> ObeyedFiles {
     let config = &loaded.config;
     let workers = config.workers.iter().map(|worker| {
-        let folder = worker.working_folder.as_deref().unwrap_or(&config.runs.working_folder);
-        let program = program(&worker.command, folder, &worker.env, loaded);
+        let program =
+            looked_at(loaded, Table::of_worker(worker, config), |around| ObeyedProgram::of(&worker.command, around));
         (ProgramName::WorkerPool(worker.name.clone()), program)
     });
     let servers = config.mcp.iter().filter(|(_, server)| server.url.is_none());
     let servers = servers.map(|(name, server)| {
-        (ProgramName::McpServer(name.clone()), program(&server.command, cwd, &server.env, loaded))
+        let program =
+            looked_at(loaded, Table::of_server(server, cwd), |around| ObeyedProgram::of(&server.command, around));
+        (ProgramName::McpServer(name.clone()), program)
     });
     ObeyedFiles {
         configs: content_files(loaded).into_iter().map(|file| (file.path, file.layer)).collect(),
         programs: workers.chain(servers).collect(),
         files: config.plugins.iter().map(|plugin| plugin.path.clone()).collect(),
+        held: soul_files(config).collect(),
         secrets: config.secret_files(),
         data_dir: config.data_dir.clone(),
         own: own_data(loaded),
@@ -43,9 +55,31 @@ fn own_data(loaded: &Loaded) -> Vec<PathBuf> {
     own
 }
 
+/// The command line of a worker as it is started.
+pub(crate) fn worker_command(worker: &WorkerConfig, loaded: &Loaded) -> Vec<String> {
+    looked_at(loaded, Table::of_worker(worker, &loaded.config), |around| started(&worker.command, around))
+}
+
+/// The command line of an MCP server as it is started.
+pub(crate) fn mcp_command(server: &McpConfig, loaded: &Loaded, cwd: &Path) -> Vec<String> {
+    looked_at(loaded, Table::of_server(server, cwd), |around| started(&server.command, around))
+}
+
+/// The folders that agents' commands and tools may write to.
+pub(crate) fn agent_folders(config: &Config) -> Vec<PathBuf> {
+    let of_workers = config.workers.iter().flat_map(|worker| &worker.writable);
+    let folders = iter::once(&config.runs.working_folder).chain(&config.runs.allowed_roots).chain(of_workers);
+    folders.cloned().collect()
+}
+
 /// Files whose trusted content is kept: configuration, wherever this or the next start looks for it, and certificates.
 pub(crate) fn content_files(loaded: &Loaded) -> Vec<ConfigFile> {
     config_files(loaded).into_iter().chain(certificate_files(&loaded.config)).collect()
+}
+
+/// They say who an agent is, to every run of it.
+pub(crate) fn soul_files(config: &Config) -> impl Iterator<Item = PathBuf> + '_ {
+    config.agents.values().filter_map(|agent| agent.soul.clone())
 }
 
 /// They are the user's by being named in a configuration that counts.
@@ -82,17 +116,47 @@ fn config_files(loaded: &Loaded) -> Vec<ConfigFile> {
     places.map(|path| ConfigFile { layer: layer(&path), shown: path.clone(), path }).collect()
 }
 
-fn program(command: &[String], folder: &Path, env: &BTreeMap<String, String>, loaded: &Loaded) -> ObeyedProgram {
-    let variable = |name: &str| env.get(name).map(String::as_str).or_else(|| loaded.env.get(name)).map(str::to_owned);
+/// What the table of a program says of its surroundings.
+struct Table<'a> {
+    base: &'a Path,
+    working_folder: Option<&'a Path>,
+    env: &'a BTreeMap<String, String>,
+    passed_on: &'static [&'static str],
+}
+
+impl<'a> Table<'a> {
+    fn of_worker(worker: &'a WorkerConfig, config: &'a Config) -> Self {
+        let folder = worker.working_folder.as_deref().unwrap_or(&config.runs.working_folder);
+        Self { base: folder, working_folder: Some(folder), env: &worker.env, passed_on: PASSED_ON_TO_WORKERS }
+    }
+
+    /// Without a folder of its own, one runs in a private folder.
+    fn of_server(server: &'a McpConfig, cwd: &'a Path) -> Self {
+        let working_folder = server.working_folder.as_deref();
+        Self { base: working_folder.unwrap_or(cwd), working_folder, env: &server.env, passed_on: PASSED_ON }
+    }
+}
+
+fn looked_at<T>(loaded: &Loaded, table: Table<'_>, look: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+    let variable = |name: &str| {
+        let own = table.env.get(name).and_then(|value| match value.strip_prefix("env:") {
+            Some(name) => loaded.env.get(name),
+            None => Some(value.as_str()),
+        });
+        let passed_on = || table.passed_on.contains(&name).then(|| loaded.env.get(name)).flatten();
+        own.or_else(passed_on).map(str::to_owned)
+    };
     let home = variable(HOME).map(PathBuf::from);
     let search_path = variable("PATH");
-    ObeyedProgram::of(
-        command,
-        &Surroundings {
-            working_folder: folder,
-            search_path: search_path.as_deref(),
-            home: home.as_deref(),
-            variable: &variable,
-        },
-    )
+    let real = |folder: PathBuf| folder.canonicalize().unwrap_or(folder);
+    let roots = agent_folders(&loaded.config).into_iter().map(real).collect();
+    let reach = WriteReach { roots, held: HeldFiles::Nothing };
+    look(&Surroundings {
+        base: table.base,
+        working_folder: table.working_folder,
+        search_path: search_path.as_deref(),
+        home: home.as_deref(),
+        variable: &variable,
+        is_agent_writable: &|path| file_reach(path, &reach) != FileReach::Outside,
+    })
 }

@@ -1,20 +1,25 @@
 //! Of which files and folders the command of a worker or an MCP server consists.
 
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
+
+mod locate;
+mod words;
+
+use locate::{after_env, interpreter, locate};
+use words::{Place, Reader, absolute, named, places, values};
 
 /// Longer command lines are looked at as far as this.
 const MAX_ARGUMENTS: usize = 64;
-/// Their first argument that is not an option names what they run, a folder too.
-const INTERPRETERS: &[&str] = &["python", "pypy", "node", "nodejs", "ruby", "perl", "php", "bun", "deno", "sh", "bash"];
-/// The option of an interpreter that looks for a module in the working folder.
-const MODULE: &str = "-m";
-/// The option of an interpreter that takes its program from the command line; what that imports is looked for in the
-/// working folder.
-const INLINE: &str = "-c";
-/// Variables that name folders with code.
-const CODE_PATHS: &[&str] = &["PYTHONPATH", "NODE_PATH"];
+/// The interpreter of a script may be a script itself.
+const MAX_INTERPRETERS: usize = 2;
+/// Variables that name folders with code of the program.
+const CODE_FOLDERS: &[&str] = &["PYTHONPATH", "NODE_PATH"];
+/// Variables that name folders with libraries, often of the whole system: they count where agents may write.
+const LIBRARY_FOLDERS: &[&str] = &["PYTHONHOME", "RUBYLIB", "PERL5LIB", "LD_LIBRARY_PATH"];
+/// Variables that name files with code.
+const CODE_FILES: &[&str] = &["PYTHONSTARTUP", "BASH_ENV", "ENV", "LD_PRELOAD"];
+/// Options for every program of that interpreter.
+const OPTIONS: &str = "NODE_OPTIONS";
 
 /// What has to be looked at to know a command again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,54 +34,48 @@ pub(crate) struct ObeyedProgram {
 
 /// Surroundings that decide what a command line means.
 pub(crate) struct Surroundings<'a> {
-    pub(crate) working_folder: &'a Path,
+    /// Where the program and the words of its command are looked for.
+    pub(crate) base: &'a Path,
+    /// Where it runs; `None` for a private folder, in which nobody else writes.
+    pub(crate) working_folder: Option<&'a Path>,
     /// The variable `PATH`.
     pub(crate) search_path: Option<&'a str>,
     pub(crate) home: Option<&'a Path>,
     /// A variable of the program.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    /// May an agent write there?
+    pub(crate) is_agent_writable: &'a dyn Fn(&Path) -> bool,
+}
+
+/// The command line as it is started: the very program that was looked at, by its absolute path; and, for one that runs in a
+/// private folder, absolute paths of what its words name.
+pub(crate) fn started(command: &[String], around: &Surroundings<'_>) -> Vec<String> {
+    let Some((name, arguments)) = command.split_first() else { return Vec::new() };
+    let found = locate(name, around.base, around.search_path).found;
+    // What is not there is not found at its start either.
+    let program = found.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| name.clone());
+    let arguments = match around.working_folder {
+        Some(_) => arguments.to_vec(),
+        None => {
+            let words = places(Reader::of(name), arguments, around.base);
+            words.map(|word| absolute(word, around.base)).collect()
+        }
+    };
+    [program].into_iter().chain(arguments).collect()
 }
 
 impl ObeyedProgram {
     pub(crate) fn of(command: &[String], around: &Surroundings<'_>) -> Self {
         let mut found = Self::default();
-        let Some((name, arguments)) = command.split_first() else { return found };
-        let (absent, program) = locate(name, around);
-        found.files.extend(absent);
-        if let Some(program) = &program {
-            found.add_file(program);
-            if is_script(program) {
-                found.add_folder_of(program);
-            }
-            found.add_prefix(program);
-        }
-        let is_interpreter = is_interpreter(name);
-        let mut has_script = false;
-        for argument in arguments.iter().take(MAX_ARGUMENTS) {
-            if is_interpreter && !has_script && [MODULE, INLINE].contains(&argument.as_str()) {
-                found.folders.push(around.working_folder.to_owned());
-                has_script = true;
-                continue;
-            }
-            let value = match argument.strip_prefix('-') {
-                Some(option) => option.split_once('=').map(|(_, value)| value),
-                None => Some(argument.as_str()),
-            };
-            let Some(value) = value.filter(|value| !value.is_empty()) else { continue };
-            let path = around.working_folder.join(value);
-            if path.is_file() {
-                found.add_file(&path);
-                found.add_folder_of(&path);
-            } else if is_interpreter && !has_script && path.is_dir() {
-                found.folders.push(path);
-            }
-            has_script |= !argument.starts_with('-');
-        }
-        for variable in CODE_PATHS {
-            let named = (around.variable)(variable).unwrap_or_default();
-            let folders = named.split(':').filter(|folder| !folder.is_empty());
-            found.folders.extend(folders.map(|folder| around.working_folder.join(folder)));
-        }
+        let started = started(command, around);
+        let (Some(name), Some((_, arguments))) = (command.first(), started.split_first()) else { return found };
+        let command: Vec<String> = [name.clone()].into_iter().chain(arguments.iter().cloned()).collect();
+        found.add_command(&command, around, MAX_INTERPRETERS);
+        // Whatever a program is, it may load code from the folder it runs in.
+        let folder = around.working_folder;
+        found.folders.extend(folder.filter(|folder| (around.is_agent_writable)(folder)).map(Path::to_owned));
+        found.add_variables(around);
+        found.readable.extend(folder.map(Path::to_owned));
         found.readable.extend(around.home.map(|home| home.join(".local/lib")));
         let existing = found.files.iter().chain(&found.folders).filter(|path| path.exists());
         found.readable.extend(existing.cloned().collect::<Vec<_>>());
@@ -87,11 +86,67 @@ impl ObeyedProgram {
         found
     }
 
-    fn add_file(&mut self, path: &Path) {
-        self.files.push(path.to_owned());
+    /// A program with its arguments, and, so many levels deep, the interpreter that its first line names.
+    fn add_command(&mut self, command: &[String], around: &Surroundings<'_>, levels: usize) {
+        let Some((name, arguments)) = command.split_first() else { return };
+        let located = locate(name, around.base, around.search_path);
+        self.files.extend(located.before);
+        if let Some(program) = &located.found {
+            self.files.push(program.clone());
+            self.add_prefix(program);
+            if let Some(line) = interpreter(program) {
+                self.add_folder_of(program);
+                if levels > 0 {
+                    self.add_command(&line, around, levels - 1);
+                }
+            }
+        }
+        if let Some(command) = after_env(command) {
+            return self.add_command(command, around, levels);
+        }
+        let reader = Reader::of(name);
+        let arguments = arguments.get(..MAX_ARGUMENTS).unwrap_or(arguments);
+        for word in places(reader, arguments, around.base) {
+            if word.takes_code {
+                self.folders.extend(around.working_folder.map(Path::to_owned));
+            }
+            let is_run = reader == Reader::Interpreter && word.place == Place::Before;
+            for path in values(word.text).into_iter().flat_map(|value| around.named(value)) {
+                if path.is_file() {
+                    self.add_file(&path);
+                } else if is_run || (around.is_agent_writable)(&path) {
+                    self.folders.push(path);
+                }
+            }
+        }
     }
 
-    /// What lies beside a script is loaded by it.
+    fn add_variables(&mut self, around: &Surroundings<'_>) {
+        let value = |name: &str| (around.variable)(name).unwrap_or_default();
+        for variable in CODE_FOLDERS {
+            self.folders.extend(value(variable).split(':').filter_map(|folder| around.path(folder)));
+        }
+        for variable in LIBRARY_FOLDERS {
+            let folders: Vec<PathBuf> = value(variable).split(':').filter_map(|folder| around.path(folder)).collect();
+            self.folders.extend(folders.iter().filter(|folder| (around.is_agent_writable)(folder)).cloned());
+            self.readable.extend(folders);
+        }
+        for variable in CODE_FILES {
+            let text = value(variable);
+            let files = text.split([':', ' ']).filter_map(|file| around.path(file)).filter(|path| path.is_file());
+            self.files.extend(files);
+        }
+        let options = value(OPTIONS);
+        let files = options.split_whitespace().flat_map(values).flat_map(|value| around.named(value));
+        files.filter(|path| path.is_file()).for_each(|file| self.add_file(&file));
+    }
+
+    /// A file with the folder that it lies in: what lies beside a script is loaded by it.
+    fn add_file(&mut self, path: &Path) {
+        self.files.push(path.to_owned());
+        self.add_folder_of(path);
+    }
+
     fn add_folder_of(&mut self, script: &Path) {
         self.folders.extend(script.parent().map(Path::to_owned));
         // An interpreter looks beside the real file.
@@ -107,33 +162,20 @@ impl ObeyedProgram {
     }
 }
 
-/// With a slash a path, else looked for as the system does. Also the places that were looked at before: what is put there is
-/// the program of the next start.
-fn locate(name: &str, around: &Surroundings<'_>) -> (Vec<PathBuf>, Option<PathBuf>) {
-    if name.contains('/') {
-        return (Vec::new(), Some(around.working_folder.join(name)));
-    }
-    let mut absent = Vec::new();
-    for folder in around.search_path.unwrap_or_default().split(':').filter(|folder| !folder.is_empty()) {
-        let path = around.working_folder.join(folder).join(name);
-        if path.is_file() {
-            return (absent, Some(path));
+impl Surroundings<'_> {
+    /// What a value means where the program runs. In a private folder a relative path means nothing that others could write.
+    fn path(&self, value: &str) -> Option<PathBuf> {
+        let path = Path::new(value);
+        match self.working_folder {
+            Some(folder) => (!value.is_empty()).then(|| folder.join(path)),
+            None => path.is_absolute().then(|| path.to_owned()),
         }
-        absent.push(path);
     }
-    (absent, None)
-}
 
-fn is_interpreter(name: &str) -> bool {
-    let name = Path::new(name).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    let name = name.trim_end_matches(|last: char| last.is_ascii_digit() || last == '.');
-    INTERPRETERS.contains(&name)
-}
-
-fn is_script(program: &Path) -> bool {
-    let mut start = [0; 2];
-    let is_file = fs::metadata(program).is_ok_and(|found| found.is_file());
-    is_file && File::open(program).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
+    /// What of it exists, also with an ending that may be left out.
+    fn named(&self, value: &str) -> Vec<PathBuf> {
+        self.path(value).map(|path| named(Path::new("/"), &path.to_string_lossy())).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! A server in a jail: it dies with this process, however that dies, with everything it started, and it cannot reach
 //! what is protected.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use secrecy::ExposeSecret;
 
 use super::{Order, Streams};
 use crate::guard::{Admission, ProgramKey};
-use crate::launch::{Warden, inherited, told};
+use crate::launch::{Warden, inherited, own_bytecode, told};
 use crate::sandbox::{Input, Jail, Jailed, Limits, Network, Program, Tcp, View};
 
 const GIBIBYTE: u64 = 1024 * 1024 * 1024;
@@ -31,8 +31,11 @@ pub(super) struct InJail {
 
 pub(super) async fn start(server: &str, order: Order<'_>, warden: &Warden) -> Result<(InJail, Streams), String> {
     let rights = warden.admit(ProgramKey::McpServer(server)).await?;
-    let jail = jail(order, warden, &rights).map_err(|error| format!("cannot make a jail: {error}"))?;
-    let program = Program { program: order.program.into(), arguments: order.arguments.to_vec(), input: Input::Piped };
+    let mut jail = jail(order, warden, &rights).map_err(|error| format!("cannot make a jail: {error}"))?;
+    let own = own_bytecode(&rights, order.program, order.private);
+    let arguments = own.arguments.into_iter().chain(order.arguments.iter().cloned()).collect();
+    jail.environment.extend(own.variables);
+    let program = Program { program: order.program.into(), arguments, input: Input::Piped };
     let mut jailed = warden.spawner.spawn(jail, program).await.map_err(|error| crate::words::with_causes(&error))?;
     if jailed.confinement().has_closed_parts {
         tracing::warn!(
@@ -49,7 +52,8 @@ pub(super) async fn start(server: &str, order: Order<'_>, warden: &Warden) -> Re
 }
 
 fn jail(order: Order<'_>, warden: &Warden, rights: &Admission) -> std::io::Result<Jail> {
-    let here = rustix::fs::open(".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let folder = order.working_folder.unwrap_or(Path::new("."));
+    let here = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut jail = Jail::around(here)?;
     match rights {
         Admission::Full => (jail.view, jail.writable) = (View::Everything, Vec::new()),
@@ -60,6 +64,7 @@ fn jail(order: Order<'_>, warden: &Warden, rights: &Admission) -> std::io::Resul
         }
     }
     jail.protected = warden.protected.to_vec();
+    jail.private = order.private.map(Path::to_owned).into_iter().collect();
     let own = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
     jail.environment = inherited(&[]).into_iter().chain(own).collect();
     jail.network = match rights {

@@ -1,6 +1,7 @@
 //! A server as a plain child in a process group of its own: all there is where processes cannot be jailed. What it sends
 //! away from its group outlives it.
 
+use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -19,7 +20,7 @@ pub(super) struct Plain {
 }
 
 pub(super) fn start(order: Order<'_>) -> Result<(Plain, Streams), String> {
-    let Order { program, arguments, env } = order;
+    let Order { program, arguments, env, working_folder, .. } = order;
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
@@ -28,6 +29,7 @@ pub(super) fn start(order: Order<'_>) -> Result<(Plain, Streams), String> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .current_dir(working_folder.unwrap_or(Path::new(".")))
         .process_group(0)
         .kill_on_drop(true)
         .spawn()

@@ -8,7 +8,7 @@ use super::*;
 async fn start(script: &str, env: &[(&str, &str)]) -> (ServerProcess, pipe::Sender, ChildStdout) {
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), SecretString::from(*value))).collect();
     let arguments = ["-c".to_owned(), script.to_owned()];
-    let order = Order { program: "/bin/sh", arguments: &arguments, env: &env };
+    let order = Order { program: "/bin/sh", arguments: &arguments, env: &env, working_folder: None, private: None };
     spawn(&"srv".into(), order, &Launch::Plain, &TaskTracker::new()).await.unwrap()
 }
 
@@ -111,7 +111,9 @@ async fn endless_chatter_costs_bounded_memory() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_an_error() {
-    let order = Order { program: "/nonexistent/program", arguments: &[], env: &BTreeMap::new() };
+    let env = BTreeMap::new();
+    let order =
+        Order { program: "/nonexistent/program", arguments: &[], env: &env, working_folder: None, private: None };
     let error = spawn(&"srv".into(), order, &Launch::Plain, &TaskTracker::new()).await.unwrap_err();
     assert_eq!(error, "cannot start `/nonexistent/program`: No such file or directory (os error 2)");
 }

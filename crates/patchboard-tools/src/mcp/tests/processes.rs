@@ -31,6 +31,8 @@ fn server(noted: &Path) -> McpReach {
         program: "/bin/sh".to_owned(),
         arguments: ["-c", SERVER, "server", noted.to_str().unwrap()].map(str::to_owned).into(),
         env: BTreeMap::from([("SECRET".to_owned(), "told only to it".into())]),
+        working_folder: None,
+        private: None,
     }
 }
 
@@ -77,7 +79,13 @@ async fn a_program_is_used_restarted_and_ended_with_its_children() {
 async fn a_program_that_cannot_start_is_told_about() {
     let check = async |program: &str, arguments: &[&str], expected: &str| {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let reach = McpReach::Command { program: program.to_owned(), arguments, env: BTreeMap::new() };
+        let reach = McpReach::Command {
+            program: program.to_owned(),
+            arguments,
+            env: BTreeMap::new(),
+            working_folder: None,
+            private: None,
+        };
         let bench = Bench::reaching(reach, Arc::default());
         let mut said = bench.call("srv.any", json!({})).await.content;
         while said.ends_with("it is starting") {

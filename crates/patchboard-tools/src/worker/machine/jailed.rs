@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::listen;
 use crate::guard::{Admission, ProgramKey};
-use crate::launch::{Warden, told};
+use crate::launch::{Warden, own_bytecode, told};
 use crate::sandbox::{self, Jail, Jailed, Limits, Network, Program, Tcp, View};
 use crate::worker::tail::Tail;
 use crate::worker::world::{Input, Numbers, Order, Process};
@@ -40,12 +40,15 @@ struct InJail {
 
 pub(super) async fn start(order: Order, warden: &Warden, tasks: &TaskTracker) -> Result<Box<dyn Process>, String> {
     let rights = warden.admit(ProgramKey::WorkerPool(&order.pool)).await?;
-    let jail = jail(&order, warden, &rights)?;
+    let mut jail = jail(&order, warden, &rights)?;
+    let own = own_bytecode(&rights, &order.program, order.compiled.as_deref());
+    jail.environment.extend(own.variables);
     let input = match order.input {
         Input::Nothing => sandbox::Input::Nothing,
         Input::Piped => sandbox::Input::Piped,
     };
-    let program = Program { program: order.program.as_str().into(), arguments: order.arguments, input };
+    let arguments = own.arguments.into_iter().chain(order.arguments).collect();
+    let program = Program { program: order.program.as_str().into(), arguments, input };
     let spawned = warden.spawner.spawn(jail, program).await;
     let mut jailed = spawned.map_err(|error| crate::words::with_causes(&error))?;
     let input = jailed.take_stdin();
@@ -61,9 +64,9 @@ fn jail(order: &Order, warden: &Warden, rights: &Admission) -> Result<Jail, Stri
         limits.memory_bytes = order.memory_limit;
     }
     let environment = order.environment.iter();
-    let (view, granted, readable) = match rights {
-        Admission::Full => (View::ReadEverything, &order.writable, Vec::new()),
-        Admission::Reduced(rights) => (View::Named, &rights.writable, rights.readable.clone()),
+    let (view, granted, readable, private) = match rights {
+        Admission::Full => (View::ReadEverything, &order.writable, Vec::new(), None),
+        Admission::Reduced(rights) => (View::Named, &rights.writable, rights.readable.clone(), order.compiled.clone()),
     };
     let network = match rights {
         Admission::Full => warden.network(&order.ports),
@@ -77,6 +80,7 @@ fn jail(order: &Order, warden: &Warden, rights: &Admission) -> Result<Jail, Stri
         writable: [&order.private].into_iter().chain(granted).map(|path| open(path)).collect::<Result<_, _>>()?,
         readable,
         protected: warden.protected.to_vec(),
+        private: private.into_iter().collect(),
         environment: environment.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect(),
         network,
         limits,

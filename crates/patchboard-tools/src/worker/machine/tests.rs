@@ -12,6 +12,7 @@ fn order(script: &str) -> Order {
         folder: "/".into(),
         private: "/".into(),
         writable: Vec::new(),
+        compiled: None,
         memory_limit: None,
         ports: Vec::new(),
         input: Input::Nothing,

@@ -1,6 +1,7 @@
 //! `[mcp.NAME]`: MCP servers whose tools join the registry.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,9 @@ pub(crate) struct McpConfig {
     /// Program and arguments of a stdio server.
     #[schemars(example = ["npx", "some-mcp-server"])]
     pub command: Vec<String>,
+    /// Folder the program runs in. Left out, a private one in the data directory, and paths in `command` are those of the folder in which Patchboard was started.
+    #[schemars(example = &"servers", extend("x-kind" = "path"))]
+    pub working_folder: Option<PathBuf>,
     /// Environment variables of the program: text, `env:NAME` or `file:PATH`. It gets no others but `PATH`, `HOME` and locale.
     #[schemars(example = serde_json::json!({"API_TOKEN": "env:FILES_TOKEN"}), extend("x-kind" = "environment"))]
     pub env: BTreeMap<String, String>,
@@ -36,6 +40,7 @@ impl Default for McpConfig {
         Self {
             enabled: true,
             command: Vec::new(),
+            working_folder: None,
             env: BTreeMap::new(),
             url: None,
             token: None,

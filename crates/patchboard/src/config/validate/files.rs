@@ -47,6 +47,11 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
             problems.extend(missing_folder(folder, path));
         }
     }
+    for (name, server) in &config.mcp {
+        if let Some(folder) = &server.working_folder {
+            problems.extend(missing_folder(folder, at("mcp").key(name).key("working_folder")));
+        }
+    }
     if config.data_dir.exists() && !config.data_dir.is_dir() {
         problems.push(not_a("folder", &config.data_dir, at("data_dir")));
     }

@@ -11,14 +11,17 @@ use crate::config::{
 use crate::trust::program::{ObeyedProgram, Surroundings};
 
 /// Everything in a script's folder counts as its code. Where agents work in it, whatever they write is a change of the code.
-/// `cwd` is where MCP servers are started.
+/// `cwd` is where the words of the commands of MCP servers are looked for, unless their tables say otherwise.
 pub(crate) fn validate(config: &Config, cwd: &Path) -> Vec<Problem> {
     let workers = config.workers.iter().enumerate().map(|(index, worker)| {
         let folder = worker.working_folder.as_deref().unwrap_or(cwd);
         (KeyPath::dotted("workers").index(index), &worker.command, folder, &worker.env)
     });
     let servers = config.mcp.iter().filter(|(_, server)| server.url.is_none());
-    let servers = servers.map(|(name, server)| (KeyPath::dotted("mcp").key(name), &server.command, cwd, &server.env));
+    let servers = servers.map(|(name, server)| {
+        let folder = server.working_folder.as_deref().unwrap_or(cwd);
+        (KeyPath::dotted("mcp").key(name), &server.command, folder, &server.env)
+    });
     let agents = real(&config.runs.working_folder);
     let found = workers.chain(servers).filter_map(|(path, command, folder, env)| {
         let scripts = scripts(command, folder, env);
@@ -34,9 +37,17 @@ pub(crate) fn validate(config: &Config, cwd: &Path) -> Vec<Problem> {
 }
 
 /// Files that a command names and of which the folder counts as well.
-fn scripts(command: &[String], working_folder: &Path, env: &BTreeMap<String, String>) -> Vec<PathBuf> {
+fn scripts(command: &[String], base: &Path, env: &BTreeMap<String, String>) -> Vec<PathBuf> {
     let variable = |name: &str| env.get(name).cloned();
-    let around = Surroundings { working_folder, search_path: None, home: None, variable: &variable };
+    // Only what the words name is of interest, not the folder in which the program runs.
+    let around = Surroundings {
+        base,
+        working_folder: None,
+        search_path: None,
+        home: None,
+        variable: &variable,
+        is_agent_writable: &|_| false,
+    };
     let ObeyedProgram { files, folders, .. } = ObeyedProgram::of(command, &around);
     let is_beside = |file: &PathBuf| file.parent().is_some_and(|folder| folders.iter().any(|one| one == folder));
     files.into_iter().filter(is_beside).collect()

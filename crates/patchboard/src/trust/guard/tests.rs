@@ -23,6 +23,7 @@ impl Machine {
         }
         fs::write(real.join("work/patchboard.toml"), "a = 1").unwrap();
         fs::write(real.join("work/p.wasm"), "one").unwrap();
+        fs::write(real.join("work/SOUL.md"), "I am.").unwrap();
         let program = |folder: &str| ObeyedProgram {
             files: vec![real.join(folder).join("tools.py")],
             folders: vec![real.join(folder)],
@@ -33,6 +34,7 @@ impl Machine {
             configs: vec![(real.join("work/patchboard.toml"), FileLayer::Named)],
             programs: programs.map(|(name, folder)| (ProgramName::WorkerPool(name.to_owned()), program(folder))).into(),
             files: vec![real.join("work/p.wasm")],
+            held: vec![real.join("work/SOUL.md"), real.join("work/absent.md")],
             secrets: vec![real.join("work/token")],
             data_dir: real.join("data"),
             own: vec![real.join("data")],
@@ -69,7 +71,7 @@ impl Machine {
 fn files_that_exist_are_held_and_their_folders_pinned() {
     let machine = Machine::new();
     let mounts = machine.run(HeldFiles::Existing);
-    let files = ["work/p.wasm", "work/patchboard.toml", "work/tools.py"].map(|name| machine.path(name));
+    let files = ["work/SOUL.md", "work/p.wasm", "work/patchboard.toml", "work/tools.py"].map(|name| machine.path(name));
     assert_eq!(mounts, ReadOnlyMounts { files: files.into(), pinned: vec![machine.path("work")] });
 }
 

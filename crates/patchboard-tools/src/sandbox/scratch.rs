@@ -1,0 +1,61 @@
+//! The private folder of one command: its home and its temporary files.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+/// Names tried before giving up.
+const NAMES: u32 = 1000;
+
+/// Removed when dropped.
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Two supervisors never have the same `owner` at the same time.
+    pub(super) fn make(within: &Path, owner: &str) -> io::Result<Self> {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.mode(0o700);
+        for number in 0..NAMES {
+            let scratch = Self(within.join(format!("patchboard-{owner}-{number}")));
+            match builder.create(&scratch.0) {
+                Ok(()) => {
+                    builder.create(scratch.home())?;
+                    builder.create(scratch.temporary())?;
+                    return Ok(scratch);
+                }
+                // Left over by a process of the same number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn home(&self) -> PathBuf {
+        self.0.join("home")
+    }
+
+    pub(super) fn temporary(&self) -> PathBuf {
+        self.0.join("tmp")
+    }
+
+    pub(super) fn open(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(&self.0, flags, Mode::empty())?)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is the system's to clean: it lies in the folder for temporary files.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}

@@ -1,0 +1,71 @@
+//! Folders that are made at start: those that are closed to everything the server runs, and those of single programs.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use crate::config::Loaded;
+use crate::credentials;
+use crate::trust::obeyed::trust_store;
+
+/// Readable by its owner only.
+const PRIVATE: u32 = 0o700;
+
+/// What of a configured program is kept in the data directory, by kind and name.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ProgramKind {
+    McpServer,
+    WorkerPool,
+}
+
+/// A program cannot be kept from what does not exist yet, and keys may be stored, plugins installed and changes trusted while
+/// it runs.
+pub(super) fn make_closed_folders(loaded: &Loaded) {
+    let config = &loaded.config;
+    if config.workers.is_empty() && config.mcp.values().all(|server| server.url.is_some()) {
+        return;
+    }
+    let store = trust_store(loaded);
+    let credentials = loaded.folders.credentials_dir();
+    if let Some(folder) = &credentials
+        && let Err(error) = credentials::private_folder(folder)
+    {
+        // Then this user cannot store keys there either.
+        tracing::debug!(%error, "the folder for keys cannot be made");
+    }
+    for folder in store.folders().iter().chain(&config.wasm.folder) {
+        if let Err(error) = make(folder) {
+            tracing::debug!(%error, folder = %folder.display(), "a folder that is closed to programs cannot be made");
+        }
+    }
+}
+
+/// The folder of one program, beneath the data directory. Others cannot use it.
+pub(super) fn program_folder(data_dir: &Path, kind: ProgramKind, name: &str) -> io::Result<PathBuf> {
+    let kind = match kind {
+        ProgramKind::McpServer => "mcp",
+        ProgramKind::WorkerPool => "workers",
+    };
+    let folder = data_dir.join(kind).join(file_name(name));
+    make(&folder)?;
+    Ok(folder)
+}
+
+/// Names of tables may hold anything, also what would lead to the folder of another program.
+fn file_name(name: &str) -> String {
+    let plain =
+        |index: usize, byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && index > 0);
+    let bytes = name.bytes().enumerate();
+    bytes
+        .map(|(index, byte)| if plain(index, byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// One that is there stays as it is.
+fn make(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE).create(folder)
+}
+
+#[cfg(test)]
+mod tests;

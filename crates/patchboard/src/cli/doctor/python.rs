@@ -1,0 +1,48 @@
+//! Whether there is a Python for a local model.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rustix::fs::{Access, access};
+
+use super::Finding;
+use crate::config::Loaded;
+use crate::data_dir;
+
+pub(super) fn finding(loaded: &Loaded) -> Finding {
+    let found = std::env::current_dir().ok().and_then(|here| find(loaded.env.get("PATH").unwrap_or_default(), &here));
+    match found.map(|python| version(&python)) {
+        Some(Ok(output)) if output.status.success() => {
+            let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            Finding::Good(format!("local model: {version} is there for `serve --local-model`"))
+        }
+        Some(_) | None => Finding::Note("local model: no python3, so `serve --local-model` cannot work".to_owned()),
+    }
+}
+
+/// The first on the search path that does not lie in the current folder, where an agent may have put it.
+fn find(search_path: &str, here: &Path) -> Option<PathBuf> {
+    let here = here.canonicalize().ok()?;
+    let is_elsewhere = |path: &Path| path.canonicalize().is_ok_and(|real| !real.starts_with(&here));
+    let folders = search_path.split(':').map(Path::new).filter(|folder| folder.is_absolute());
+    folders
+        .filter(|folder| is_elsewhere(folder))
+        .map(|folder| folder.join("python3"))
+        .find(|path| path.is_file() && is_elsewhere(path) && access(path, Access::EXEC_OK).is_ok())
+}
+
+/// Asked in an empty folder and without the user's settings, so that no other code is loaded.
+fn version(python: &Path) -> io::Result<Output> {
+    let empty = std::env::temp_dir().join(format!("patchboard-doctor-{}", data_dir::random_text()));
+    DirBuilder::new().mode(0o700).create(&empty)?;
+    let output = Command::new(python).args(["-I", "--version"]).current_dir(&empty).output();
+    // What stays behind is an empty folder.
+    drop(std::fs::remove_dir(&empty));
+    output
+}
+
+#[cfg(test)]
+mod tests;
