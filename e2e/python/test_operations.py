@@ -107,7 +107,7 @@ class StartTest(ServerTestCase):
     def test_a_stale_record_after_a_crash_is_no_obstacle(self) -> None:
         server = self.start_server()
         server.kill()
-        left = {file.name for file in server.data_dir.iterdir()}
+        left = {file.name for file in server.data_dir.rglob("*") if file.is_file()}
         server.restart()
         with Gateway(server) as gateway:
             self.assertEqual(gateway.result("ping"), "pong")
@@ -196,7 +196,7 @@ class SecretsTest(ServerTestCase):
         log = server.log_file.read_text()
         self.assertGreater(len(log), 2000, "trace logs something")
         places = {"frames": frames, "pages": pages, "log": log, "config show": shown, "doctor": checked}
-        places |= {file.name: file.read_bytes().decode("latin-1") for file in server.data_dir.iterdir()}
+        places |= {file.name: file.read_bytes().decode("latin-1") for file in server.data_dir.rglob("*") if file.is_file()}
         for place, text in places.items():
             with self.subTest(place):
                 self.assertNotIn(token, text)
