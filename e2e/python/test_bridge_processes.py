@@ -162,6 +162,10 @@ class SurroundingsTest(BridgeTestCase):
     def test_without_a_folder_it_runs_where_the_configuration_is(self) -> None:
         self.py = self.pool(command=[sys.executable, str(WORKERS / "grpc_server.py"), "--adapter", "adapters.Tools"])
         config = "\n".join(line for line in self.py.config.splitlines() if not line.startswith("working_folder"))
+        # Agents work elsewhere: in their folder the worker would get no further than they do.
+        apart = tempfile.mkdtemp(prefix="patchboard-e2e-apart-")
+        self.addCleanup(shutil.rmtree, apart, True)
+        config += f'\n[runs]\nworking_folder = "{apart}"\nallowed_roots = ["{apart}"]\n'
         self.server = self.start_server(config=config, bridge="127.0.0.1:0")
         self.bridge = self.client()
         eventually(lambda: "about" in self.bridge.tools(), "the tools")

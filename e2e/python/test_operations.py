@@ -107,7 +107,7 @@ class StartTest(ServerTestCase):
     def test_a_stale_record_after_a_crash_is_no_obstacle(self) -> None:
         server = self.start_server()
         server.kill()
-        left = {file.name for file in server.data_dir.iterdir()}
+        left = {file.name for file in server.data_dir.rglob("*") if file.is_file()}
         server.restart()
         with Gateway(server) as gateway:
             self.assertEqual(gateway.result("ping"), "pong")

@@ -18,6 +18,8 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 SECRET = "webhook-secret-canary"
 ENVIRONMENT = {"TOKEN": TOKEN, "CHANNEL_SECRET": SECRET}
 WITH_TOKEN = '[gateway]\ntoken = "env:TOKEN"\n'
+# A server with a token, and one without.
+EACH = (WITH_TOKEN, "")
 # No adapter of this name is there; the channel is a channel all the same.
 HOOK = '[channels.hook]\nverify = "token"\nsecret = "env:CHANNEL_SECRET"\nplugin = "not-there"\n'
 SURFACES = "runs hub bridge mcp webhook console openai responses acp a2a wyoming ag-ui schedule".split()
@@ -78,12 +80,10 @@ class OwnersTestCase(UsersTestCase):
         self.assertIn("error", answer, f"{method} {params} was answered: {answer}")
         self.assertNotIn(CODE, json.dumps(answer))
 
-    def each_client(self):
-        """A server with a token and one without, each with its ordinary client."""
-        for before in (WITH_TOKEN, ""):
-            with self.subTest("with a token" if before else "without a token"):
-                self.serve(before=before)
-                yield self.client()
+    def client_of(self, before: str) -> Gateway:
+        """Starts a server that begins its configuration so, and gives an ordinary client of it."""
+        self.serve(before=before)
+        return self.client()
 
 
 class OperatorsTest(OwnersTestCase):
@@ -108,47 +108,64 @@ class OperatorsTest(OwnersTestCase):
         self.assertEqual(len(self.model.requests), self.prompts, "the model was asked")
 
     def test_others_neither_read_nor_join_nor_clear_nor_ask_about_it(self) -> None:
-        for client in self.each_client():
-            self.speak()
-            parts = {"channel": "runs", "account": "operator", "peer": "launch"}
-            for method, params in [*about(CLI_KEY, CLI), *about(RUNS_KEY, parts)]:
-                with self.subTest(method, **params):
-                    self.assert_refused(client, method, params)
-            # Requests and runs by their own names.
-            for name in ("r1", "run-one"):
-                self.assert_refused(client, "chat.attach", {"id": name})
-                self.assert_refused(client, "chat.attach", {"id": name, "session": CLI_KEY})
-            self.assert_untouched()
+        for before in EACH:
+            with self.subTest(token=bool(before)):
+                client = self.client_of(before)
+                self.speak()
+                parts = {"channel": "runs", "account": "operator", "peer": "launch"}
+                for method, params in [*about(CLI_KEY, CLI), *about(RUNS_KEY, parts)]:
+                    with self.subTest(method, **params):
+                        self.assert_refused(client, method, params)
+                # Requests and runs by their own names.
+                for name in ("r1", "run-one"):
+                    self.assert_refused(client, "chat.attach", {"id": name})
+                    self.assert_refused(client, "chat.attach", {"id": name, "session": CLI_KEY})
+                self.assert_untouched()
 
     def test_they_do_not_see_it_in_lists(self) -> None:
-        for client in self.each_client():
-            self.speak()
-            client.chat("hello", **WEB)
-            self.assertEqual(self.keys(client), {WEB_KEY})
-            for where in (CLI, {"channel": "cli"}, {"channel": "runs"}, {"account": "operator"}):
-                self.assertEqual(self.keys(client, **where), set(), where)
-            self.assertEqual(self.keys(self.own), {WEB_KEY, CLI_KEY, RUNS_KEY})
-            # A place in the operator's list leads nowhere else.
-            cursor = self.own.result("session.list", limit=1)["next_cursor"]
-            page = client.result("session.list", limit=10, cursor=cursor)["items"]
-            self.assertLessEqual({one["session"] for one in page}, {WEB_KEY})
+        for before in EACH:
+            with self.subTest(token=bool(before)):
+                client = self.client_of(before)
+                self.speak()
+                client.chat("hello", **WEB)
+                self.assertEqual(self.keys(client), {WEB_KEY})
+                for where in (CLI, {"channel": "cli"}, {"channel": "runs"}, {"account": "operator"}):
+                    self.assertEqual(self.keys(client, **where), set(), where)
+                self.assertEqual(self.keys(self.own), {WEB_KEY, CLI_KEY, RUNS_KEY})
+                # A place in the operator's list leads nowhere else.
+                cursor = self.own.result("session.list", limit=1)["next_cursor"]
+                page = client.result("session.list", limit=10, cursor=cursor)["items"]
+                self.assertLessEqual({one["session"] for one in page}, {WEB_KEY})
+
+    def test_nor_in_the_report_of_what_was_used(self) -> None:
+        for before in EACH:
+            with self.subTest(token=bool(before)):
+                client = self.client_of(before)
+                self.speak()
+                client.chat("hello", **WEB)
+                listed = [one["key"] for one in client.result("usage.report", group_by="session")["items"]]
+                self.assertEqual(listed, [WEB_KEY])
 
     def test_they_do_not_find_it_in_the_memory(self) -> None:
-        for client in self.each_client():
-            self.speak()
-            for query in ("name", CODE, ""):
-                self.assert_refused(client, "memory.search", {"query": query, **CLI})
-            client.chat("What is my name?", **WEB)
-            self.assertNotIn(CODE, json.dumps(self.model.requests[-1].body))
+        for before in EACH:
+            with self.subTest(token=bool(before)):
+                client = self.client_of(before)
+                self.speak()
+                for query in ("name", CODE, ""):
+                    self.assert_refused(client, "memory.search", {"query": query, **CLI})
+                client.chat("What is my name?", **WEB)
+                self.assertNotIn(CODE, json.dumps(self.model.requests[-1].body))
 
     def test_they_do_not_go_on_with_it(self) -> None:
-        for client in self.each_client():
-            self.speak()
-            for peer in ({}, {"peer": "main"}, {"peer": "other"}):
-                self.assert_refused(client, "chat.send", {**CLI, "content": "What did I say?", **peer})
-            for tool in ("todo_read", "memory_search", "no_such_tool"):
-                self.assert_refused(client, "tool.call", {"name": tool, "arguments": {}, **CLI})
-            self.assert_untouched()
+        for before in EACH:
+            with self.subTest(token=bool(before)):
+                client = self.client_of(before)
+                self.speak()
+                for peer in ({}, {"peer": "main"}, {"peer": "other"}):
+                    self.assert_refused(client, "chat.send", {**CLI, "content": "What did I say?", **peer})
+                for tool in ("todo_read", "memory_search", "no_such_tool"):
+                    self.assert_refused(client, "tool.call", {"name": tool, "arguments": {}, **CLI})
+                self.assert_untouched()
 
     def test_no_other_spelling_leads_there(self) -> None:
         self.serve()
@@ -182,21 +199,23 @@ class OperatorsTest(OwnersTestCase):
         self.assert_untouched()
 
     def test_runs_are_nobody_else_s_on_their_own_surface_either(self) -> None:
-        for _ in self.each_client():
-            self.speak()
-            runs = self.runs_of(self.token)
-            for asked in ("attach", "cancel"):
-                answer = runs.ask(asked, id="run-one")
-                self.assertEqual(answer["type"], "error", answer)
-                self.assertNotIn(CODE, json.dumps(answer))
-            messages = runs.ask("user_messages", id="m", thread_id="launch")
-            self.assertNotIn(CODE, json.dumps(messages))
-            # A thread of this name is another one when somebody else speaks of it.
-            runs.run("What is the code?", thread_id="launch")
-            self.assertNotIn(CODE, json.dumps(self.model.requests[-1].body))
-            own = self.runs_of(operator_token(self.server))
-            self.assertIn(CODE, json.dumps(own.ask("user_messages", id="m", thread_id="launch")))
-            self.assertIn(CODE, own.attached("run-one").reply)
+        for before in EACH:
+            with self.subTest(token=bool(before)):
+                self.client_of(before)
+                self.speak()
+                runs = self.runs_of(self.token)
+                for asked in ("attach", "cancel"):
+                    answer = runs.ask(asked, id="run-one")
+                    self.assertEqual(answer["type"], "error", answer)
+                    self.assertNotIn(CODE, json.dumps(answer))
+                messages = runs.ask("user_messages", id="m", thread_id="launch")
+                self.assertNotIn(CODE, json.dumps(messages))
+                # A thread of this name is another one when somebody else speaks of it.
+                runs.run("What is the code?", thread_id="launch")
+                self.assertNotIn(CODE, json.dumps(self.model.requests[-1].body))
+                own = self.runs_of(operator_token(self.server))
+                self.assertIn(CODE, json.dumps(own.ask("user_messages", id="m", thread_id="launch")))
+                self.assertIn(CODE, own.attached("run-one").reply)
 
     def test_the_operator_can_do_all_of_it(self) -> None:
         self.serve()
@@ -222,17 +241,19 @@ class OperatorsTest(OwnersTestCase):
         self.assertEqual(own.result("session.clear", **WEB), "ok")
 
     def test_what_the_operator_says_in_a_channel_of_clients_is_the_operator_s_too(self) -> None:
-        for client in self.each_client():
-            self.own = self.operator()
-            self.own.chat(f"the code is {CODE}", **WEB)
-            prompts = len(self.model.requests)
-            for method, params in [*about(WEB_KEY, WEB), ("chat.send", {**WEB, "content": "What was it?"})]:
-                with self.subTest(method, **params):
-                    self.assert_refused(client, method, params)
-            self.assert_refused(client, "tool.call", {"name": "todo_read", "arguments": {}, **WEB})
-            self.assertEqual(self.keys(client), set())
-            self.assertEqual(len(self.model.requests), prompts)
-            self.assertEqual(self.said(self.own, **WEB), [f"the code is {CODE}", f"echo: the code is {CODE}"])
+        for before in EACH:
+            with self.subTest(token=bool(before)):
+                client = self.client_of(before)
+                self.own = self.operator()
+                self.own.chat(f"the code is {CODE}", **WEB)
+                prompts = len(self.model.requests)
+                for method, params in [*about(WEB_KEY, WEB), ("chat.send", {**WEB, "content": "What was it?"})]:
+                    with self.subTest(method, **params):
+                        self.assert_refused(client, method, params)
+                self.assert_refused(client, "tool.call", {"name": "todo_read", "arguments": {}, **WEB})
+                self.assertEqual(self.keys(client), set())
+                self.assertEqual(len(self.model.requests), prompts)
+                self.assertEqual(self.said(self.own, **WEB), [f"the code is {CODE}", f"echo: the code is {CODE}"])
 
     def test_nor_is_its_first_turn_anybody_else_s_while_it_runs(self) -> None:
         self.serve(Reply(Text(f"{CODE} "), Hold(held := self.held()), Text("is it")))
@@ -252,7 +273,7 @@ class OperatorsTest(OwnersTestCase):
         cleared = client.ask("session.clear", {**WEB, "purge": True})
         self.assertIn("error", client.answer("chat.cancel", id=request))
         held.set()
-        self.assertEqual(own.turn(request).text, f"{CODE} is it")
+        self.assertEqual(own.turn(request).text, "is it")
         for asked in (late, cleared):
             self.assertIn("error", client.next_of(asked))
         self.assertEqual(self.said(own, **WEB), ["what is the code?", f"{CODE} is it"])
@@ -278,7 +299,7 @@ class ChannelsTest(OwnersTestCase):
     """Channels under which surfaces and services file conversations of their own."""
 
     def test_clients_may_not_name_them_and_the_operator_does_not_talk_there(self) -> None:
-        for before in (WITH_TOKEN, ""):
+        for before in EACH:
             self.serve(before=before, more=HOOK)
             client, own = self.client(), self.operator()
             for channel in (*SURFACES, "hook"):
@@ -355,7 +376,7 @@ class LaterTokenTest(OwnersTestCase):
 
 class BridgeSessionsTest(OwnersTestCase):
     def test_those_of_programs_are_neither_read_nor_purged_through_the_gateway(self) -> None:
-        for before in (WITH_TOKEN, ""):
+        for before in EACH:
             with self.subTest(token=bool(before)):
                 self.serve(before=before, bridge="127.0.0.1:0")
                 with Bridge(self.server.address("bridge")) as bridge:

@@ -25,7 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gateway_client import Gateway
-from patchboard_server import Server, ServerTestCase, binary
+from patchboard_server import NotReady, Server, ServerTestCase, binary
 from raw_client import UPGRADE
 
 HERE = Path(__file__).resolve().parent
@@ -316,18 +316,18 @@ def request(address: str, method: str, path: str, body: bytes = b"", **headers: 
 
 def refused_start(server: Server, code: int | None = 2) -> str:
     """Starts a server that must not come up; gives what it says."""
-    done = subprocess.run(
-        server.command(),
-        cwd=server.folder,
-        env=server.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
-    said = done.stdout + done.stderr
+    before = len(server.log())
+    try:
+        server.start()
+    except NotReady:
+        pass
+    else:
+        server.kill()
+        raise AssertionError(f"it came up: {server.log()[before:]}")
+    assert server.process is not None
+    said = server.log()[before:]
     assert "panicked" not in said, said
-    assert done.returncode != 0 and code in (None, done.returncode), f"it ended with {done.returncode}: {said}"
+    assert server.process.returncode != 0 and code in (None, server.process.returncode), said
     return said
 
 
