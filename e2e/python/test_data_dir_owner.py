@@ -172,9 +172,9 @@ class FolderOfAnotherTest(FolderTestCase):
                     victim = server.folder / "victim"
                     victim.mkdir(mode=0o700)
                     os.chown(victim, user, user)
-                    names = ["trust", "cache", "plugins", "lock", "server.json", "patchboard.db", "operator.token"]
-                    script = "; ".join(f"ln -s ../victim/{name} {name}" for name in names[1:])
-                    subprocess.run([*as_user(STRANGER), "sh", "-c", f"ln -s ../victim trust; {script}"], cwd=data, check=True)
+                    names = ["cache", "plugins", "lock", "server.json", "patchboard.db", "operator.token"]
+                    links = ["ln -s ../victim trust", *[f"ln -s ../victim/{name} {name}" for name in names]]
+                    subprocess.run([*as_user(STRANGER), "sh", "-c", "; ".join(links)], cwd=data, check=True)
                     self.refuses(server, f"chown -R {user} {data}")
                     self.assertEqual(list(victim.iterdir()), [])
 

@@ -10,6 +10,7 @@ import errno
 import http.client
 import json
 import os
+import shutil
 import subprocess
 import threading
 import unittest
@@ -175,6 +176,8 @@ class FullDiskTest(ServerTestCase):
         self.assertEqual(gateway.chat("after").text, "echo: after")
 
     def test_a_server_that_finds_it_full_does_not_come_up_in_silence(self) -> None:
+        if shutil.which("nsenter") is None:
+            self.skipTest("nsenter is not installed")
         server = self.serve()
         server.fill()
         # Another one, on the same file system.

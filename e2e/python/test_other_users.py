@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import unittest
-from pathlib import Path
 
 from channel_stand_ins import post
 from gateway_client import eventually
@@ -151,6 +150,7 @@ class OwnersTestCase(UsersTestCase):
 
     def posted(self, channel: str, words: str, **headers: str) -> str:
         """What the adapter's agent answers to root, once the adapter is there."""
+
         def is_loaded() -> bool:
             self.said = post(self.server, channel, {"content": words}, {**headers})
             return self.said.status != 503
@@ -180,6 +180,8 @@ class OwnersTestCase(UsersTestCase):
         door(gateway, "DELETE", "/mcp")
         door(gateway, "POST", "/webhook/unknown", b"{}")
         door(gateway, "POST", "/webhook/open", b'{"content":"hi"}')
+        door(gateway, "POST", "/webhook/op%65n", b'{"content":"hi"}')
+        door(gateway, "POST", "/webhook/open/", b'{"content":"hi"}')
         door(gateway, "GET", "/webhook/open")
         door(runs, "GET", "/")
         door(runs, "GET", "/", **UPGRADE)
@@ -303,6 +305,23 @@ class WithoutATokenTest(OwnersTestCase):
         self.assertEqual(seeming_root.tell("who"), 0)
         self.assertEqual(seeming_root.get(self.server.gateway, "/health").status, 403)
         self.assertEqual(seeming_root.get(self.server.address("hub"), "/v1/messages").status, 403)
+
+    def test_where_users_of_the_machine_all_look_the_same_none_of_them_is_the_own_one(self) -> None:
+        """In a user namespace, all users that it does not know have the number 65534, which may be the server's own."""
+        needs_root()
+        trial = subprocess.run([*as_user(OWNER), "unshare", "-U", "true"], capture_output=True)
+        if trial.returncode != 0:
+            self.skipTest("another user may not make user namespaces here")
+        for config, apart in (("", ["unshare", "-U"]), ("trusted_users = [65534]\n", ["unshare", "-r"])):
+            with self.subTest(apart, config=config):
+                server = UsersServer(OWNER, config=config)
+                self._own_servers.append(server)
+                self.addCleanup(server.close)
+                usual, prefix = server.command, len(as_user(OWNER))
+                server.command = lambda usual=usual, apart=apart: [*usual()[:prefix], *apart, *usual()[prefix:]]
+                server.start()
+                answer = self.program_of(STRANGER).get(server.gateway, "/health")
+                self.assertEqual(answer.status, 403, "another user was let in")
 
     def test_a_token_that_nobody_asked_for_changes_nothing(self) -> None:
         self.serve()
@@ -469,6 +488,15 @@ class WithATokenTest(OwnersTestCase):
         self.assertEqual(ends.pop("/grpc.health.v1.Health/Check")[0], "OK", "who watches needs no token")
         self.assertEqual({code for code, _ in ends.values()}, {"UNAUTHENTICATED"}, ends)
 
+    def test_each_listener_asks_for_itself(self) -> None:
+        self.serve('[runs]\ntoken = "env:TOKEN"\n[hub]\npairing = "approve"\n')
+        stranger = self.program_of(STRANGER)
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        self.assertEqual(stranger.upgrade(self.server.address("runs"), "/", **right).status, 101)
+        for address, path in ((self.server.gateway, "/health"), (self.server.address("hub"), "/v1/messages")):
+            self.assertEqual(stranger.get(address, path, **right).status, 403)
+        self.assertEqual(stranger.upgrade(self.server.address("hub"), "/").status, 403)
+
     def test_a_channel_without_a_proof_asks_all_the_same(self) -> None:
         self.serve(self.KEYS, plugin=True)
         stranger = self.program_of(STRANGER)
@@ -534,7 +562,8 @@ class AbsoluteTargetTest(UsersTestCase):
             ("hub", "/", UPGRADE),
         ):
             address, port = server.address(surface), ports[surface]
-            for authority in ("evil.example", f"evil.example:{port}", f"localhost:{port}@evil.example", "127.0.0.1.nip.io"):
+            others = ("evil.example", f"evil.example:{port}", f"localhost:{port}@evil.example", "127.0.0.1.nip.io")
+            for authority in others:
                 for host in (f"localhost:{port}", address):
                     with self.subTest(surface=surface, path=path, authority=authority, host=host):
                         status = self.ask(address, f"http://{authority}{path}", {"Host": host, **more})

@@ -7,7 +7,6 @@ import threading
 import unittest
 
 from bridge_client import Bridge
-from channel_stand_ins import post
 from gateway_client import TIMEOUT, Gateway, eventually
 from patchboard_server import Server
 from runs_client import Runs
@@ -92,7 +91,8 @@ class OperatorsTest(OwnersTestCase):
     def speak(self) -> None:
         self.own = self.operator()
         self.own.chat(f"My name is {CODE}. Keep it.", **CLI)
-        self.run = self.runs_of(operator_token(self.server)).run(f"the code is {CODE}", thread_id="launch", id="run-one")
+        runs = self.runs_of(operator_token(self.server))
+        runs.run(f"the code is {CODE}", thread_id="launch", id="run-one")
 
         def is_known() -> bool:
             return CODE in json.dumps(self.own.result("memory.search", query="name", **CLI))
@@ -390,7 +390,8 @@ class BridgeSessionsTest(OwnersTestCase):
                     parts = {"channel": "bridge", "account": "s1"}
                     for method, params in about("bridge:s1", parts):
                         self.assert_refused(client, method, params)
-                    self.assert_refused(client, "tool.call", {"name": "variable_get", "arguments": {"name": "code"}, **parts})
+                    read = {"name": "variable_get", "arguments": {"name": "code"}}
+                    self.assert_refused(client, "tool.call", {**read, **parts})
                     self.assertNotIn("bridge:s1", json.dumps(client.result("session.list")))
                     self.assertIn(CODE, json.dumps(bridge.host_value("variable_get", {"name": "code"})))
 

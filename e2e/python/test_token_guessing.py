@@ -1,4 +1,4 @@
-"""The right token never waits, whatever others try; wrong ones are answered one a second for each address, all together."""
+"""The right token never waits, whatever others try; wrong ones are answered one a second for each address."""
 
 from __future__ import annotations
 
@@ -182,7 +182,9 @@ class GuessingTestCase(AheadTestCase, UsersTestCase):
             "hub, HTTP": bearer(hub, "GET", "/v1/messages"),
             "hub, app": message(hub, "/", registration("notebook", token="wrong")),
             "webhook, token": http(gateway, "POST", "/webhook/hook", b"{}", X_Webhook_Token="wrong"),
-            "webhook, signature": http(gateway, "POST", "/webhook/signed", b"{}", X_Hub_Signature_256="sha256=" + 64 * "0"),
+            "webhook, signature": http(
+                gateway, "POST", "/webhook/signed", b"{}", X_Hub_Signature_256="sha256=" + 64 * "0"
+            ),
             "bridge": lambda **how: CallGuess(server.address("bridge")),
         }
 
@@ -426,12 +428,12 @@ class LengthTest(UsersTestCase):
             "bridge": '[bridge]\ntoken = "env:TOKEN"\ninsecure = true\n',
         }
         for surface, config in cases.items():
-            for token in (self.SHORT, "x", TOKEN[:8]):
+            for token in (self.SHORT, TOKEN[:8]):
                 with self.subTest(surface, token=token):
                     said = refused_start(self.server(config, token, **{surface: everywhere}))
                     self.assertIn("16", said)
                     self.assertIn("token", said)
-                    self.assertNotIn(token, said.replace("x", "") if token == "x" else said)
+                    self.assertNotIn(token, said)
             with self.subTest(surface, token=self.LONG):
                 server = self.server(config, self.LONG, **{surface: everywhere})
                 self.assertTrue(server.start().address(surface))

@@ -202,16 +202,17 @@ class Ways:
                     owner.bash(f"cp {owner.evil} {owner.file}; true")
                 self.assert_not_obeyed(owner, trusted=None)
 
-    def test_a_projects_file_that_appears_in_the_working_folder_beside_the_users_stays_unread(self) -> None:
+    def test_a_projects_file_that_an_agent_makes_beside_the_users_stays_unread(self) -> None:
         owner = self.serve(USERS)
-        planted = owner.work / "patchboard.toml"
-        owner.bash(f"cp {owner.evil} {planted}; true")
-        self.assertTrue(planted.exists())
-        self.assert_others_do_not_obey(owner)
-        owner.server.terminate()
-        owner.server.start()
-        self.assert_others_do_not_obey(owner)
-        owner.server.terminate()
+        notes = owner.work / "notes"
+        owner.bash(f"cp {owner.evil} {notes}/patchboard.toml; true")
+        self.assertTrue((notes / "patchboard.toml").exists())
+        for _ in range(2):
+            shown = owner.elsewhere(notes, "config", "show")
+            self.assertIn(DENIED, shown)
+            self.assertNotIn("evil", shown)
+            owner.elsewhere(notes, "tools", "list")
+            owner.server.restart()
         self.assertFalse(owner.was_obeyed())
 
     def test_a_record_of_trust_that_the_file_brings_along_does_not_count(self) -> None:

@@ -62,7 +62,7 @@ class Ways:
         return self.alice.command(*arguments)
 
     def leave(self, path: Path) -> bool:
-        self.command("tools", "call", "leave", f'{{"path": "{path}"}}')
+        self.command("tools", "call", "--yes", "leave", f'{{"path": "{path}"}}')
         return path.exists()
 
     def rewrite_and_replace(self) -> None:
@@ -73,7 +73,7 @@ class Ways:
         # What exists is mounted read-only where there are namespaces; then only a file beside it can be added.
         self.assertEqual(self.script.read_text() == evil, not self.namespaces)
         self.assertTrue((self.scripts / "added.py").exists())
-        self.command("tools", "call", "vanish", "{}")
+        self.command("tools", "call", "--yes", "vanish", "{}")
 
     def test_it_gets_no_further_than_a_command(self) -> None:
         self.assertFalse(self.leave(self.alice.outside / "left"), "`writable` does not count for it")
@@ -88,7 +88,7 @@ class Ways:
         self.assertIn("added.py" if self.namespaces else "changed", said)
         self.assertFalse((self.alice.work / "started").exists())
         self.assertIn("patchboard trust", self.alice.server.log())
-        self.assertIn("tools.py", self.command("doctor"))
+        self.assertIn("worker pool `py`", self.command("doctor"))
         self.alice.server.restart()
         eventually(told, "so it is after the next start", REPLACED)
         self.assertFalse((self.alice.work / "started").exists())

@@ -111,6 +111,8 @@ class Owner:
             "RUNS__LISTEN": ":0",
             "HUB__LISTEN": "off",
             "BRIDGE__LISTEN": ":0",
+            # A command that goes on with a run of a killed server does not wait for it.
+            "DRAIN": "100ms",
         }
         return {
             **{name: value for name, value in os.environ.items() if name in KEPT},

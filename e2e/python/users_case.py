@@ -307,7 +307,7 @@ def request(address: str, method: str, path: str, body: bytes = b"", **headers: 
     """A whole request as it is on the wire; `Host` is the address unless it is among the headers."""
     given = {"Host": address, **{name.replace("_", "-"): value for name, value in headers.items()}}
     if body:
-        given = {**given, "Content-Type": given.get("Content-Type", "application/json"), "Content-Length": str(len(body))}
+        given = {"Content-Type": "application/json", **given, "Content-Length": str(len(body))}
     if "Upgrade" not in given:
         given["Connection"] = "close"
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
