@@ -384,12 +384,12 @@ class ToolCallTest(RunCase):
 
 # An MCP server on standard input and output that offers what the file beside it names.
 MCP_SERVER = """
-import json, pathlib, sys
+import json, os, pathlib, sys
 for line in sys.stdin:
     asked = json.loads(line)
     if "id" not in asked:
         continue
-    names = pathlib.Path(__file__).with_name("offer.txt").read_text().split()
+    names = pathlib.Path(os.environ["OFFER"]).read_text().split()
     tools = [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in names]
     result = {
         "initialize": {"protocolVersion": asked.get("params", {}).get("protocolVersion"),
@@ -409,10 +409,13 @@ class ApproveToolsTest(RunCase):
     def test_tools_of_a_changed_mcp_server_are_offered_once_approved(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="patchboard-e2e-")
         self.addCleanup(folder.cleanup)
-        program, offer = Path(folder.name) / "server.py", Path(folder.name) / "offer.txt"
+        # Not beside the script, whose folder counts as its code.
+        program, offer = Path(folder.name) / "code/server.py", Path(folder.name) / "offer.txt"
+        program.parent.mkdir()
         program.write_text(MCP_SERVER)
         offer.write_text("old")
-        self.serve(more=f"[mcp.offers]\ncommand = {json.dumps([sys.executable, str(program)])}\n")
+        env = f'env = {{ OFFER = "{offer}" }}'
+        self.serve(more=f"[mcp.offers]\ncommand = {json.dumps([sys.executable, str(program)])}\n{env}\n")
         self.wait_for(lambda: self.tools() == ["offers.old"], "the first offer")
         self.assertEqual(self.good("tools", "call", "offers.old", "--yes", *self.data), "called old\n")
         offer.write_text("old new")

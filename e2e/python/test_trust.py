@@ -227,7 +227,10 @@ class Ways:
                 (owner.file if owner.is_planted else owner.evil).write_text(text)
                 if not owner.is_planted:
                     continue
-                owner.command("trust", "--yes", "--data-dir", f"{owner.work}/brought")
+                # By somebody whose own record is elsewhere.
+                another = {"XDG_DATA_HOME": str(owner.root / "another")}
+                owner.command("trust", "--yes", "--data-dir", f"{owner.work}/brought", env=another)
+                self.assertTrue(any((owner.work / "brought/trust").rglob("*.json")))
                 self.assert_others_do_not_obey(owner)
                 self.assertFalse(owner.was_obeyed())
 

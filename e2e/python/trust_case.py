@@ -126,12 +126,12 @@ class Owner:
     def flags(self) -> list[str]:
         return ["--config", str(self.file)] if self.kind == NAMED else []
 
-    def command(self, *arguments: str, code: int | None = None, warnings: bool = True) -> str:
+    def command(self, *arguments: str, code: int | None = None, warnings: bool = True, env: dict | None = None) -> str:
         """What `patchboard` says with these arguments, in both streams or without its warnings."""
         done = subprocess.run(
             [self.program, *arguments, *self.flags()],
             cwd=self.cwd,
-            env=self.environment(),
+            env={**self.environment(), **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if warnings else subprocess.DEVNULL,

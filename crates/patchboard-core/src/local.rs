@@ -262,7 +262,14 @@ impl Store for LocalStore {
         self.answer(|state| {
             let cursor = query.cursor.as_ref().map(pair::<usize, usize>).transpose()?;
             let (rows, taken) = cursor.unwrap_or((state.usage.len(), 0));
-            let groups = group_usage(state.usage.iter().take(rows), &query);
+            let is_owned = |row: &&UsageRow| match &query.owners {
+                Some(owners) => {
+                    let owner = state.sessions.get(&row.session).and_then(|session| session.owner.as_ref());
+                    owner.is_some_and(|owner| owners.contains(owner))
+                }
+                None => true,
+            };
+            let groups = group_usage(state.usage.iter().take(rows).filter(is_owned), &query);
             let items: Vec<_> = groups.iter().skip(taken).take(query.limit.min(MAX_ITEMS)).cloned().collect();
             let taken = taken + items.len();
             let next = (!items.is_empty() && taken < groups.len()).then(|| Cursor(format!("{rows}.{taken}")));

@@ -1,8 +1,8 @@
 //! Which users of this machine may use a listener that asks for no token: the server's own, root, and those the operator
 //! names. Anybody who has an account on the machine can connect to a loopback port, so the address alone is no trust.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -14,6 +14,11 @@ mod peer_user;
 pub use peer_user::{LookupError, PeerUser};
 
 const ROOT: u32 = 0;
+/// In a user namespace the kernel calls every user so that has no number there.
+const OVERFLOW_USER: u32 = 65534;
+/// Whether every user has a number here: outside user namespaces.
+static KNOWS_ALL_USERS: LazyLock<bool> =
+    LazyLock::new(|| std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| maps_all_users(&map)));
 /// A process that tries again and again gets a line in the log this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -45,7 +50,11 @@ impl LocalUsers {
     pub fn check(&self, surface: &'static str, stream: &TcpStream) -> Result<(), Stranger> {
         let checked = self.examine(stream);
         if let Err(stranger) = checked {
-            self.report(surface, stranger);
+            telemetry::refused(surface, "user");
+            // There is nothing to say of one that is gone, and it must not take the place of one that is not.
+            if stranger != Stranger::Gone && self.may_log() {
+                log(surface, stranger);
+            }
         }
         checked
     }
@@ -67,6 +76,9 @@ impl LocalUsers {
         if stream.peer_addr().is_err() {
             return Err(Stranger::Gone);
         }
+        if !is_certain(user) {
+            return Err(Stranger::Unknown);
+        }
         if self.admits(user) { Ok(()) } else { Err(Stranger::User(user)) }
     }
 
@@ -74,33 +86,29 @@ impl LocalUsers {
         user == self.own || user == ROOT || self.trusted.contains(&user)
     }
 
-    fn report(&self, surface: &'static str, stranger: Stranger) {
-        telemetry::refused(surface, "user");
-        if !self.may_log() {
-            return;
-        }
-        match stranger {
-            Stranger::User(user) => tracing::warn!(
-                surface,
-                user,
-                "a process of another user was refused: without a token only this server's own user may connect; set a \
-                 token, or name the user in `trusted_users`"
-            ),
-            Stranger::Unknown => tracing::warn!(
-                surface,
-                "connections are refused: no token is set, and this kernel does not tell which user connects; set a token"
-            ),
-            Stranger::Gone => {}
-        }
-    }
-
     /// At most one line for each interval, whatever the number of refusals.
     fn may_log(&self) -> bool {
-        static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+        static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
         let now = START.elapsed().as_secs() + 1;
         let last = self.log.load(Ordering::Relaxed);
         let is_due = last == 0 || now - last >= LOG_INTERVAL.as_secs();
         is_due && self.log.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+fn log(surface: &'static str, stranger: Stranger) {
+    match stranger {
+        Stranger::User(user) => tracing::warn!(
+            surface,
+            user,
+            "a process of another user was refused: without a token only this server's own user may connect; set a token, \
+             or name the user in `trusted_users`"
+        ),
+        Stranger::Unknown => tracing::warn!(
+            surface,
+            "connections are refused: no token is set, and the kernel does not tell which user connects; set a token"
+        ),
+        Stranger::Gone => {}
     }
 }
 
@@ -117,6 +125,14 @@ impl Stranger {
             }
         }
     }
+}
+
+fn is_certain(user: u32) -> bool {
+    user != OVERFLOW_USER || *KNOWS_ALL_USERS
+}
+
+fn maps_all_users(map: &str) -> bool {
+    map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Whether the kernel tells whose a connection is.
@@ -138,7 +154,7 @@ pub fn kernel_tells_users() -> KernelAnswer {
         peer_user::find(client.local_addr()?, server)
     };
     match ask() {
-        Ok(PeerUser::Known(user)) if user == own_user() => KernelAnswer::Yes,
+        Ok(PeerUser::Known(user)) if user == own_user() && is_certain(user) => KernelAnswer::Yes,
         Err(LookupError::NotLinux) => KernelAnswer::NotAsked,
         Ok(PeerUser::Known(_) | PeerUser::Gone) | Err(LookupError::Kernel(_)) => KernelAnswer::No,
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 mod owner;
 
-pub(crate) use owner::{Sharing, inspect as inspect_owner};
+pub(crate) use owner::{Sharing, inspect as inspect_owner, is_own_record, may_hold_records};
 
 /// Where a running server listens; `null` where it does not. The ready file holds the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,9 @@ use crate::command::{CallTool, Command, PageRequest, SessionRef};
 use crate::error::BoardError;
 use crate::id::{CallId, MemoryOwner, RunId};
 use crate::model::{ToolCall, ToolInput};
-use crate::port::{AuditRow, Batch, Cursor, Durability, FactQuery, Page, StoreError, TurnQuery, UsageQuery, Write};
+use crate::port::{
+    AuditRow, Batch, Cursor, Durability, FactQuery, Page, StoreError, TurnQuery, UsageGrouping, UsageQuery, Write,
+};
 use crate::reply::{AgentSummary, NodeReport, Reply};
 use crate::run::Nesting;
 use crate::tool::desk::Record;
@@ -73,7 +75,10 @@ impl Board {
                 Reply::Budget(inner.ledger.report(session.as_ref()).await?)
             }
             Command::UsageReport { since, group_by, page } => {
-                let query = UsageQuery { since, group_by, limit: page.limit, cursor: page.cursor };
+                // The keys of sessions say who talks where.
+                let is_by_session = group_by == UsageGrouping::Session && !caller.grants.has(Grant::Operate);
+                let owners = is_by_session.then(|| access::session_owners(caller));
+                let query = UsageQuery { since, group_by, owners, limit: page.limit, cursor: page.cursor };
                 Reply::Usage(inner.store.usage(query).await?)
             }
             Command::ReadMessages { session, before, limit } => {

@@ -407,6 +407,8 @@ pub struct FactQuery {
 pub struct UsageQuery {
     pub since: Option<Timestamp>,
     pub group_by: UsageGrouping,
+    /// Only sessions that one of these principals made.
+    pub owners: Option<Vec<Arc<str>>>,
     pub limit: usize,
     pub cursor: Option<Cursor>,
 }

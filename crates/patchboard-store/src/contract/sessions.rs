@@ -5,7 +5,8 @@ use std::sync::Arc;
 use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::TokenCount;
 use patchboard_core::port::{
-    AuditRow, BudgetScope, RunRow, SessionFilter, SessionRow, Store, TurnQuery, TurnRow, Write,
+    AuditRow, BudgetScope, RunRow, SessionFilter, SessionRow, Store, TurnQuery, TurnRow, UsageGrouping, UsageQuery,
+    Write,
 };
 
 use super::sample::{
@@ -189,9 +190,25 @@ pub async fn sessions_belong_to_whoever_made_them(store: Arc<dyn Store>) {
     };
     assert_eq!(list(&["alice"]).await, std::slice::from_ref(&hers));
     assert_eq!(list(&["bob", "carol"]).await, std::slice::from_ref(&his));
-    assert_eq!(list(&["alice", "bob"]).await, [hers.clone(), his]);
+    assert_eq!(list(&["alice", "bob"]).await, [hers.clone(), his.clone()]);
     assert_eq!(list(&["carol"]).await, []);
     assert_eq!(list(&[]).await, []);
+    // What their sessions used is told with the same owners.
+    for (number, key) in [(1, &hers), (2, &his)] {
+        let call = model_call(number, 1, key);
+        let tokens = TokenCount { input: 5, output: 6 };
+        let settled = settlement(&call, tokens, Vec::new());
+        commit(&*store, vec![Write::OpenModelCall(call), Write::SettleModelCall(settled)]).await;
+    }
+    let used = async |owners: Option<Vec<Arc<str>>>| {
+        let query = UsageQuery { since: None, group_by: UsageGrouping::Session, owners, limit: 10, cursor: None };
+        let mut keys: Vec<_> = ok(store.usage(query).await).items.into_iter().map(|group| group.key).collect();
+        keys.sort_unstable();
+        keys
+    };
+    assert_eq!(used(Some(vec!["alice".into()])).await, [hers.as_str()]);
+    assert_eq!(used(Some(vec!["bob".into()])).await, [his.as_str()]);
+    assert_eq!(used(None).await.len(), 2);
     // Clearing keeps the owner; after a purge it is a new session.
     let clear = |purge| Write::ClearSession { session: hers.clone(), at: at(60), purge };
     commit(&*store, vec![clear(false), of(4, &hers, "bob")]).await;

@@ -110,5 +110,5 @@ fn messages(limit: usize, cursor: Option<Cursor>) -> MessageQuery {
 }
 
 fn usage(limit: usize, cursor: Option<Cursor>) -> UsageQuery {
-    UsageQuery { since: None, group_by: UsageGrouping::Day, limit, cursor }
+    UsageQuery { since: None, group_by: UsageGrouping::Day, owners: None, limit, cursor }
 }

@@ -60,7 +60,7 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
         commit(&*store, vec![Write::OpenModelCall(call), Write::SettleModelCall(usage)]).await;
     }
     let report = async |group_by, since: Option<i64>| {
-        let query = UsageQuery { since: since.map(at), group_by, limit: 100, cursor: None };
+        let query = UsageQuery { since: since.map(at), group_by, owners: None, limit: 100, cursor: None };
         let whole = ok(store.usage(query.clone()).await);
         assert_eq!(whole.next, None);
         let pages =
@@ -86,7 +86,8 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
     let sessions = sessions.each_ref().map(|(key, calls, input)| (key.as_str(), *calls, *input));
     assert_eq!(report(UsageGrouping::Session, None).await, expect(&sessions));
 
-    let whole = UsageQuery { since: Some(at(2 * DAY)), group_by: UsageGrouping::Agent, limit: 1, cursor: None };
+    let whole =
+        UsageQuery { since: Some(at(2 * DAY)), group_by: UsageGrouping::Agent, owners: None, limit: 1, cursor: None };
     let expected = UsageGroup {
         key: "main".to_owned(),
         calls: 2,
@@ -97,7 +98,7 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
     assert_eq!(ok(store.usage(whole).await).items, [expected]);
 
     // A report that is being read does not change under its reader.
-    let query = UsageQuery { since: None, group_by: UsageGrouping::Model, limit: 1, cursor: None };
+    let query = UsageQuery { since: None, group_by: UsageGrouping::Model, owners: None, limit: 1, cursor: None };
     let mut next = 10;
     let pages = all_pages(
         async |cursor| store.usage(UsageQuery { cursor, ..query.clone() }).await,

@@ -166,7 +166,7 @@ pub(super) fn list(
 }
 
 /// Principals as SQL lists them. One that made nothing has no number.
-fn owner_numbers(db: &Connection, owners: &[Arc<str>]) -> Result<String, Fault> {
+pub(super) fn owner_numbers(db: &Connection, owners: &[Arc<str>]) -> Result<String, Fault> {
     let numbers = owners.iter().map(|owner| names::find(db, owner)).collect::<Result<Vec<_>, _>>()?;
     Ok(numbers.into_iter().flatten().map(|number| number.to_string()).collect::<Vec<_>>().join(", "))
 }

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::events::Topics;
 use super::fault::{Fault, count, cursor_parts, figure, row_limit, session_key, timestamp};
 use super::names::Names;
+use super::sessions;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
@@ -143,7 +144,14 @@ pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<Page<UsageGr
     };
     let limit = row_limit(query.limit);
     let since = query.since.map_or(i64::MIN, |since| since.as_microsecond());
-    let mut statement = db.prepare_cached(&report_sql(query.group_by))?;
+    let owned = match &query.owners {
+        Some(owners) => {
+            let owners = sessions::owner_numbers(db, owners)?;
+            format!("AND session IN (SELECT number FROM sessions WHERE owner IN ({owners}))")
+        }
+        None => String::new(),
+    };
+    let mut statement = db.prepare_cached(&report_sql(query.group_by, &owned))?;
     let mut rows = statement.query([since, until, limit + 1, taken])?;
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {
@@ -155,7 +163,7 @@ pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<Page<UsageGr
     Ok(Page { items, next })
 }
 
-fn report_sql(group_by: UsageGrouping) -> String {
+fn report_sql(group_by: UsageGrouping, owned: &str) -> String {
     let by_spending = "cost DESC, input + output DESC, name";
     let (key, name, order) = match group_by {
         UsageGrouping::Day => ("at / 86400000000", "NULL", "key DESC"),
@@ -168,7 +176,7 @@ fn report_sql(group_by: UsageGrouping) -> String {
         "SELECT key, calls, input, output, cost, estimated, {name} AS name FROM (
             SELECT {key} AS key, count(*) AS calls, sum(input) AS input, sum(output) AS output,
                 sum(cost_nanousd) AS cost, sum(estimated) AS estimated
-            FROM usage WHERE at BETWEEN ?1 AND ?2 GROUP BY 1
+            FROM usage WHERE at BETWEEN ?1 AND ?2 {owned} GROUP BY 1
          ) ORDER BY {order} LIMIT ?3 OFFSET ?4"
     )
 }

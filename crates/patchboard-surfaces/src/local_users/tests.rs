@@ -43,6 +43,14 @@ async fn a_client_that_has_closed_is_nobodys_and_not_roots() {
 }
 
 #[test]
+fn a_user_namespace_does_not_know_all_users() {
+    assert!(maps_all_users("         0          0 4294967295\n"));
+    for map in ["", "0 1000 1\n", "0 0 65536\n", "1000 1000 1\n", "0 0 4294967295\n1 1 1\n"] {
+        assert!(!maps_all_users(map), "{map}");
+    }
+}
+
+#[test]
 fn a_flood_of_refusals_is_logged_once() {
     let users = users(1000, &[]);
     assert!(users.may_log());

@@ -96,6 +96,11 @@ pub(super) fn secure(path: &Path, sharing: Sharing) -> Result<(), UnsafeFolder> 
     }
     let mode = fs::metadata(path).map_err(|source| unchangeable(path, source))?.mode();
     let (open, own) = (mode & sharing.forbidden(), own_user());
+    let could_write = open & (GROUP_WRITE | OTHERS_WRITE) != 0;
+    // Left open while there is something, or the next start would not look for it.
+    if could_write {
+        refuse_foreign_entries(path, own)?;
+    }
     let closed = Permissions::from_mode(mode & !open);
     fs::set_permissions(path, closed).map_err(|source| unchangeable(path, source))?;
     tracing::warn!(
@@ -104,13 +109,41 @@ pub(super) fn secure(path: &Path, sharing: Sharing) -> Result<(), UnsafeFolder> 
         mode & PERMISSIONS,
         mode & PERMISSIONS & !open
     );
-    if open & (GROUP_WRITE | OTHERS_WRITE) == 0 {
-        return Ok(());
+    if could_write && let Err(refused) = refuse_foreign_entries(path, own) {
+        // It came in the moment before.
+        let reopened = fs::set_permissions(path, Permissions::from_mode(mode));
+        reopened.map_err(|source| unchangeable(path, source))?;
+        return Err(refused);
     }
+    Ok(())
+}
+
+fn refuse_foreign_entries(path: &Path, own: u32) -> Result<(), UnsafeFolder> {
     match foreign_entry(path, own, &mut { MAX_ENTRIES }) {
         Some((path, owner)) => Err(UnsafeFolder::FileOfAnother { path, owner, own }),
         None => Ok(()),
     }
+}
+
+/// Whether `folder` in a data directory can hold records of this user: it is this user's own, or can be made as such.
+/// Asked before the configuration is read, so whatever that says of the data directory is not known yet.
+pub(crate) fn may_hold_records(data_dir: &Path, folder: &Path) -> bool {
+    let own = own_user();
+    match fs::symlink_metadata(folder) {
+        Ok(found) => found.is_dir() && found.uid() == own,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::metadata(data_dir) {
+            Ok(found) if found.mode() & OTHERS_WRITE != 0 => false,
+            // A volume that is shared with a group, and of which root is told nothing here.
+            Ok(found) => found.uid() == own || own != ROOT,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        },
+        Err(_) => false,
+    }
+}
+
+/// A record that this user wrote: a file of its own that others cannot change.
+pub(crate) fn is_own_record(found: &Metadata) -> bool {
+    found.is_file() && found.uid() == own_user() && found.mode() & (GROUP_WRITE | OTHERS_WRITE) == 0
 }
 
 /// Something in a folder that is neither this user's nor root's.

@@ -9,11 +9,12 @@
 //! counts, also when what it says is that there is nothing.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -22,6 +23,7 @@ use super::fingerprint::{FileStamp, FolderPrint};
 use crate::config::Environment;
 use crate::config::Folders;
 use crate::credentials::{PendingFile, private_folder};
+use crate::data_dir::{is_own_record, may_hold_records};
 
 mod held;
 mod vouched;
@@ -77,8 +79,10 @@ impl TrustStore {
         let named = flag.or_else(|| env.get(DATA_DIR_VARIABLE).map(PathBuf::from)).filter(|path| path.is_absolute());
         let data_dirs = [named, folders.default_data_dir.clone()].into_iter().flatten();
         let mut found: Vec<PathBuf> = Vec::new();
-        for folder in data_dirs.map(|data_dir| data_dir.join(FOLDER)) {
-            if !found.contains(&folder) {
+        for data_dir in data_dirs {
+            let folder = data_dir.join(FOLDER);
+            // Where others could have written, what is there vouches for nothing, and nothing is added to it.
+            if !found.contains(&folder) && may_hold_records(&data_dir, &folder) {
                 found.push(folder);
             }
         }
@@ -200,11 +204,17 @@ fn some(value: &serde_json::Value) -> Option<serde_json::Value> {
     (!value.is_null()).then(|| value.clone())
 }
 
+/// What this user wrote there; what others could have written is no record.
 fn read<T: DeserializeOwned>(file: &Path) -> Option<T> {
-    if fs::metadata(file).ok()?.len() > MAX_RECORD_BYTES {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::open(file, flags, Mode::empty()).ok()?);
+    let found = file.metadata().ok()?;
+    if !is_own_record(&found) || found.len() > MAX_RECORD_BYTES {
         return None;
     }
-    serde_json::from_slice(&fs::read(file).ok()?).ok()
+    let mut record = Vec::new();
+    file.by_ref().take(MAX_RECORD_BYTES).read_to_end(&mut record).ok()?;
+    serde_json::from_slice(&record).ok()
 }
 
 fn write(file: &Path, record: &[u8]) -> io::Result<()> {

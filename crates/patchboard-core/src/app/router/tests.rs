@@ -33,7 +33,7 @@ fn fails() -> Script {
 }
 
 async fn usage(bench: &Bench) -> (u64, u64) {
-    let query = UsageQuery { since: None, group_by: UsageGrouping::Agent, limit: 10, cursor: None };
+    let query = UsageQuery { since: None, group_by: UsageGrouping::Agent, owners: None, limit: 10, cursor: None };
     let groups = bench.store.usage(query).await.unwrap().items;
     groups
         .iter()

@@ -40,7 +40,9 @@ pub(crate) fn check(node: &Node, leaf: &Leaf, rules: &PathRules) -> Result<Optio
     match (leaf, value) {
         (Leaf::Flag, toml::Value::Boolean(_)) => Ok(None),
         (Leaf::Integer(range), toml::Value::Integer(number)) => in_range(*number, *range),
-        (Leaf::User, toml::Value::Integer(number)) => check_text(node, leaf, &number.to_string(), rules),
+        (Leaf::User, toml::Value::Integer(number)) => {
+            in_range(*number, Range { min: Some(0), max: Some(i64::from(u32::MAX)) })
+        }
         (Leaf::Number(range), toml::Value::Float(number)) if number.is_finite() => in_range(*number, *range),
         (Leaf::Number(range), toml::Value::Integer(number)) => {
             #[expect(clippy::cast_precision_loss, reason = "only compared with small bounds")]

@@ -73,6 +73,28 @@ fn what_another_user_put_into_an_open_folder_is_refused() {
             // Nobody else could write there.
             other => assert!(mode == 0o755 && other.is_ok(), "{mode:o} {other:?}"),
         }
-        assert_eq!(folder.mode(), 0o700);
+        // Left as it is while it is refused, or the next start would not look.
+        assert_eq!(folder.mode(), if mode == 0o777 { 0o777 } else { 0o700 });
+        assert_eq!(secure(folder.0.path(), Sharing::Nobody).is_err(), mode == 0o777, "however often");
     }
+}
+
+#[test]
+fn records_are_kept_where_nobody_else_could_have_put_them() {
+    let own = Folder::with_mode(0o700);
+    let trust = own.0.path().join("trust");
+    assert!(may_hold_records(own.0.path(), &trust), "it can be made");
+    fs::create_dir(&trust).unwrap();
+    assert!(may_hold_records(own.0.path(), &trust));
+    assert!(may_hold_records(Path::new("/no/such/folder"), Path::new("/no/such/folder/trust")));
+    let open = Folder::with_mode(0o777);
+    let trust = open.0.path().join("trust");
+    assert!(!may_hold_records(open.0.path(), &trust), "others may make it first");
+    std::os::unix::fs::symlink(own.0.path(), &trust).unwrap();
+    assert!(!may_hold_records(open.0.path(), &trust), "a link");
+    let record = own.0.path().join("record");
+    fs::write(&record, "x").unwrap();
+    assert!(is_own_record(&fs::metadata(&record).unwrap()));
+    fs::set_permissions(&record, Permissions::from_mode(0o666)).unwrap();
+    assert!(!is_own_record(&fs::metadata(&record).unwrap()));
 }
