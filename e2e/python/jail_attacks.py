@@ -97,6 +97,16 @@ def handle(server: int) -> int:
     return made
 
 
+def owner_bits() -> None:
+    """Anybody could run it as this user."""
+    name = f"owner-bits-{os.getpid()}"
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o700))
+    try:
+        os.chmod(name, 0o4755)
+    finally:
+        os.unlink(name)
+
+
 def attacks(server: int, port: int, path: str) -> dict:
     here = ("127.0.0.1", port)
     return {
@@ -126,6 +136,7 @@ def attacks(server: int, port: int, path: str) -> dict:
         "fast open": lambda: fast_open(here),
         "fast open, message": lambda: fast_open_message(here),
         "listen without bind": listen_unbound,
+        "a file that runs as its owner": owner_bits,
         "io_uring": lambda: call(IO_URING_SETUP, 1, 0),
         "path socket": lambda: unix(path),
         "abstract socket": lambda: unix(f"\0{path}"),

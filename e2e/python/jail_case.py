@@ -39,6 +39,7 @@ ERRORS = {
     "fast open": NOT_SUPPORTED,
     "fast open, message": NOT_SUPPORTED,
     "listen without bind": "EACCES",
+    "a file that runs as its owner": "EPERM",
     "io_uring": "EPERM",
     "path socket": "EACCES",
     "abstract socket": "EACCES",

@@ -1,6 +1,7 @@
 //! Which users of this machine may use a listener that asks for no token: the server's own, root, and those the operator
 //! names. Anybody who has an account on the machine can connect to a loopback port, so the address alone is no trust.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -157,6 +158,14 @@ pub fn kernel_tells_users() -> KernelAnswer {
         Ok(PeerUser::Known(user)) if user == own_user() && is_certain(user) => KernelAnswer::Yes,
         Err(LookupError::NotLinux) => KernelAnswer::NotAsked,
         Ok(PeerUser::Known(_) | PeerUser::Gone) | Err(LookupError::Kernel(_)) => KernelAnswer::No,
+    }
+}
+
+/// Who listens at an address of this machine; `None` where nobody does or the kernel does not tell.
+pub fn listening_user(address: SocketAddr) -> Option<u32> {
+    match peer_user::find_listener(address) {
+        Ok(PeerUser::Known(user)) => Some(user),
+        Ok(PeerUser::Gone) | Err(_) => None,
     }
 }
 

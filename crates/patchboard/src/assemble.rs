@@ -32,8 +32,9 @@ use crate::config::section::{self, AgentConfig, BudgetsConfig};
 use crate::config::{Config, Loaded, Secrets};
 use crate::data_dir;
 use crate::system::{SoulFiles, SystemClock, SystemIds};
+use crate::trust::TrustedReader;
 use crate::trust::guard::TrustGuard;
-use crate::trust::obeyed::{agent_folders, content_files, obeyed, soul_files, trust_store};
+use crate::trust::obeyed::{agent_folders, content_files, obeyed, trust_store};
 
 mod builtins;
 mod folders;
@@ -99,7 +100,7 @@ pub(crate) async fn board(
         bridge: bridge_options(config),
         tools,
         schemas: Arc::new(JsonSchemaCheck::default()),
-        souls: Arc::new(souls(config)),
+        souls: Arc::new(souls(loaded)),
         folders: Arc::new(workspaces),
         embedder: memory_embedder(loaded, secrets, pool)?,
         budgets: budget_limits(&config.budgets),
@@ -269,7 +270,7 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
         let looped = Some(rustix::io::Errno::LOOP.raw_os_error());
         path.canonicalize().is_err_and(|error| error.raw_os_error() == looped)
     };
-    let sealed = content_files(loaded).into_iter().map(|file| file.path).chain(soul_files(config));
+    let sealed = content_files(loaded).into_iter().map(|file| file.path);
     let sealed = sealed.filter(|path| !leads_nowhere(path)).collect();
     Workspaces::sealing(options, sealed).context("cannot open the working folder")
 }
@@ -326,9 +327,9 @@ fn launch(_: &Workspaces, _: ClosedPorts<'_>, _: Arc<dyn WriteGuard>) -> anyhow:
     Ok(Launch::Plain)
 }
 
-fn souls(config: &Config) -> SoulFiles {
-    let paths = config.agents.iter().filter_map(|(name, agent)| Some((name.clone(), agent.soul.clone()?)));
-    SoulFiles::new(paths.collect::<HashMap<_, _>>())
+fn souls(loaded: &Loaded) -> SoulFiles {
+    let paths = loaded.config.agents.iter().filter_map(|(name, agent)| Some((name.clone(), agent.soul.clone()?)));
+    SoulFiles::new(paths.collect::<HashMap<_, _>>(), Arc::new(TrustedReader { store: trust_store(loaded) }))
 }
 
 fn budget_limits(budgets: &BudgetsConfig) -> BudgetLimits {

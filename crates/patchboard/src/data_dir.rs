@@ -7,12 +7,27 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use patchboard_surfaces::local_users;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 mod owner;
 
 pub(crate) use owner::{Sharing, inspect as inspect_owner, is_own_record, may_hold_records};
+
+impl ServerRecord {
+    /// A port may have been taken by another user since, who would be shown the operator's token.
+    fn without_ports_of_others(mut self, owner: u32) -> Self {
+        let own = rustix::process::geteuid().as_raw();
+        for address in [&mut self.gateway, &mut self.runs, &mut self.hub, &mut self.bridge] {
+            let user = address.and_then(local_users::listening_user);
+            if user.is_some_and(|user| ![own, owner, ROOT].contains(&user)) {
+                *address = None;
+            }
+        }
+        self
+    }
+}
 
 /// Where a running server listens; `null` where it does not. The ready file holds the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +120,11 @@ impl DataDir {
         Ok(token.into())
     }
 
+    /// The server stops: its ports may be anybody's from now on, and nobody must be sent there with the operator's token.
+    pub(crate) fn retract(&self) {
+        drop(fs::remove_file(record_path(&self.path)));
+    }
+
     pub(crate) fn announce(&self, record: &ServerRecord) -> Result<(), Error> {
         write_private(&record_path(&self.path), &encode(record))
     }
@@ -113,7 +133,7 @@ impl DataDir {
 impl Drop for DataDir {
     fn drop(&mut self) {
         // A record that stays behind is harmless: it is checked against the lock.
-        drop(fs::remove_file(record_path(&self.path)));
+        self.retract();
     }
 }
 
@@ -122,7 +142,11 @@ pub(crate) fn find_server(path: &Path) -> Option<ServerRecord> {
     let lock = File::open(path.join("lock")).ok()?;
     match lock.try_lock_shared() {
         Ok(()) => None,
-        Err(TryLockError::WouldBlock) => serde_json::from_slice(&fs::read(record_path(path)).ok()?).ok(),
+        Err(TryLockError::WouldBlock) => {
+            let record: ServerRecord = serde_json::from_slice(&fs::read(record_path(path)).ok()?).ok()?;
+            let owner = fs::metadata(record_path(path)).ok()?.uid();
+            Some(record.without_ports_of_others(owner))
+        }
         Err(TryLockError::Error(_)) => None,
     }
 }
@@ -152,6 +176,7 @@ pub(crate) fn random_text() -> String {
     format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 
+const ROOT: u32 = 0;
 const LOCK_TRIES: u32 = 25;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 const OPERATOR_TOKEN: &str = "operator.token";

@@ -165,6 +165,7 @@ impl Server {
 
     /// Lets go in order: no new work, running turns end or are cancelled, connections hear of it, the store closes.
     pub(crate) async fn shut_down(self) -> anyhow::Result<()> {
+        self.data.retract();
         self.draining.cancel();
         let report = self.board.drain(self.patience).await;
         if let Some(workers) = &self.workers {

@@ -1,13 +1,16 @@
 //! The real clock, real ids and souls from files: the ports that need nothing but the operating system.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use patchboard_core::port::{Clock, Ids, SoulSource};
 use uuid::Uuid;
+
+use crate::config::files::FileReader;
+use crate::trust::obeyed::content_file;
 
 /// Keeps other processes of the same user out of this one's memory and environment, where keys are: programs that tools
 /// start are such processes. There are no core dumps either.
@@ -46,25 +49,37 @@ impl Ids for SystemIds {
 /// How often a soul's file is looked at, at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// A soul is a character, not a library.
-const MAX_SOUL: u64 = 256 * 1024;
+const MAX_SOUL: usize = 256 * 1024;
 
-/// Souls read from files, and again when a file changes.
+/// Souls read from files, and again when a file changes. An agent may write where they lie, so what counts of them is what is
+/// trusted.
 #[derive(Debug)]
 pub(crate) struct SoulFiles {
     paths: HashMap<String, PathBuf>,
+    reader: Arc<dyn FileReader>,
     read: Mutex<HashMap<String, Remembered>>,
 }
 
 #[derive(Debug, Clone)]
 struct Remembered {
     text: Option<Arc<str>>,
-    modified: Option<SystemTime>,
     looked_at: Instant,
 }
 
 impl SoulFiles {
-    pub(crate) fn new(paths: HashMap<String, PathBuf>) -> Self {
-        Self { paths, read: Mutex::new(HashMap::new()) }
+    pub(crate) fn new(paths: HashMap<String, PathBuf>, reader: Arc<dyn FileReader>) -> Self {
+        Self { paths, reader, read: Mutex::new(HashMap::new()) }
+    }
+
+    fn read_soul(&self, agent: &str, path: &Path) -> Option<Arc<str>> {
+        let reason = match self.reader.read(&content_file(path)) {
+            Ok(Some(text)) if text.len() <= MAX_SOUL => return Some(text.into()),
+            Ok(Some(text)) => format!("{} bytes are more than a soul may have ({MAX_SOUL})", text.len()),
+            Ok(None) => "there is no such file, or it is not trusted".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(agent, path = %path.display(), reason, "soul cannot be read; the agent speaks without it");
+        None
     }
 }
 
@@ -78,28 +93,10 @@ impl SoulSource for SoulFiles {
         {
             return known.text.clone();
         }
-        let modified = std::fs::metadata(path).and_then(|file| file.modified()).ok();
-        let text = match known {
-            Some(known) if modified.is_some() && known.modified == modified => known.text,
-            _ => read_soul(agent, path),
-        };
-        let remembered = Remembered { text: text.clone(), modified, looked_at: Instant::now() };
+        let text = self.read_soul(agent, path);
+        let remembered = Remembered { text: text.clone(), looked_at: Instant::now() };
         read.insert(agent.to_owned(), remembered);
         text
-    }
-}
-
-fn read_soul(agent: &str, path: &std::path::Path) -> Option<Arc<str>> {
-    let text = std::fs::metadata(path).and_then(|file| match file.len() {
-        0..=MAX_SOUL => std::fs::read_to_string(path),
-        size => Err(std::io::Error::other(format!("{size} bytes are more than a soul may have ({MAX_SOUL})"))),
-    });
-    match text {
-        Ok(text) => Some(text.into()),
-        Err(error) => {
-            tracing::warn!(agent, path = %path.display(), %error, "soul cannot be read; the agent speaks without it");
-            None
-        }
     }
 }
 

@@ -26,6 +26,17 @@ pub(super) fn find(client: SocketAddr, server: SocketAddr) -> Result<PeerUser, L
     Ok(linux::find(client, server)?)
 }
 
+/// The user who listens at `address`.
+#[cfg(target_os = "linux")]
+pub(super) fn find_listener(address: SocketAddr) -> Result<PeerUser, LookupError> {
+    Ok(linux::find_listener(address)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn find_listener(_address: SocketAddr) -> Result<PeerUser, LookupError> {
+    Err(LookupError::NotLinux)
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(super) fn find(_client: SocketAddr, _server: SocketAddr) -> Result<PeerUser, LookupError> {
     Err(LookupError::NotLinux)

@@ -82,6 +82,10 @@ fn deny_rules(options: FilterOptions) -> Vec<DenyRule> {
     denied.push(deny(libc::SYS_setpriority, [(0, EQUAL, PRIORITY_OF_USER)], libc::EPERM));
     denied.push(deny(libc::SYS_ioprio_set, [(0, EQUAL, IO_PRIORITY_OF_USER)], libc::EPERM));
     denied.extend(other_processes(options.outside_pids_visible));
+    denied.extend(owner_bits());
+    // SMC, which takes a TCP connection off the protocol that Landlock's port rules cover.
+    let upper_protocol = [(1, EQUAL, number(libc::IPPROTO_TCP)), (2, EQUAL, number(libc::TCP_ULP))];
+    denied.push(deny(libc::SYS_setsockopt, upper_protocol, libc::ENOPROTOOPT));
     if options.deny_ptrace {
         for call in [libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd] {
             denied.push(deny(call, [], libc::EPERM));
@@ -150,6 +154,56 @@ fn other_processes(outside_pids_visible: bool) -> Vec<DenyRule> {
         denied.extend(by_handle.map(|call| deny(call, [], libc::EPERM)));
     }
     denied
+}
+
+/// A file that runs as its owner would let any other user of the machine run what a command wrote, as the server's user and
+/// outside the jail.
+fn owner_bits() -> Vec<DenyRule> {
+    // Each with the position of its mode.
+    let mut calls = vec![
+        (libc::SYS_fchmod, 1),
+        (libc::SYS_fchmodat, 2),
+        (libc::SYS_fchmodat2, 2),
+        (libc::SYS_mkdirat, 2),
+        (libc::SYS_mknodat, 2),
+        (libc::SYS_openat, 3),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    calls.extend([
+        (libc::SYS_chmod, 1),
+        (libc::SYS_creat, 1),
+        (libc::SYS_mkdir, 1),
+        (libc::SYS_mknod, 1),
+        (libc::SYS_open, 2),
+    ]);
+    let bits = [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)];
+    let opens = |call| call == libc::SYS_openat || is_plain_open(call);
+    let mut denied = Vec::new();
+    for (call, mode) in calls {
+        for bit in bits {
+            if !opens(call) {
+                denied.push(deny(call, [has_flag(mode, bit)], libc::EPERM));
+                continue;
+            }
+            // The mode counts only for a file that is made; otherwise there may be anything in its place.
+            for makes in [number(libc::O_CREAT), number(libc::O_TMPFILE & !libc::O_DIRECTORY)] {
+                denied.push(deny(call, [has_flag(mode - 1, makes), has_flag(mode, bit)], libc::EPERM));
+            }
+        }
+    }
+    // Its mode is behind a pointer. Programs fall back to `openat`.
+    denied.push(deny(libc::SYS_openat2, [], libc::ENOSYS));
+    denied
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_plain_open(call: i64) -> bool {
+    call == libc::SYS_open
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_plain_open(_call: i64) -> bool {
+    false
 }
 
 fn deny(call: i64, when: impl IntoIterator<Item = Condition>, error: i32) -> DenyRule {

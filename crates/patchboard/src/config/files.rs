@@ -138,7 +138,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 pub(crate) fn find(named: Option<&Path>, cwd: &Path, folders: &Folders) -> Vec<ConfigFile> {
     match named {
         Some(named) => {
-            vec![ConfigFile { layer: FileLayer::Named, path: cwd.join(named), shown: named.to_owned() }]
+            vec![ConfigFile { layer: FileLayer::Named, path: clean(&cwd.join(named)), shown: named.to_owned() }]
         }
         None => looked_for(cwd, folders),
     }
@@ -147,7 +147,7 @@ pub(crate) fn find(named: Option<&Path>, cwd: &Path, folders: &Folders) -> Vec<C
 /// Every place where this or the next start looks for configuration, whether or not there is a file.
 pub(crate) fn places(named: Option<&Path>, cwd: &Path, folders: &Folders) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = looked_for(cwd, folders).into_iter().map(|file| file.path).collect();
-    if let Some(named) = named.map(|named| cwd.join(named)).filter(|named| !places.contains(named)) {
+    if let Some(named) = named.map(|named| clean(&cwd.join(named))).filter(|named| !places.contains(named)) {
         places.push(named);
     }
     places

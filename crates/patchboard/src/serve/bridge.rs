@@ -16,7 +16,7 @@ use crate::config::files::{FileReader, FileWarning};
 use crate::config::section::bridge::TlsConfig;
 use crate::system::SystemClock;
 use crate::trust::TrustedReader;
-use crate::trust::obeyed::{certificate_file, trust_store};
+use crate::trust::obeyed::{content_file, trust_store};
 use crate::trust::waiting::waiting_secret;
 
 /// Everything that can go wrong, before the database is touched.
@@ -101,7 +101,7 @@ fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Resu
     let failed = |path: &Path| format!("cannot read `{}` for TLS on the bridge", path.display());
     let agree = |path: &Path| format!("look at it and allow it with `patchboard trust {}`", path.display());
     let read = |path: &Path| {
-        let file = certificate_file(path);
+        let file = content_file(path);
         if let Some(FileWarning { message, hint }) = reader.warning(&file) {
             tracing::warn!("{}: {message}; {hint}", path.display());
         }

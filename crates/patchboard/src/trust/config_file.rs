@@ -121,7 +121,8 @@ pub(crate) fn judge_config(store: &TrustStore, file: &ConfigFile, found: &DiskTe
         // It may come from anybody, so it does not keep the server from starting.
         (FileLayer::Project, Some(trusted), DiskText::Unreadable(_)) => ConfigVerdict::Changed { trusted },
         (FileLayer::Project, None, _) => ConfigVerdict::Untrusted,
-        (FileLayer::User, None, _) if is_exposed => ConfigVerdict::Untrusted,
+        // It came, or got this name, where agents may write; or what was on record of it cannot be read.
+        (FileLayer::User | FileLayer::Named, None, _) if is_exposed => ConfigVerdict::Untrusted,
         // The operator's own file: an error like any other.
         (FileLayer::Named | FileLayer::User, _, DiskText::Unreadable(_)) => ConfigVerdict::AsItIs,
         (_, _, DiskText::Text(text)) => accept(store, path, text),

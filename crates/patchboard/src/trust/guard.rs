@@ -156,7 +156,7 @@ impl TrustGuard {
 
     /// A folder that becomes exposed may be that of other obeyed files too, of which nothing is on record yet.
     fn complete(&self, plan: &mut Plan) {
-        let new: BTreeSet<&PathBuf> = plan.exposed.iter().filter(|folder| !self.store.is_exposed(folder)).collect();
+        let new: BTreeSet<&PathBuf> = plan.exposed.iter().filter(|folder| !self.store.has_exposure(folder)).collect();
         if new.is_empty() {
             return;
         }
@@ -187,7 +187,7 @@ impl TrustGuard {
             baseline.record(&self.store)?;
         }
         plan.absent_secrets.iter().try_for_each(|path| self.store.forget_file(path))?;
-        let mut new = plan.exposed.iter().filter(|folder| !self.store.is_exposed(folder));
+        let mut new = plan.exposed.iter().filter(|folder| !self.store.has_exposure(folder));
         new.try_for_each(|folder| self.store.expose(folder))?;
         // In an exposed folder a mark would say nothing more.
         let held = plan.held.iter().filter(|(obeyed, real)| self.holds.has(real) || !obeyed.is_exposed(&self.store));

@@ -39,7 +39,7 @@ pub(crate) fn obeyed(loaded: &Loaded, cwd: &Path) -> ObeyedFiles {
         configs: content_files(loaded).into_iter().map(|file| (file.path, file.layer)).collect(),
         programs: workers.chain(servers).collect(),
         files: config.plugins.iter().map(|plugin| plugin.path.clone()).collect(),
-        held: soul_files(config).collect(),
+        held: std::env::current_exe().into_iter().collect(),
         secrets: config.secret_files(),
         data_dir: config.data_dir.clone(),
         own: own_data(loaded),
@@ -72,23 +72,25 @@ pub(crate) fn agent_folders(config: &Config) -> Vec<PathBuf> {
     folders.cloned().collect()
 }
 
-/// Files whose trusted content is kept: configuration, wherever this or the next start looks for it, and certificates.
+/// Files whose trusted content is kept: configuration, wherever this or the next start looks for it, certificates and souls.
 pub(crate) fn content_files(loaded: &Loaded) -> Vec<ConfigFile> {
-    config_files(loaded).into_iter().chain(certificate_files(&loaded.config)).collect()
+    let souls = soul_files(&loaded.config).map(|path| content_file(&path));
+    config_files(loaded).into_iter().chain(certificate_files(&loaded.config)).chain(souls).collect()
 }
 
 /// They say who an agent is, to every run of it.
-pub(crate) fn soul_files(config: &Config) -> impl Iterator<Item = PathBuf> + '_ {
+fn soul_files(config: &Config) -> impl Iterator<Item = PathBuf> + '_ {
     config.agents.values().filter_map(|agent| agent.soul.clone())
 }
 
 /// They are the user's by being named in a configuration that counts.
 fn certificate_files(config: &Config) -> impl Iterator<Item = ConfigFile> + '_ {
     let tls = config.bridge.tls.iter();
-    tls.flat_map(|tls| iter::once(&tls.cert).chain(&tls.client_ca)).map(|path| certificate_file(path))
+    tls.flat_map(|tls| iter::once(&tls.cert).chain(&tls.client_ca)).map(|path| content_file(path))
 }
 
-pub(crate) fn certificate_file(path: &Path) -> ConfigFile {
+/// A file that a configuration names, and that is the user's by that.
+pub(crate) fn content_file(path: &Path) -> ConfigFile {
     ConfigFile { layer: FileLayer::User, path: path.to_owned(), shown: path.to_owned() }
 }
 

@@ -60,7 +60,15 @@ fn has_detour(trail: &Trail, reach: &WriteReach) -> bool {
 
 /// The process may write beneath its roots what this user may: the file itself, or a directory that leads to it.
 fn can_change(real: &Path, reach: &WriteReach) -> bool {
-    real.ancestors().filter(|part| reach.contains(part)).any(is_permitted)
+    real.ancestors().filter(|part| reach.contains(part)).any(is_permitted) || lies_in_another_mount(real, reach)
+}
+
+/// The same folder may be mounted a second time, and then its paths tell nothing.
+fn lies_in_another_mount(real: &Path, reach: &WriteReach) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    let roots: Vec<_> =
+        reach.roots.iter().filter(|root| !real.starts_with(root)).filter_map(|root| identity(root)).collect();
+    !roots.is_empty() && real.ancestors().filter_map(identity).any(|part| roots.contains(&part))
 }
 
 /// An owner can give itself the right to write.

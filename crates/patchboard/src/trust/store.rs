@@ -100,6 +100,14 @@ impl TrustStore {
     }
 
     pub(crate) fn is_exposed(&self, folder: &Path) -> bool {
+        // Only what is certainly not there says no.
+        let is_absent =
+            |file: PathBuf| fs::symlink_metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        self.folders.iter().any(|store| !is_absent(record_path(store, RecordKind::Exposed, folder)))
+    }
+
+    /// Whether it is certainly on record. What cannot be looked at has to be recorded, which then fails.
+    pub(crate) fn has_exposure(&self, folder: &Path) -> bool {
         self.folders.iter().any(|store| record_path(store, RecordKind::Exposed, folder).exists())
     }
 

@@ -28,15 +28,31 @@ const ESTABLISHED: u8 = 1;
 const FIN_WAIT1: u8 = 4;
 const FIN_WAIT2: u8 = 5;
 const CLOSE_WAIT: u8 = 8;
+const LISTEN: u8 = 10;
 
 pub(super) fn find(client: SocketAddr, server: SocketAddr) -> io::Result<PeerUser> {
     let request = encode(client, server);
+    decode(&ask(&request)?, &request)
+}
+
+/// Asks about a connection from nowhere, which no socket has but one that listens.
+pub(super) fn find_listener(address: SocketAddr) -> io::Result<PeerUser> {
+    let nowhere = match address.ip().to_canonical() {
+        IpAddr::V4(_) => IpAddr::from([0; 4]),
+        IpAddr::V6(_) => IpAddr::from([0; 16]),
+    };
+    let request = encode(address, SocketAddr::new(nowhere, 0));
+    decode_listener(&ask(&request)?, address.port())
+}
+
+fn ask(request: &[u8; REQUEST]) -> io::Result<Vec<u8>> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
-    sendto(&socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-    let mut reply = [0; 512];
+    sendto(&socket, request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut reply = vec![0; 512];
     // The kernel answers while it takes the request, so there is nothing to wait for.
     let (_, length) = recv(&socket, &mut reply[..], RecvFlags::DONTWAIT)?;
-    decode(reply.get(..length).unwrap_or_default(), &request)
+    reply.truncate(length);
+    Ok(reply)
 }
 
 /// `client` is the socket that is asked about, so it stands where a socket's own address stands.
@@ -84,6 +100,16 @@ fn identity(own_ip: IpAddr, own_port: u16, other_ip: IpAddr, other_port: u16) ->
 }
 
 fn decode(reply: &[u8], request: &[u8; REQUEST]) -> io::Result<PeerUser> {
+    // A port that is listened at is found too where there is no connection.
+    holder(reply, |state, body| is_same(body, request) && HELD.contains(&state))
+}
+
+fn decode_listener(reply: &[u8], port: u16) -> io::Result<PeerUser> {
+    holder(reply, |state, body| state == LISTEN && field(body, 4).map(u16::from_be_bytes) == Some(port))
+}
+
+/// The user of the socket that the kernel answers with, if it is the wanted one and a process holds it.
+fn holder(reply: &[u8], is_wanted: impl Fn(u8, &[u8]) -> bool) -> io::Result<PeerUser> {
     let cut = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is too short");
     let kind = u16::from_ne_bytes(field(reply, 4).ok_or_else(cut)?);
     match kind {
@@ -96,9 +122,7 @@ fn decode(reply: &[u8], request: &[u8; REQUEST]) -> io::Result<PeerUser> {
             let [state] = field(body, 1).ok_or_else(cut)?;
             let user = u32::from_ne_bytes(field(body, 64).ok_or_else(cut)?);
             let inode = u32::from_ne_bytes(field(body, 68).ok_or_else(cut)?);
-            // A port that is listened at is found too where there is no connection.
-            let is_it = is_same(body, request) && HELD.contains(&state) && inode != 0;
-            Ok(if is_it { PeerUser::Known(user) } else { PeerUser::Gone })
+            Ok(if inode != 0 && is_wanted(state, body) { PeerUser::Known(user) } else { PeerUser::Gone })
         }
         other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the kernel answered with type {other}"))),
     }

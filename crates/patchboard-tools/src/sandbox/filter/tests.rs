@@ -64,6 +64,27 @@ fn sockets_are_plain_tcp_udp_or_routes() {
 }
 
 #[test]
+fn no_file_runs_as_its_owner() {
+    let [create, unnamed, read] = [libc::O_CREAT | libc::O_WRONLY, libc::O_TMPFILE | libc::O_RDWR, libc::O_RDONLY];
+    for (mode, is_refused) in [(0o4755, true), (0o2755, true), (0o6755, true), (0o755, false), (0o1777, false)] {
+        let expected = |is_refused: bool| if is_refused { Some(libc::EPERM) } else { None };
+        let first = |call, arguments: &[u64]| refused(OPEN, call, arguments).first().copied();
+        for (call, position) in
+            [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_mkdirat, 2), (libc::SYS_mknodat, 2)]
+        {
+            let mut arguments = [7; 6];
+            arguments[position] = mode;
+            assert_eq!(first(call, &arguments), expected(is_refused), "{call} {mode:o}");
+        }
+        for (flags, makes) in [(create, true), (unnamed, true), (read, false)] {
+            let arguments = [7, 7, number(flags), mode];
+            assert_eq!(first(libc::SYS_openat, &arguments), expected(is_refused && makes), "{flags:o} {mode:o}");
+        }
+    }
+    assert_eq!(refused(OPEN, libc::SYS_openat2, &[]), [libc::ENOSYS]);
+}
+
+#[test]
 fn nothing_connects_and_sends_at_once() {
     let [fast, quiet] = [libc::MSG_FASTOPEN, libc::MSG_NOSIGNAL].map(number);
     for (call, position) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {

@@ -79,8 +79,8 @@ fn agents_and_providers() {
     check("[agents.default]\nmax_tokens = 4096\ncontext_window = 2048", &["PB0122 agents.default.max_tokens"]);
     check("[hub]\nagent = \"router\"", &["PB0112 hub.agent"]);
     check("[hub]\nagent = \"router\"\n[agents.router]", &[]);
-    check("[agents.default]\nsoul = \"SOUL.md\"", &["PB0120 agents.default.soul"]);
-    check("[agents.default]\nsoul = \".\"", &["PB0120 agents.default.soul"]);
+    check("[agents.default]\nsoul = \"SOUL.md\"", &["PB0120? agents.default.soul"]);
+    check("[agents.default]\nsoul = \".\"", &["PB0120? agents.default.soul"]);
 }
 
 #[test]

@@ -20,7 +20,10 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     for (name, agent) in &config.agents {
         if let Some(soul) = &agent.soul {
             let path = at("agents").key(name).key("soul");
-            problems.extend(missing_file(soul, path));
+            // An agent may have taken it away, and must not keep the server from starting.
+            problems.extend(missing_file(soul, path).map(|problem| {
+                Problem::warning(problem.code, problem.path, problem.message).hint("the agent speaks without it")
+            }));
         }
     }
     if let Some(tls) = &config.bridge.tls {

@@ -107,3 +107,17 @@ fn a_folder_that_is_left_again_is_seen() {
     let machine = Machine::new();
     assert_eq!(machine.of("work/deep/../../other/file", HeldFiles::Existing), FileReach::Open);
 }
+
+#[test]
+fn a_folder_is_known_by_another_path_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = folder.path().canonicalize().unwrap();
+    std::fs::create_dir(real.join("work")).unwrap();
+    std::fs::write(real.join("work/file"), "").unwrap();
+    // A second mount of the folder looks like this: another path, the same inode.
+    std::os::unix::fs::symlink("work", real.join("view")).unwrap();
+    let reach = WriteReach { roots: vec![real.join("view")], held: HeldFiles::Existing };
+    assert!(lies_in_another_mount(&real.join("work/file"), &reach));
+    assert!(!lies_in_another_mount(&real.join("other"), &reach));
+    assert_ne!(file_reach(&real.join("work/file"), &reach), FileReach::Outside);
+}

@@ -75,8 +75,17 @@ impl TrustStore {
 
     /// Does another file lie there than a process was kept from writing?
     pub(crate) fn has_lost_hold(&self, path: &Path) -> bool {
-        let marks = self.folders.iter().filter_map(|store| fs::read_dir(store.join(FOLDER).join(name_of(path))).ok());
-        let mut files = marks.flatten().flatten().map(|entry| entry.path()).filter(|file| is_mark(file)).peekable();
+        let mut marks = Vec::new();
+        for store in &self.folders {
+            match fs::read_dir(store.join(FOLDER).join(name_of(path))) {
+                Ok(listed) => marks.push(listed),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // There may be one.
+                Err(_) => return true,
+            }
+        }
+        let mut files =
+            marks.into_iter().flatten().flatten().map(|entry| entry.path()).filter(|file| is_mark(file)).peekable();
         if files.peek().is_none() {
             return false;
         }

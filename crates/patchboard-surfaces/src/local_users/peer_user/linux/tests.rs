@@ -35,6 +35,21 @@ fn a_port_that_is_only_listened_at_is_no_connection() {
 }
 
 #[test]
+fn who_listens_is_found_and_who_does_not_is_not() {
+    for address in [std::net::IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let _client = TcpStream::connect(at).unwrap();
+        assert_eq!(find_listener(at).unwrap(), OWN(), "{address}");
+        drop(listener);
+        assert_eq!(find_listener(at).unwrap(), PeerUser::Gone, "{address}");
+    }
+    let everywhere = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), everywhere.local_addr().unwrap().port());
+    assert_eq!(find_listener(at).unwrap(), OWN());
+}
+
+#[test]
 fn a_client_of_version_six_that_talks_to_version_four_is_found() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let server = listener.local_addr().unwrap();
