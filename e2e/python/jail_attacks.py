@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 IPPROTO_MPTCP = 262
@@ -99,12 +100,8 @@ def handle(server: int) -> int:
 
 def owner_bits() -> None:
     """Anybody could run it as this user."""
-    name = f"owner-bits-{os.getpid()}"
-    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o700))
-    try:
-        os.chmod(name, 0o4755)
-    finally:
-        os.unlink(name)
+    with tempfile.NamedTemporaryFile() as made:
+        os.chmod(made.name, 0o4755)
 
 
 def attacks(server: int, port: int, path: str) -> dict:

@@ -5,13 +5,16 @@ use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Knows the files that the server executes or obeys. Both methods block on the disk.
+/// Knows the files that the server executes or obeys. All methods block on the disk.
 pub trait WriteGuard: fmt::Debug + Send + Sync {
     /// Called before a process or tool starts that may write. `Err` is a sentence; nothing may be started then.
     fn before_write(&self, reach: &WriteReach) -> Result<Kept, String>;
 
     /// May this configured program be started, and with which rights? `Err` says why not and what the operator can do.
     fn admit(&self, program: ProgramKey<'_>) -> Result<Admission, String>;
+
+    /// Could an agent's command or tool change what lies there, or put something there?
+    fn is_agent_writable(&self, path: &Path) -> bool;
 }
 
 /// A program of the configuration.

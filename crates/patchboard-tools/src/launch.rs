@@ -39,6 +39,13 @@ pub struct Warden {
 
 #[cfg(target_os = "linux")]
 impl Warden {
+    /// For a program with the rights of its table.
+    pub(crate) fn without_agents_code(&self, environment: &mut Vec<(String, String)>) {
+        if let Some(guard) = &self.guard {
+            without_agents_code(environment, |path| guard.is_agent_writable(path));
+        }
+    }
+
     pub(crate) async fn admit(&self, program: ProgramKey<'_>) -> Result<Admission, String> {
         let Some(guard) = self.guard.clone() else { return Ok(Admission::Full) };
         let (name, is_pool) = match program {
@@ -55,8 +62,10 @@ impl Warden {
     /// `own` are its own of the latter.
     pub(crate) fn network(&self, own: &[u16]) -> Network {
         let of_others: Vec<u16> = self.worker_ports.iter().copied().filter(|port| !own.contains(port)).collect();
-        let listen = if of_others.is_empty() { Tcp::Open } else { Tcp::AllBut(of_others.clone()) };
-        let connect = Tcp::AllBut(self.closed_ports.iter().copied().chain(of_others).collect());
+        let closed: Vec<u16> = self.closed_ports.iter().copied().chain(of_others).collect();
+        // Whoever listens where a worker or this server should is taken for it.
+        let listen = if closed.is_empty() { Tcp::Open } else { Tcp::AllBut(closed.clone()) };
+        let connect = Tcp::AllBut(closed);
         Network { connect, listen, unix_sockets: true }
     }
 }
@@ -72,6 +81,24 @@ pub(crate) fn inherited(besides: &[&str]) -> Vec<(String, String)> {
     // What is not text cannot be passed on; nobody has such a `PATH`.
     let texts = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     texts.filter(|(name, _)| is_seen(name)).collect()
+}
+
+/// What a program looks for by name must not be found where agents write: other programs, on `PATH`, and what Python loads from
+/// a user's home at every start.
+#[cfg(target_os = "linux")]
+fn without_agents_code(environment: &mut Vec<(String, String)>, is_agent_writable: impl Fn(&Path) -> bool) {
+    let is_agents = |path: &str| !Path::new(path).is_absolute() || is_agent_writable(Path::new(path));
+    let mut has_agents_home = false;
+    for (name, value) in environment.iter_mut() {
+        match name.as_str() {
+            "PATH" => *value = value.split(':').filter(|folder| !is_agents(folder)).collect::<Vec<_>>().join(":"),
+            "HOME" => has_agents_home |= is_agents(value),
+            _ => {}
+        }
+    }
+    if has_agents_home {
+        environment.push(("PYTHONNOUSERSITE".to_owned(), "1".to_owned()));
+    }
 }
 
 /// What a program is given so that Python reads no compiled module from beside a script: there an agent could put one, which

@@ -16,3 +16,19 @@ fn python_of_the_agents_folders_keeps_compiled_modules_to_itself() {
     check(reduced(), "python3", None, &[], &[]);
     check(Admission::Full, "python3", private, &[], &[]);
 }
+
+#[test]
+fn nothing_is_looked_for_where_agents_write() {
+    let variables = |list: &[(&str, &str)]| {
+        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+    };
+    let is_agents = |path: &Path| path.starts_with("/home/work");
+    let mut environment =
+        variables(&[("PATH", "/home/work/bin:/usr/bin::.:bin:/bin"), ("HOME", "/home/work"), ("LANG", "C")]);
+    without_agents_code(&mut environment, is_agents);
+    let expected = [("PATH", "/usr/bin:/bin"), ("HOME", "/home/work"), ("LANG", "C"), ("PYTHONNOUSERSITE", "1")];
+    assert_eq!(environment, variables(&expected));
+    let mut elsewhere = variables(&[("PATH", "/usr/bin"), ("HOME", "/home/me")]);
+    without_agents_code(&mut elsewhere, is_agents);
+    assert_eq!(elsewhere, variables(&[("PATH", "/usr/bin"), ("HOME", "/home/me")]));
+}

@@ -71,13 +71,14 @@ fn as_configured(
     // past what decides about tools.
     let closed = [own_ports, worker_ports].concat();
     options.network.connect = if *connect_any {
-        Tcp::AllBut(closed)
+        Tcp::AllBut(closed.clone())
     } else {
         Tcp::Ports(connect.iter().copied().filter(|port| !closed.contains(port)).collect())
     };
     if *listen {
-        // Whoever listens where a worker should is taken for it.
-        options.network.listen = if worker_ports.is_empty() { Tcp::Open } else { Tcp::AllBut(worker_ports.to_vec()) };
+        // Whoever listens where a worker should is taken for it; whoever listens at the server's port on another address of
+        // this machine is taken for the server.
+        options.network.listen = if closed.is_empty() { Tcp::Open } else { Tcp::AllBut(closed) };
     }
     options.network.unix_sockets = *unix_sockets;
     options

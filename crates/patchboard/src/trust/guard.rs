@@ -213,11 +213,6 @@ impl TrustGuard {
             )),
         }
     }
-
-    fn is_agent_writable(&self, path: &Path) -> bool {
-        let reach = WriteReach { roots: self.agent_roots.clone(), held: HeldFiles::Nothing };
-        file_reach(path, &reach) != FileReach::Outside
-    }
 }
 
 #[derive(PartialEq, Eq)]
@@ -293,6 +288,11 @@ impl WriteGuard for TrustGuard {
         let mut rights = self.bash.clone();
         rights.readable.extend(program.readable.iter().cloned());
         Ok(Admission::Reduced(rights))
+    }
+
+    fn is_agent_writable(&self, path: &Path) -> bool {
+        let reach = WriteReach { roots: self.agent_roots.clone(), held: HeldFiles::Nothing };
+        file_reach(path, &reach) != FileReach::Outside
     }
 }
 

@@ -67,6 +67,9 @@ fn jail(order: Order<'_>, warden: &Warden, rights: &Admission) -> std::io::Resul
     jail.private = order.private.map(Path::to_owned).into_iter().collect();
     let own = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
     jail.environment = inherited(&[]).into_iter().chain(own).collect();
+    if *rights == Admission::Full {
+        warden.without_agents_code(&mut jail.environment);
+    }
     jail.network = match rights {
         Admission::Full => warden.network(&[]),
         // It is spoken to over its standard input and output.

@@ -43,6 +43,9 @@ pub(super) async fn start(order: Order, warden: &Warden, tasks: &TaskTracker) ->
     let mut jail = jail(&order, warden, &rights)?;
     let own = own_bytecode(&rights, &order.program, order.compiled.as_deref());
     jail.environment.extend(own.variables);
+    if rights == Admission::Full {
+        warden.without_agents_code(&mut jail.environment);
+    }
     let input = match order.input {
         Input::Nothing => sandbox::Input::Nothing,
         Input::Piped => sandbox::Input::Piped,

@@ -39,7 +39,8 @@ fn commands_may_do_what_is_configured() {
     let readable = ["/a", "/b", "/b/bin", "/c"].map(PathBuf::from);
     assert_eq!((wide.timeout, wide.readable), (Duration::from_secs(300), readable.into()));
     assert_eq!(wide.environment["PATH"], format!("/b/bin:/c:{usual}"));
-    let (connect, listen) = (Tcp::AllBut(vec![7200, 8080, 61000, 61001]), Tcp::AllBut(vec![61000, 61001]));
+    let closed = || Tcp::AllBut(vec![7200, 8080, 61000, 61001]);
+    let (connect, listen) = (closed(), closed());
     assert_eq!(wide.network, Network { connect, listen, unix_sockets: true });
     let own = options("[bash]\nconnect = [443, 8080, 61001]").network.connect;
     assert_eq!(
