@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -40,7 +41,7 @@ pub struct Warden {
 #[cfg(target_os = "linux")]
 impl Warden {
     /// For a program with the rights of its table.
-    pub(crate) fn without_agents_code(&self, environment: &mut Vec<(String, String)>) {
+    pub(crate) fn without_agents_code(&self, environment: &mut BTreeMap<String, String>) {
         if let Some(guard) = &self.guard {
             without_agents_code(environment, |path| guard.is_agent_writable(path));
         }
@@ -86,18 +87,13 @@ pub(crate) fn inherited(besides: &[&str]) -> Vec<(String, String)> {
 /// What a program looks for by name must not be found where agents write: other programs, on `PATH`, and what Python loads from
 /// a user's home at every start.
 #[cfg(target_os = "linux")]
-fn without_agents_code(environment: &mut Vec<(String, String)>, is_agent_writable: impl Fn(&Path) -> bool) {
+fn without_agents_code(environment: &mut BTreeMap<String, String>, is_agent_writable: impl Fn(&Path) -> bool) {
     let is_agents = |path: &str| !Path::new(path).is_absolute() || is_agent_writable(Path::new(path));
-    let mut has_agents_home = false;
-    for (name, value) in environment.iter_mut() {
-        match name.as_str() {
-            "PATH" => *value = value.split(':').filter(|folder| !is_agents(folder)).collect::<Vec<_>>().join(":"),
-            "HOME" => has_agents_home |= is_agents(value),
-            _ => {}
-        }
+    if let Some(path) = environment.get_mut("PATH") {
+        *path = path.split(':').filter(|folder| !is_agents(folder)).collect::<Vec<_>>().join(":");
     }
-    if has_agents_home {
-        environment.push(("PYTHONNOUSERSITE".to_owned(), "1".to_owned()));
+    if environment.get("HOME").is_some_and(|home| is_agents(home)) {
+        environment.insert("PYTHONNOUSERSITE".to_owned(), "1".to_owned());
     }
 }
 

@@ -20,7 +20,7 @@ fn python_of_the_agents_folders_keeps_compiled_modules_to_itself() {
 #[test]
 fn nothing_is_looked_for_where_agents_write() {
     let variables = |list: &[(&str, &str)]| {
-        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
     };
     let is_agents = |path: &Path| path.starts_with("/home/work");
     let mut environment =
