@@ -22,13 +22,13 @@ fn nothing_is_looked_for_where_agents_write() {
     let variables = |list: &[(&str, &str)]| {
         list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
     };
-    let is_agents = |path: &Path| path.starts_with("/home/work");
+    let is_agents = |path: &Path| path.starts_with("/agents/work");
     let mut environment =
-        variables(&[("PATH", "/home/work/bin:/usr/bin::.:bin:/bin"), ("HOME", "/home/work"), ("LANG", "C")]);
+        variables(&[("PATH", "/agents/work/bin:/usr/bin::.:bin:/bin"), ("HOME", "/agents/work"), ("LANG", "C")]);
     without_agents_code(&mut environment, is_agents);
-    let expected = [("PATH", "/usr/bin:/bin"), ("HOME", "/home/work"), ("LANG", "C"), ("PYTHONNOUSERSITE", "1")];
+    let expected = [("PATH", "/usr/bin:/bin"), ("HOME", "/agents/work"), ("LANG", "C"), ("PYTHONNOUSERSITE", "1")];
     assert_eq!(environment, variables(&expected));
-    let mut elsewhere = variables(&[("PATH", "/usr/bin"), ("HOME", "/home/me")]);
+    let mut elsewhere = variables(&[("PATH", "/usr/bin"), ("HOME", "/users/me")]);
     without_agents_code(&mut elsewhere, is_agents);
-    assert_eq!(elsewhere, variables(&[("PATH", "/usr/bin"), ("HOME", "/home/me")]));
+    assert_eq!(elsewhere, variables(&[("PATH", "/usr/bin"), ("HOME", "/users/me")]));
 }
