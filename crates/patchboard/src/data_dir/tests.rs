@@ -69,3 +69,15 @@ fn what_cannot_be_used_is_named() {
     let error = DataDir::take(&file.join("data"), Sharing::Nobody).unwrap_err();
     assert!(error.to_string().starts_with("cannot use the data directory"), "{error}");
 }
+
+#[test]
+fn a_server_that_stops_sends_nobody_to_its_ports() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let data = DataDir::take(&path, Sharing::Nobody).unwrap();
+    data.announce(&record()).unwrap();
+    assert_eq!(find_server(&path), Some(record()));
+    data.retract();
+    assert_eq!(find_server(&path), None, "although it still has the directory");
+    assert!(DataDir::take(&path, Sharing::Nobody).unwrap_err().to_string().contains("starting or stopping"));
+}

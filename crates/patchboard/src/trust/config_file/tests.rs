@@ -209,3 +209,34 @@ fn what_took_the_place_of_a_held_file_does_not_count() {
     fs::rename(place.folder().join("new"), &real).unwrap();
     assert_eq!(place.counts(FileLayer::User), (text("a = 2"), true));
 }
+
+#[test]
+fn a_named_file_without_a_record_is_left_out_where_agents_may_write() {
+    let place = Place::new();
+    place.write(Some("a = 1"));
+    assert_eq!(place.counts(FileLayer::Named), (text("a = 1"), false));
+    place.store.expose(&place.folder()).unwrap();
+    place.write(Some("a = 2"));
+    assert_eq!(place.counts(FileLayer::Named), (text("a = 1"), true));
+    // What was on record is gone, or cannot be read.
+    for damage in ["", "{"] {
+        let records = place.root.path().join("data/trust/config");
+        for record in fs::read_dir(records).unwrap() {
+            fs::write(record.unwrap().path(), damage).unwrap();
+        }
+        assert_eq!(place.counts(FileLayer::Named), (None, true), "{damage:?}");
+    }
+}
+
+#[test]
+fn a_named_file_is_the_same_with_and_without_dots() {
+    // What `..` means depends on links; a path with it has a record of its own, and none where agents may write.
+    let folders = crate::config::Folders { default_data_dir: None, config_dir: None };
+    let find = |named: &str| {
+        let found = crate::config::files::find(Some(Path::new(named)), Path::new("/agents/work/conf"), &folders);
+        found.into_iter().map(|file| file.path).collect::<Vec<_>>()
+    };
+    for named in ["board.toml", "./board.toml", ".//./board.toml", "/agents/work/conf/./board.toml"] {
+        assert_eq!(find(named), [PathBuf::from("/agents/work/conf/board.toml")], "{named}");
+    }
+}

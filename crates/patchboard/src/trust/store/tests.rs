@@ -85,3 +85,17 @@ fn a_path_is_read_back_from_what_is_shown() {
         assert_eq!(path_of(&shown(path)).as_deref(), Some(path));
     }
 }
+
+#[test]
+fn what_cannot_be_looked_at_counts_as_exposed() {
+    let data = tempfile::tempdir().unwrap();
+    let store = TrustStore::at(data.path());
+    assert!(!store.is_exposed(Path::new("/a")), "there is no record at all");
+    fs::create_dir(data.path().join("trust")).unwrap();
+    fs::write(data.path().join("trust/exposed"), "no folder").unwrap();
+    assert!(store.is_exposed(Path::new("/a")));
+    assert!(!store.has_exposure(Path::new("/a")), "nor is it on record");
+    assert!(store.expose(Path::new("/a")).is_err());
+    fs::write(data.path().join("trust/held"), "no folder").unwrap();
+    assert!(store.has_lost_hold(Path::new("/a")));
+}
