@@ -37,8 +37,8 @@ pub struct AuthGate {
 pub enum Verdict {
     Accepted(Identity),
     Wrong,
-    /// Wrong, and more wrong ones of its address wait to be answered than are kept waiting: the connection is closed
-    /// without an answer.
+    /// Wrong, and more wrong ones of its address wait to be answered than are kept waiting: it gets no answer. The
+    /// connection is closed or, on the bridge, the call reset.
     Cut,
 }
 

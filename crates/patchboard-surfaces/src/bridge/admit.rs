@@ -186,7 +186,6 @@ fn examine(visitor: &Visitor, request: &Request<Incoming>) -> Result<(), (Status
 async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Result<Identity, NotIn> {
     let (address, is_certified) = match &visitor.door {
         Door::Public { stranger: Some(stranger), .. } => {
-            telemetry::refused(SURFACE, "user");
             return Err(Status::permission_denied(stranger.text()).into());
         }
         Door::Public { address, is_certified, stranger: None } => (address.to_canonical(), *is_certified),

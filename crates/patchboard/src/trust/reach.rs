@@ -28,7 +28,8 @@ pub(super) fn file_reach(path: &Path, reach: &WriteReach) -> FileReach {
     if !has_detour && !can_change(&trail.end, reach) {
         return FileReach::Outside;
     }
-    if reach.held != HeldFiles::Existing || has_detour {
+    // A read-only mount at this path would not cover the other one.
+    if reach.held != HeldFiles::Existing || has_detour || lies_in_another_mount(&trail.end, reach) {
         return FileReach::Open;
     }
     match fs::symlink_metadata(&trail.end) {
