@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import select
 import re
 import signal
 import socket
@@ -36,6 +37,7 @@ from users_case import (
     number_of,
     operator_token,
     python_for,
+    readable_binary,
     refused_start,
     request,
     split,
@@ -535,6 +537,54 @@ class LogTest(OwnersTestCase):
         # Written down when the server has ended, if it ever is.
         self.server.terminate()
         self.assertEqual(len(self.lines()), 1, self.server.log())
+
+
+LISTEN = """
+import socket, sys
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    listener.settimeout(60)
+    connection, _ = listener.accept()
+    connection.settimeout(10)
+    print(connection.recv(65536), flush=True)
+"""
+
+
+class PortOfAnotherTest(OwnersTestCase):
+    """Somebody listens where the record of a server says that it does, as after the server has let go of its port."""
+
+    def names(self, user: int) -> tuple[subprocess.Popen, str]:
+        """What a command says when that user listens at the port of the record."""
+        self.serve()
+        place = as_user(user)
+        listener = subprocess.Popen([*place, "/usr/bin/python3", "-c", LISTEN], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(listener.wait)
+        self.addCleanup(listener.kill)
+        self.addCleanup(listener.stdout.close)
+        record = self.server.data_dir / "server.json"
+        told = json.loads(record.read_text())
+        told["gateway"] = f"127.0.0.1:{listener.stdout.readline().strip()}"
+        record.write_text(json.dumps(told))
+        done = subprocess.run(
+            [*as_user(OWNER), readable_binary(), "sessions", "list", "--data-dir", str(self.server.data_dir)],
+            cwd=self.server.folder,
+            env=self.server.environment(),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
+        self.assertNotEqual(done.returncode, 0)
+        return listener, done.stdout + done.stderr
+
+    def test_a_command_does_not_show_the_token_to_another_user(self) -> None:
+        listener, _ = self.names(STRANGER)
+        self.assertIsNone(listener.poll(), "nobody connected")
+        self.assertEqual(select.select([listener.stdout], [], [], 0)[0], [], "nothing was sent")
+
+    def test_it_would_show_it_to_its_own_user(self) -> None:
+        """Which shows that the test above can fail."""
+        listener, _ = self.names(OWNER)
+        self.assertIn(operator_token(self.server), listener.stdout.readline())
 
 
 class AbsoluteTargetTest(UsersTestCase):
