@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::Command;
+use crate::command::{CallTool, Command, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::ConnId;
 
@@ -89,6 +89,12 @@ impl Grants {
 /// The table. A new command does not compile until it has a row.
 pub fn needed(command: &Command) -> Grant {
     match command {
+        // A folder that is no configured root is the operator's to grant.
+        Command::StartRun(StartRun { folder, .. }) | Command::CallTool(CallTool { folder, .. })
+            if folder.is_granted() =>
+        {
+            Grant::Operate
+        }
         Command::StartRun(_)
         | Command::CancelRun(_)
         | Command::KeepRun(_)

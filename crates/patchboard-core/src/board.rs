@@ -25,7 +25,7 @@ use crate::bridge::{Bridge, BridgeOptions, Signals, VariableTools, Who, WorkerTo
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
 use crate::channel::{ChannelDesk, ChannelOptions};
-use crate::command::{Command, RunRef, SessionRef, StartRun};
+use crate::command::{Command, FolderChoice, RunRef, SessionRef, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
 use crate::id::{ConnId, RunId, Seq, SessionKey};
@@ -37,7 +37,7 @@ use crate::port::{
     ToolHost, UnfinishedRun, Workers,
 };
 use crate::reply::{Reply, RunSummary};
-use crate::run::begin::Begun;
+use crate::run::begin::{self, Begun, RunFolder};
 use crate::run::{RunDeps, RunLimits, RunRequest, Stops, recover};
 use crate::session::{Place, SessionQueues, Turn};
 use crate::tool::desk::ToolLimits;
@@ -398,11 +398,18 @@ impl Board {
             return Ok(Err(format!("interrupted: no agent is named `{}` any more", briefing.agent_asked)));
         };
         // It may be gone, or closed to runs by now.
-        if let Some(folder) = &briefing.folder
-            && let Err(refused) = self.0.deps.folders.admit(Some(&folder.to_string_lossy())).await
-        {
-            return Ok(Err(format!("interrupted: {refused}")));
-        }
+        let folder = match &briefing.folder {
+            Some(folder) => {
+                let named = folder.to_string_lossy().into_owned();
+                let choice =
+                    if briefing.folder_granted { FolderChoice::Granted(named) } else { FolderChoice::Named(named) };
+                match begin::admit(&*self.0.deps.folders, &choice).await {
+                    Ok((folder, grant)) => RunFolder::Inherit(folder, grant),
+                    Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
+                }
+            }
+            None => RunFolder::Choose(FolderChoice::Configured),
+        };
         let turn = match self.0.queues.enter(&row.session)? {
             Place::First(turn) => turn,
             // The first one's end could not be recorded, and then the server stopped during this one.
@@ -430,6 +437,7 @@ impl Board {
             client_id: row.client_id.clone(),
             content: briefing.message.clone(),
             plan: None,
+            folder,
             beneath: None,
             turn,
             stops,
@@ -622,7 +630,7 @@ impl Board {
             // Now that nobody else is at work in it.
             board.check_session(&caller, &accepted.session).await?;
             let Accepted { agent, strategy, origin, thread, session, client_id, claim } = accepted;
-            let StartRun { content, plan, .. } = start;
+            let StartRun { content, plan, folder, .. } = start;
             let request = RunRequest {
                 run,
                 caller,
@@ -634,6 +642,7 @@ impl Board {
                 client_id,
                 content,
                 plan,
+                folder: RunFolder::Choose(folder),
                 beneath: None,
                 turn,
                 stops,

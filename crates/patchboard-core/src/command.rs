@@ -203,18 +203,37 @@ pub struct StartRun {
     pub content: Arc<str>,
     /// What the client calls this run.
     pub client_id: Arc<str>,
+    /// Where its tools work.
+    pub folder: FolderChoice,
     /// Set for an agent run, left out for a turn of a chat.
     pub plan: Option<RunPlan>,
 }
 
-/// What an agent run is besides a turn of a chat: it names its agent or strategy, works in a folder, tells of its nodes,
+/// The folder in which the tools of a run or call work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum FolderChoice {
+    /// The folder of the configuration.
+    #[default]
+    Configured,
+    /// A folder beneath the configured roots.
+    Named(String),
+    /// A folder that the operator grants to this one run or call; it need not lie beneath a root.
+    Granted(String),
+}
+
+impl FolderChoice {
+    pub fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted(_))
+    }
+}
+
+/// What an agent run is besides a turn of a chat: it names its agent or strategy, tells of its nodes,
 /// and is resumed when the server dies under it. An empty `client_id` is filled in, and an origin without a peer gets a
 /// conversation of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlan {
     /// A strategy (then the default agent's) or a configured agent.
     pub agent: Arc<str>,
-    pub folder: Option<String>,
     pub adaptive: bool,
     pub detach: bool,
     pub verbose: bool,
@@ -224,7 +243,7 @@ pub struct RunPlan {
 pub struct CallTool {
     pub name: Arc<str>,
     pub arguments: Arc<Value>,
-    pub folder: Option<String>,
+    pub folder: FolderChoice,
     /// Whose todos and facts the tool sees.
     pub origin: Origin,
 }

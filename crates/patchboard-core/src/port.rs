@@ -1,5 +1,6 @@
 //! What the core needs from outside. Every trait is object-safe, so that leaves stay out of each other's builds.
 
+use std::any::Any;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -172,12 +173,39 @@ pub trait SoulSource: Send + Sync + fmt::Debug {
 
 /// The folders runs may work in.
 pub trait Folders: Send + Sync + fmt::Debug {
+    /// Opens a folder to one run or call that the operator asked for, beneath a configured root or not. `Err` is a sentence
+    /// for the client.
+    fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>>;
+
     /// The folder a request names, or the configured one, if it exists and lies where runs may work.
     /// `Err` is a sentence for the client.
     fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>>;
 
     /// What the folder itself has to say to agents that work in it.
     fn words<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderWords>;
+}
+
+/// A folder that the operator opened to one run or call.
+#[derive(Debug, Clone)]
+pub struct GrantedFolder {
+    pub path: Arc<Path>,
+    /// `None` when a configured root contains it, so that no more than the configuration is needed.
+    pub grant: Option<FolderGrant>,
+}
+
+/// The right to work in a folder outside the configured roots. It lasts until the last copy is dropped.
+#[derive(Debug, Clone)]
+pub struct FolderGrant {
+    lease: Arc<dyn Any + Send + Sync>,
+    /// Commands cannot be confined on this machine, so every tool that writes asks first.
+    pub asks_before_writing: bool,
+}
+
+impl FolderGrant {
+    /// `lease` ends the right when it is dropped.
+    pub fn new(lease: impl Any + Send + Sync, asks_before_writing: bool) -> Self {
+        Self { lease: Arc::new(lease), asks_before_writing }
+    }
 }
 
 /// Documents of a working folder, cut to a bearable length.

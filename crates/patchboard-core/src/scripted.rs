@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
-use crate::port::{BoxStream, Clock, FolderWords, Folders, Ids, ModelProvider, SchemaCheck, SoulSource, ToolHost};
+use crate::port::{
+    BoxStream, Clock, FolderGrant, FolderWords, Folders, GrantedFolder, Ids, ModelProvider, SchemaCheck, SoulSource, ToolHost,
+};
 use crate::tool::{ToolOutput, ToolScope, ToolSpec};
 
 /// Answers each call with the next script; without one it says `ok`.
@@ -177,6 +179,11 @@ impl SoulSource for FixedSoul {
 pub struct AnyFolder;
 
 impl Folders for AnyFolder {
+    fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>> {
+        let path = Arc::from(Path::new(named));
+        Box::pin(std::future::ready(Ok(GrantedFolder { path, grant: Some(FolderGrant::new((), false)) })))
+    }
+
     fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
         Box::pin(std::future::ready(Ok(Arc::from(Path::new(named.unwrap_or("/work"))))))
     }

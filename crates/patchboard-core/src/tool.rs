@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::event::Event;
 use crate::id::{MemoryOwner, SessionKey};
+use crate::port::FolderGrant;
 
 pub mod desk;
 pub mod own;
@@ -152,6 +153,8 @@ pub struct ToolScope {
     pub owner: MemoryOwner,
     /// Where file tools work, as `Folders::admit` named it; `None` for the folder of the configuration.
     pub folder: Option<Arc<Path>>,
+    /// Keeps the folder open while the run or call lasts, where no configured root contains it.
+    pub folder_grant: Option<FolderGrant>,
     pub voice: ToolVoice,
     /// What travels with the call to tools in other programs.
     pub parcel: Option<Arc<Parcel>>,

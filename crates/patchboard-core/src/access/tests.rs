@@ -43,7 +43,7 @@ fn every_command() -> Vec<Command> {
         Command::ListTools { folder: None, page },
         Command::KeepRun(run),
         Command::ReadMessages { session: SessionRef::Origin(origin()), before: None, limit: 1 },
-        Command::CallTool(CallTool { name: "t".into(), arguments: Default::default(), folder: None, origin: origin() }),
+        Command::CallTool(CallTool { name: "t".into(), arguments: Default::default(), folder: FolderChoice::Configured, origin: origin() }),
         Command::ApproveTools { server: "s".into() },
         Command::ListAgents,
         Command::ListPlugins,

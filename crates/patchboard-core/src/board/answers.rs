@@ -17,7 +17,7 @@ use crate::port::{
     AuditRow, Batch, Cursor, Durability, FactQuery, Page, StoreError, TurnQuery, UsageGrouping, UsageQuery, Write,
 };
 use crate::reply::{AgentSummary, NodeReport, Reply};
-use crate::run::Nesting;
+use crate::run::{Nesting, begin};
 use crate::tool::desk::Record;
 use crate::tool::{CallContext, ToolScope, ToolVoice};
 
@@ -169,7 +169,7 @@ impl Board {
     async fn call_tool(&self, caller: &Caller, wanted: CallTool, stop: CancellationToken) -> Result<Reply, BoardError> {
         let inner = &self.0;
         let CallTool { name, arguments, folder, origin } = wanted;
-        let folder = self.folder(folder.as_deref()).await?;
+        let (folder, folder_grant) = begin::admit(&*inner.deps.folders, &folder).await?;
         let mut offer = inner.deps.registry.offer(None, Some(&folder));
         // It may be the tool of a worker that is just starting.
         if offer.find(&name).is_none() && inner.bridge.settle().await {
@@ -193,6 +193,7 @@ impl Board {
                 session,
                 owner: origin.memory_owner(),
                 folder: Some(folder),
+                folder_grant,
                 voice: ToolVoice::default(),
                 parcel: None,
             },

@@ -8,15 +8,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Board, MAX_CONTENT};
 use crate::agent::{AgentTable, Origin};
-use crate::command::RunPlan;
+use crate::command::{FolderChoice, RunPlan};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
 use crate::id::{RunId, Seq, SessionKey};
 use crate::log::Pace;
 use crate::port::{BoxStream, TurnQuery};
+use crate::run::begin::RunFolder;
 use crate::run::{RunRequest, Stops};
 use crate::session::Place;
-use crate::tool::CallContext;
+use crate::tool::{CallContext, ToolScope};
 
 /// How many runs may wait for each other in a row, besides the first.
 const MAX_DEPTH: usize = 3;
@@ -80,14 +81,12 @@ impl Board {
             .clone()
             .try_acquire_owned()
             .map_err(|_| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
-        let folder = context.scope.folder.as_ref().map(|folder| folder.to_string_lossy().into_owned());
-        let plan = folder.map(|folder| RunPlan {
-            agent: name,
-            folder: Some(folder),
-            adaptive: false,
-            detach: false,
-            verbose: false,
-        });
+        let ToolScope { folder, folder_grant, .. } = &context.scope;
+        let plan = folder.as_ref().map(|_| RunPlan { agent: name, adaptive: false, detach: false, verbose: false });
+        let folder = match folder {
+            Some(folder) => RunFolder::Inherit(folder.clone(), folder_grant.clone()),
+            None => RunFolder::Choose(FolderChoice::Configured),
+        };
         let request = RunRequest {
             run,
             caller: context.caller.clone(),
@@ -99,6 +98,7 @@ impl Board {
             client_id,
             content: message,
             plan,
+            folder,
             beneath: Some(context.nesting.beneath(context.run, agent.max_run_tokens)),
             turn,
             // Whoever waits for it decides how long it lives, not whoever follows it.

@@ -121,6 +121,7 @@ impl Board {
                 session: visit.place.session.clone(),
                 owner: visit.place.owner.clone(),
                 folder: visit.place.folder.clone(),
+                folder_grant: visit.place.folder_grant.clone(),
                 voice: ToolVoice::default(),
                 parcel: Some(Arc::new(parcel)),
             },

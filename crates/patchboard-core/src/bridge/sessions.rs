@@ -17,6 +17,7 @@ use super::{SessionConfig, WorkerId, WorkerTool, session_key};
 use crate::command::OpenSession;
 use crate::error::{BoardError, ErrorKind};
 use crate::id::{MemoryOwner, SessionKey};
+use crate::port::FolderGrant;
 use crate::run::Nesting;
 use crate::tool::ToolSpec;
 
@@ -98,6 +99,7 @@ pub(crate) struct Place {
     pub(crate) session: SessionKey,
     pub(crate) owner: MemoryOwner,
     pub(crate) folder: Option<Arc<Path>>,
+    pub(crate) folder_grant: Option<FolderGrant>,
 }
 
 /// What ends with the session: calls of the server's own tools, which might leave something behind in it.

@@ -95,7 +95,8 @@ impl WorkerTools {
 
     /// What an agent's conversation is called among workers. The name tells nothing about it.
     fn stand_in(&self, scope: &ToolScope, nesting: Option<&Nesting>) -> Stay {
-        let place = Place { session: scope.session.clone(), owner: scope.owner.clone(), folder: scope.folder.clone() };
+        let ToolScope { session, owner, folder, folder_grant, .. } = scope.clone();
+        let place = Place { session, owner, folder, folder_grant };
         let fresh = || format!("agent-{}", self.ids.next().simple()).into();
         let at = self.bridge.0.clock.now();
         let (id, number) = self.bridge.sessions().stand_in(place, nesting.cloned(), fresh, at, Instant::now());

@@ -9,7 +9,7 @@ use super::deliver::{Courier, Said, Step};
 use super::delivery::origin;
 use super::desk::TRY_AGAIN;
 use super::words;
-use crate::command::{Command, StartRun};
+use crate::command::{Command, FolderChoice, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Event, RunOutcome, Topic};
 use crate::id::{RunId, Seq, SessionKey};
@@ -92,6 +92,7 @@ impl Courier {
     async fn ask(&self) -> Result<RunId, BoardError> {
         let message = &self.delivery.letter.message;
         let start = StartRun {
+            folder: FolderChoice::Configured,
             origin: origin(&self.delivery.channel.name, message),
             content: message.content.as_str().into(),
             client_id: self.delivery.run_name(),

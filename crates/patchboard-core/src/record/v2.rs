@@ -59,6 +59,8 @@ pub(super) struct Briefing {
     /// A path that is no UTF-8 loses the bytes that are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     folder: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    folder_granted: bool,
     origin: Origin,
     message: Arc<str>,
     system: Arc<str>,
@@ -274,6 +276,7 @@ impl From<&brief::Briefing> for Briefing {
             detached: briefing.detached,
             verbose: briefing.verbose,
             folder: briefing.folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
+            folder_granted: briefing.folder_granted,
             origin: Origin { channel, account, peer, guild, team },
             message: briefing.message.clone(),
             system: briefing.system.clone(),
@@ -301,6 +304,7 @@ impl TryFrom<Briefing> for brief::Briefing {
             detached: stored.detached,
             verbose: stored.verbose,
             folder: stored.folder.map(|folder| Arc::from(Path::new(&folder))),
+            folder_granted: stored.folder_granted,
             origin: agent::Origin { channel, account, peer, guild, team },
             message: stored.message,
             system: stored.system,

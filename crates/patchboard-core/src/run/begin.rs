@@ -17,13 +17,13 @@ use super::replay::Replay;
 use super::strategy::{self, Brief, Input, Step, Strategy};
 use crate::access::Caller;
 use crate::agent::{AgentSpec, Origin, StrategyKind};
-use crate::command::RunPlan;
+use crate::command::{FolderChoice, RunPlan};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Entry, Event, Topic};
 use crate::id::{CallId, RunId, Seq, SessionKey};
 use crate::log::TopicWriter;
 use crate::model::Message;
-use crate::port::{Durability, FolderWords, RunRow, RunState, Write};
+use crate::port::{Durability, FolderGrant, FolderWords, Folders, RunRow, RunState, Write};
 use crate::session::Turn;
 use crate::tool::desk::Record;
 use crate::tool::{CallContext, ToolScope, ToolVoice};
@@ -42,12 +42,22 @@ pub struct RunRequest {
     pub client_id: Arc<str>,
     pub content: Arc<str>,
     pub plan: Option<RunPlan>,
+    pub folder: RunFolder,
     /// Set for a run that another one waits for. It is not resumed: whoever waited asks again.
     pub beneath: Option<Nesting>,
     pub turn: Turn,
     pub stops: Stops,
     /// Position in the trace of whoever asked for it.
     pub trace: Option<Arc<str>>,
+}
+
+/// The folder a run is to work in.
+#[derive(Debug)]
+pub enum RunFolder {
+    /// As the client named it; still to be admitted.
+    Choose(FolderChoice),
+    /// That of the run which waits for this one, by the same right.
+    Inherit(Arc<Path>, Option<FolderGrant>),
 }
 
 /// The ways a run is ended from outside.
@@ -92,15 +102,17 @@ impl Begun {
     pub async fn begin(deps: Arc<RunDeps>, request: RunRequest) -> Result<Self, BoardError> {
         let RunRequest { run, agent, session, client_id, content, plan, .. } = &request;
         agent.provider.check()?;
-        let place = match plan {
-            Some(plan) => Some(work_place(&deps, plan.folder.as_deref()).await?),
-            None => None,
+        let place = match (&request.folder, plan) {
+            // A chat that names no folder has nothing to say about it.
+            (RunFolder::Choose(FolderChoice::Configured), None) => None,
+            (folder, _) => Some(work_place(&deps, folder).await?),
         };
         let recalled = {
-            let place = place.as_ref().map(|(folder, words)| (&**folder, words));
+            let place = place.as_ref().map(|place| (&*place.folder, &place.words));
             deps.memory.recall(agent, &request.origin, session, content, place, &request.stops.cancel).await?
         };
-        let folder = place.map(|(folder, _)| folder);
+        let (folder, folder_grant) = place.map(|place| (place.folder, place.grant)).unzip();
+        let folder_grant = folder_grant.flatten();
         // Chats of a single voice tell nothing of their nodes: their clients know no such thing.
         let told = plan.is_some() || request.strategy != StrategyKind::React;
         let brief = Brief {
@@ -122,6 +134,7 @@ impl Begun {
                 detached: plan.detach,
                 verbose: plan.verbose,
                 folder: folder.clone(),
+                folder_granted: folder_grant.is_some(),
                 origin: request.origin.clone(),
                 message: content.clone(),
                 system: system.clone(),
@@ -142,7 +155,7 @@ impl Begun {
         let mut strategy = strategy::build(request.strategy, brief);
         let writer = Arc::new(deps.log.open(Topic::Run(*run), Seq::FIRST));
         let verbose = plan.as_ref().is_some_and(|plan| plan.verbose);
-        let driver = Driver::new(deps, request, writer, Setting { system, folder, told, verbose });
+        let driver = Driver::new(deps, request, writer, Setting { system, folder, folder_grant, told, verbose });
         let mut nodes = NodeBook::new(told);
         let mut steps = Vec::new();
         strategy.advance(Input::Begin, &mut steps);
@@ -179,6 +192,10 @@ impl Begun {
         next: Seq,
         settled: (Vec<Entry>, Vec<Write>),
     ) -> Result<Self, BoardError> {
+        let folder_grant = match &request.folder {
+            RunFolder::Inherit(_, grant) => grant.clone(),
+            RunFolder::Choose(_) => None,
+        };
         let Replay { strategy, mut nodes, steps, unsure, announced, used, calls, .. } = replay;
         let (mut entries, writes) = settled;
         // Those that were cut short are not among the replayed ones; their tokens and numbers are taken too.
@@ -188,6 +205,7 @@ impl Begun {
         let setting = Setting {
             system: briefing.system.clone(),
             folder: briefing.folder.clone(),
+            folder_grant,
             told: true,
             verbose: briefing.verbose,
         };
@@ -212,6 +230,7 @@ fn settled_calls(writes: &[Write]) -> (u32, u64) {
 struct Setting {
     system: Arc<str>,
     folder: Option<Arc<Path>>,
+    folder_grant: Option<FolderGrant>,
     told: bool,
     verbose: bool,
 }
@@ -227,7 +246,14 @@ impl Driver {
                 caller,
                 run,
                 nesting,
-                scope: ToolScope { session, owner, folder: setting.folder, voice: ToolVoice::default(), parcel: None },
+                scope: ToolScope {
+                    session,
+                    owner,
+                    folder: setting.folder,
+                    folder_grant: setting.folder_grant,
+                    voice: ToolVoice::default(),
+                    parcel: None,
+                },
                 offer,
                 node: None,
                 record: Record::Run { writer: writer.clone(), told: setting.told },
@@ -252,8 +278,30 @@ impl Driver {
 }
 
 /// The folder a run works in and what it has to say.
-async fn work_place(deps: &RunDeps, named: Option<&str>) -> Result<(Arc<Path>, FolderWords), BoardError> {
-    let folder = deps.folders.admit(named).await.map_err(BoardError::invalid)?;
+struct WorkPlace {
+    folder: Arc<Path>,
+    grant: Option<FolderGrant>,
+    words: FolderWords,
+}
+
+async fn work_place(deps: &RunDeps, folder: &RunFolder) -> Result<WorkPlace, BoardError> {
+    let (folder, grant) = match folder {
+        RunFolder::Choose(choice) => admit(&*deps.folders, choice).await?,
+        RunFolder::Inherit(folder, grant) => (folder.clone(), grant.clone()),
+    };
     let words = deps.folders.words(&folder).await;
-    Ok((folder, words))
+    Ok(WorkPlace { folder, grant, words })
+}
+
+/// The one way by which a folder that somebody chose is opened.
+pub(crate) async fn admit(
+    folders: &dyn Folders,
+    choice: &FolderChoice,
+) -> Result<(Arc<Path>, Option<FolderGrant>), BoardError> {
+    let admitted = match choice {
+        FolderChoice::Configured => folders.admit(None).await.map(|path| (path, None)),
+        FolderChoice::Named(named) => folders.admit(Some(named)).await.map(|path| (path, None)),
+        FolderChoice::Granted(named) => folders.grant(named).await.map(|granted| (granted.path, granted.grant)),
+    };
+    admitted.map_err(BoardError::invalid)
 }

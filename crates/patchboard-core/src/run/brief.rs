@@ -23,6 +23,8 @@ pub struct Briefing {
     pub verbose: bool,
     /// Where its tools work.
     pub folder: Option<Arc<Path>>,
+    /// The operator granted the folder to this run, which has to be done again when it is resumed.
+    pub folder_granted: bool,
     pub origin: Origin,
     /// The user's words.
     pub message: Arc<str>,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::policy::{Approval, ApprovalPolicy};
+use super::policy::{self, Approval, ApprovalPolicy};
 use super::registry::Offer;
 use super::voice::Listening;
 use super::{Effect, Fault, Parcel, ToolOutput, ToolScope, ToolSpec, UnknownOutcome, own};
@@ -290,7 +290,7 @@ impl ToolDesk {
         if let Err(problem) = self.schemas.check(&schema, &arguments) {
             return Ok(Admission::Refused(format!("arguments of {} do not fit its schema: {problem}", spec.name)));
         }
-        let policy = self.policy.decide(spec, context.caller.surface);
+        let policy = self.policy.decide(spec, context.caller.surface).max(in_granted_folder(spec, &context.scope));
         let approval = match (unsure, spec.unknown_outcome) {
             // It does nothing itself; each of its calls is then one of unknown outcome.
             (true, _) if own::batch::is_batch(spec) => policy,
@@ -460,6 +460,14 @@ fn inside(context: &CallContext) -> Cow<'_, CallContext> {
     let parcel = Parcel { binary: BTreeMap::new(), chunks: None, for_model: true, ..Parcel::clone(parcel) };
     let scope = ToolScope { parcel: Some(Arc::new(parcel)), ..context.scope.clone() };
     Cow::Owned(CallContext { scope, ..context.clone() })
+}
+
+/// In a folder beyond the configured roots a person is asked about everything that writes, where commands run unconfined.
+fn in_granted_folder(spec: &ToolSpec, scope: &ToolScope) -> Approval {
+    let asks = scope.folder_grant.as_ref().is_some_and(|grant| grant.asks_before_writing);
+    // Each call of an agent or of a batch is judged by itself.
+    let is_judged_later = policy::is_agent(spec) || own::batch::is_batch(spec);
+    if asks && spec.effect == Effect::Writes && !is_judged_later { Approval::Ask } else { Approval::Allow }
 }
 
 /// Arguments that are bytes travel apart: they are there although the others do not hold them.

@@ -57,7 +57,7 @@ fn scope(folder: Option<&Path>) -> ToolScope {
     ToolScope {
         session: SessionKey::conversation("a", "b", "c", "d"),
         owner: MemoryOwner::account("a", "b"),
-        folder: folder.map(Into::into),
+        folder: folder.map(Into::into), folder_grant: None,
         voice: ToolVoice::default(),
         parcel: None,
     }

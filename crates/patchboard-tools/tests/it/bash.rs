@@ -115,7 +115,7 @@ impl Fixture {
 
 fn scope(voice: ToolVoice) -> ToolScope {
     let session = SessionKey::conversation("a", "b", "c", "d");
-    ToolScope { session, owner: MemoryOwner::account("b", "c"), folder: None, voice, parcel: None }
+    ToolScope { session, owner: MemoryOwner::account("b", "c"), folder: None, folder_grant: None, voice, parcel: None }
 }
 
 /// Hears what a tool says until `word` was said.

@@ -16,7 +16,7 @@ use crate::reply::Reply;
 fn call(name: &str, arguments: Value) -> Command {
     let origin =
         Origin { channel: "runs".into(), account: "local".into(), peer: Some("t".into()), guild: None, team: None };
-    Command::CallTool(CallTool { name: name.into(), arguments: Arc::new(arguments), folder: None, origin })
+    Command::CallTool(CallTool { name: name.into(), arguments: Arc::new(arguments), folder: FolderChoice::Configured, origin })
 }
 
 /// Whose runs may call tools that write.

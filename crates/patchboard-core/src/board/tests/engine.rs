@@ -354,7 +354,7 @@ async fn a_drain_stops_a_tool_that_was_called_by_itself() {
     let (bench, rascals) = with_rascals([], FaultyStore::new());
     let origin = origin("alice");
     let call =
-        CallTool { name: "says_and_hangs".into(), arguments: json!({}).into(), folder: None, origin: origin.clone() };
+        CallTool { name: "says_and_hangs".into(), arguments: json!({}).into(), folder: FolderChoice::Configured, origin: origin.clone() };
     let mut called = bench.ask(&on_runs(1), Command::CallTool(call));
     assert!((&mut called).now_or_never().is_none());
     assert!(rascals.at_work.load(Atomic::SeqCst));
@@ -407,6 +407,10 @@ async fn resumed_runs_take_their_places_among_those_at_work() {
 struct Closed;
 
 impl Folders for Closed {
+    fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>> {
+        Box::pin(std::future::ready(Err(format!("working folder is closed: {named}"))))
+    }
+
     fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
         let refused = format!("working folder lies outside the allowed roots: {}", named.unwrap_or("."));
         Box::pin(std::future::ready(Err(refused)))

@@ -55,7 +55,7 @@ fn with_plugin(answer: Answer, change: impl FnOnce(&mut Setup)) -> Bench {
 }
 
 async fn call_tool(bench: &Bench, name: &str, arguments: Value) -> ToolOutput {
-    let call = CallTool { name: name.into(), arguments: Arc::new(arguments), folder: None, origin: origin("alice") };
+    let call = CallTool { name: name.into(), arguments: Arc::new(arguments), folder: FolderChoice::Configured, origin: origin("alice") };
     let Reply::ToolCalled(output) = bench.ask(&caller(1), Command::CallTool(call)).await.unwrap() else {
         panic!("not an output")
     };

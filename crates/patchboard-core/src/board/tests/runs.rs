@@ -5,7 +5,7 @@ use crate::command::{CallTool, RunPlan};
 use crate::model::Role;
 
 pub(super) fn plan(agent: &str) -> RunPlan {
-    RunPlan { agent: agent.into(), folder: None, adaptive: false, detach: false, verbose: false }
+    RunPlan { agent: agent.into(), adaptive: false, detach: false, verbose: false }
 }
 
 pub(super) fn on_runs(connection: u64) -> Caller {
@@ -230,7 +230,7 @@ async fn a_tool_called_by_itself_is_in_the_audit_trail() {
     let bench = bench([]);
     let call = |name: &str| {
         let arguments = Arc::new(json!({"x": 1}));
-        Command::CallTool(CallTool { name: name.into(), arguments, folder: None, origin: runs_origin(None) })
+        Command::CallTool(CallTool { name: name.into(), arguments, folder: FolderChoice::Configured, origin: runs_origin(None) })
     };
     // `write` needs a run in this workshop's notes only; `fails` and `panics` do not get that far.
     let unknown = bench.ask(&on_runs(1), call("nothing_like_it")).await.unwrap_err();

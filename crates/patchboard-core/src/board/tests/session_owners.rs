@@ -95,7 +95,7 @@ async fn channels_of_surfaces_and_services_are_reserved() {
             Command::CallTool(crate::command::CallTool {
                 name: "todo_read".into(),
                 arguments: Arc::new(json!({})),
-                folder: None,
+                folder: FolderChoice::Configured,
                 origin: origin.clone(),
             }),
         ];

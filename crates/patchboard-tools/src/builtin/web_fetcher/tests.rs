@@ -28,7 +28,7 @@ pub(crate) fn scope() -> ToolScope {
     ToolScope {
         session: SessionKey::conversation("a", "b", "c", "d"),
         owner: MemoryOwner::account("a", "b"),
-        folder: None,
+        folder: None, folder_grant: None,
         voice: ToolVoice::default(),
         parcel: None,
     }
