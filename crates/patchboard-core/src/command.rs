@@ -73,6 +73,10 @@ pub enum Command {
         server: String,
     },
     ListAgents,
+    /// The models a run can be given; the default is that of the agent, or of the default one.
+    ListModels {
+        agent: Option<Arc<str>>,
+    },
     ListPlugins,
     /// Reads a plugin's file anew: a plugin's name, or the path of its file.
     LoadPlugin {
@@ -203,6 +207,8 @@ pub struct StartRun {
     pub content: Arc<str>,
     /// What the client calls this run.
     pub client_id: Arc<str>,
+    /// Another model than the agent's, for this run only: `provider/model`, or a model of the agent's provider.
+    pub model: Option<Arc<str>>,
     /// Set for an agent run, left out for a turn of a chat.
     pub plan: Option<RunPlan>,
 }

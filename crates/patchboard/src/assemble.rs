@@ -12,7 +12,7 @@ use patchboard_core::board::{Limits, Parts, Recovered};
 use patchboard_core::bridge::{BridgeOptions, Signals};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::memory::MemoryOptions;
-use patchboard_core::port::{Embedder, Store};
+use patchboard_core::port::{Embedder, ModelProvider, Store};
 use patchboard_core::run::RunLimits;
 use patchboard_core::tool::desk::ToolLimits;
 use patchboard_core::tool::{Approval, ApprovalPolicy, Glob};
@@ -177,7 +177,20 @@ fn agents(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Age
         guild: binding.guild,
         team: binding.team,
     });
-    AgentTable::new(agents, bindings.collect()).map_err(|error| anyhow!("{error}"))
+    let table = AgentTable::new(agents, bindings.collect()).map_err(|error| anyhow!("{error}"))?;
+    let providers = config.providers.keys().map(|name| single_provider(loaded, secrets, pool, name));
+    Ok(table.with_providers(providers.collect::<anyhow::Result<_>>()?, section::known_window))
+}
+
+/// A provider by itself, for runs that choose one of its models.
+fn single_provider(
+    loaded: &Loaded,
+    secrets: &Secrets,
+    pool: &Pool,
+    name: &str,
+) -> anyhow::Result<Arc<dyn ModelProvider>> {
+    let link = Link::new(upstream(provider_options(loaded, secrets, name)?, pool)?, ModelChoice::AsAsked);
+    Ok(Arc::new(Chain::new(link, Vec::new(), ChainOptions::default())))
 }
 
 fn agent_spec(

@@ -98,6 +98,7 @@ impl Board {
             session: session.clone(),
             client_id,
             content: message,
+            model: None,
             plan,
             beneath: Some(context.nesting.beneath(context.run, agent.max_run_tokens)),
             turn,

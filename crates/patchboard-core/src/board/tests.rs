@@ -34,6 +34,7 @@ mod cut_twice;
 mod endings;
 mod engine;
 mod limits;
+mod models;
 mod plugin_host;
 mod plugins;
 mod programs;
@@ -192,6 +193,7 @@ fn start(account: &str, content: &str) -> Command {
         origin: origin(account),
         content: content.into(),
         client_id: content.into(),
+        model: None,
         plan: None,
     })
 }

@@ -25,6 +25,7 @@ pub(super) fn start(run: wire::Run, account: &str) -> Command {
         origin: origin(account, given(run.thread_id)),
         content: run.message.into(),
         client_id: given(run.id).unwrap_or_default().into(),
+        model: given(run.model).map(Into::into),
         plan: Some(RunPlan {
             agent: run.agent.into(),
             folder: given(run.working_folder),

@@ -104,6 +104,7 @@ pub(super) struct Run {
     pub(super) got_adaptive: Option<bool>,
     pub(super) verbose: Option<bool>,
     pub(super) detach: Option<bool>,
+    pub(super) model: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -13,7 +13,9 @@ pub(super) fn command(command: &Command) -> String {
     match command {
         Command::StartRun(start) => {
             let plan = start.plan.as_ref().map(plan).unwrap_or_default();
-            format!("start {} {:?} as {}{plan}", origin(&start.origin), &*start.content, name(&start.client_id))
+            let model = start.model.as_deref().map(|model| format!(" with {model}")).unwrap_or_default();
+            let (from, id) = (origin(&start.origin), name(&start.client_id));
+            format!("start {from} {:?} as {id}{model}{plan}", &*start.content)
         }
         Command::CancelRun(run) => format!("cancel run {}", run.0.as_u128()),
         Command::KeepRun(run) => format!("keep run {}", run.0.as_u128()),
@@ -58,6 +60,7 @@ pub(super) fn command(command: &Command) -> String {
         }
         Command::ListAgents => "list agents".to_owned(),
         Command::ApproveTools { server } => format!("approve tools of {server}"),
+        Command::ListModels { agent } => format!("list models of agent {}", agent.as_deref().unwrap_or("-")),
         Command::ListPlugins => "list plugins".to_owned(),
         Command::LoadPlugin { named } => format!("load plugin {named}"),
         Command::ApprovePlugin { name } => format!("approve plugin {name}"),

@@ -18,7 +18,7 @@ fn runs_origin(thread: Option<&str>) -> Origin {
 
 pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPlan) -> Command {
     let origin = runs_origin(thread);
-    Command::StartRun(StartRun { origin, content: content.into(), client_id: id.into(), plan: Some(plan) })
+    Command::StartRun(StartRun { origin, content: content.into(), client_id: id.into(), model: None, plan: Some(plan) })
 }
 
 impl Bench {

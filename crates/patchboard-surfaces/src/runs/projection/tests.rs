@@ -48,6 +48,7 @@ fn briefing(strategy: StrategyKind, thread: Option<&str>) -> Event {
         adaptive: false,
         detached: false,
         verbose: false,
+        model: None,
         folder: None,
         origin: Origin { channel: "runs".into(), account: "local".into(), peer: None, guild: None, team: None },
         message: "hi".into(),
