@@ -122,6 +122,7 @@ pub fn needed(command: &Command) -> Grant {
         | Command::ReadMessages { .. }
         | Command::ListTools { .. }
         | Command::ListAgents
+        | Command::ListModels { .. }
         | Command::ReadMessage { .. }
         | Command::ListMessages { .. }
         | Command::ExplainRouting { .. }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::access::Surface;
 use crate::budget::BudgetLimits;
+use crate::catalogue::ModelCatalogue;
 use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::ModelProvider;
@@ -170,6 +171,7 @@ impl Binding {
 pub struct AgentTable {
     agents: Vec<Arc<AgentSpec>>,
     bindings: Vec<Binding>,
+    models: ModelCatalogue,
 }
 
 impl AgentTable {
@@ -177,13 +179,26 @@ impl AgentTable {
 
     /// Refuses a binding to an agent that does not exist.
     pub fn new(agents: Vec<AgentSpec>, bindings: Vec<Binding>) -> Result<Self, BoardError> {
-        let table = Self { agents: agents.into_iter().map(Arc::new).collect(), bindings };
+        let agents: Vec<Arc<AgentSpec>> = agents.into_iter().map(Arc::new).collect();
+        let models = ModelCatalogue::new(&agents, Vec::new(), None);
+        let table = Self { agents, bindings, models };
         for (index, binding) in table.bindings.iter().enumerate() {
             if table.agent(&binding.agent).is_none() {
                 return Err(BoardError::invalid(format!("bindings[{index}]: no agent named `{}`", binding.agent)));
             }
         }
         Ok(table)
+    }
+
+    /// Lets runs choose models of these providers too. `window` tells how many tokens a model takes in.
+    #[must_use]
+    pub fn with_providers(mut self, providers: Vec<Arc<dyn ModelProvider>>, window: fn(&str) -> u32) -> Self {
+        self.models = ModelCatalogue::new(&self.agents, providers, Some(window));
+        self
+    }
+
+    pub fn models(&self) -> &ModelCatalogue {
+        &self.models
     }
 
     pub fn agent(&self, name: &str) -> Option<&Arc<AgentSpec>> {

@@ -25,7 +25,7 @@ use crate::bridge::{Bridge, BridgeOptions, Signals, VariableTools, Who, WorkerTo
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
 use crate::channel::{ChannelDesk, ChannelOptions};
-use crate::command::{Command, FolderChoice, RunRef, SessionRef, StartRun};
+use crate::command::{Command, RunRef, SessionRef, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
 use crate::id::{ConnId, RunId, Seq, SessionKey};
@@ -37,7 +37,7 @@ use crate::port::{
     ToolHost, UnfinishedRun, Workers,
 };
 use crate::reply::{Reply, RunSummary};
-use crate::run::begin::{self, Begun, RunFolder};
+use crate::run::begin::{Begun, RunFolder};
 use crate::run::{RunDeps, RunLimits, RunRequest, Stops, recover};
 use crate::session::{Place, SessionQueues, Turn};
 use crate::tool::desk::ToolLimits;
@@ -48,6 +48,7 @@ mod answers;
 mod beneath;
 mod channels;
 mod messages;
+mod models;
 mod plugins;
 mod programs;
 mod readiness;
@@ -225,6 +226,7 @@ struct Accepted {
     thread: Option<Arc<str>>,
     session: SessionKey,
     client_id: Arc<str>,
+    model: Option<Arc<str>>,
     claim: Option<Claim>,
 }
 
@@ -397,18 +399,15 @@ impl Board {
         let Ok((agent, _)) = self.0.agents.choose(&briefing.agent_asked) else {
             return Ok(Err(format!("interrupted: no agent is named `{}` any more", briefing.agent_asked)));
         };
+        let selected = briefing.model.as_deref().map(|named| self.0.agents.models().select(agent, named));
+        let agent = match selected.unwrap_or_else(|| Ok(agent.clone())) {
+            Ok(agent) => agent,
+            Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
+        };
         // It may be gone, or closed to runs by now.
-        let folder = match &briefing.folder {
-            Some(folder) => {
-                let named = folder.to_string_lossy().into_owned();
-                let choice =
-                    if briefing.folder_granted { FolderChoice::Granted(named) } else { FolderChoice::Named(named) };
-                match begin::admit(&*self.0.deps.folders, &choice).await {
-                    Ok((folder, grant)) => RunFolder::Inherit(folder, grant),
-                    Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
-                }
-            }
-            None => RunFolder::Choose(FolderChoice::Configured),
+        let folder = match RunFolder::again(&*self.0.deps.folders, &briefing).await {
+            Ok(folder) => folder,
+            Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
         };
         let turn = match self.0.queues.enter(&row.session)? {
             Place::First(turn) => turn,
@@ -429,13 +428,14 @@ impl Board {
         let request = RunRequest {
             run: row.run,
             caller,
-            agent: agent.clone(),
+            agent,
             strategy: briefing.strategy,
             origin: briefing.origin.clone(),
             thread: briefing.thread.clone(),
             session: row.session.clone(),
             client_id: row.client_id.clone(),
             content: briefing.message.clone(),
+            model: briefing.model.clone(),
             plan: None,
             folder,
             beneath: None,
@@ -618,6 +618,11 @@ impl Board {
         let board = self.clone();
         let caller = caller.clone();
         Box::pin(async move {
+            let mut accepted = accepted;
+            if let Some(named) = accepted.model.take() {
+                let (agent, model) = board.with_model(&accepted.agent, &named, &stops.cancel).await?;
+                (accepted.agent, accepted.model) = (agent, Some(model));
+            }
             let (turn, working) = tokio::select! {
                 biased;
                 () = stops.cancel.cancelled() => return Err(BoardError::cancelled()),
@@ -629,7 +634,7 @@ impl Board {
             }
             // Now that nobody else is at work in it.
             board.check_session(&caller, &accepted.session).await?;
-            let Accepted { agent, strategy, origin, thread, session, client_id, claim } = accepted;
+            let Accepted { agent, strategy, origin, thread, session, client_id, model, claim } = accepted;
             let StartRun { content, plan, folder, .. } = start;
             let request = RunRequest {
                 run,
@@ -641,6 +646,7 @@ impl Board {
                 session,
                 client_id,
                 content,
+                model,
                 plan,
                 folder: RunFolder::Choose(folder),
                 beneath: None,
@@ -691,8 +697,12 @@ impl Board {
         if session.as_str().len() > SessionKey::MAX_BYTES {
             return Err(BoardError::invalid("channel, account and peer are too long"));
         }
-        let client_id = start.client_id.clone();
-        Ok(Accepted { agent, strategy, origin, thread, session, client_id, claim: None })
+        // Whether its provider has it is asked later; a provider there is none of is refused at once.
+        if let Some(named) = &start.model {
+            self.0.agents.models().select(&agent, named)?;
+        }
+        let (client_id, model) = (start.client_id.clone(), start.model.clone());
+        Ok(Accepted { agent, strategy, origin, thread, session, client_id, model, claim: None })
     }
 
     fn claim(&self, principal: &Arc<str>, client_id: &Arc<str>, stops: &Stops) -> Result<Claim, BoardError> {

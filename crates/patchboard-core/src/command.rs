@@ -73,6 +73,10 @@ pub enum Command {
         server: String,
     },
     ListAgents,
+    /// The models a run can be given; the default is that of the agent, or of the default one.
+    ListModels {
+        agent: Option<Arc<str>>,
+    },
     ListPlugins,
     /// Reads a plugin's file anew: a plugin's name, or the path of its file.
     LoadPlugin {
@@ -205,6 +209,8 @@ pub struct StartRun {
     pub client_id: Arc<str>,
     /// Where its tools work.
     pub folder: FolderChoice,
+    /// Another model than the agent's, for this run only: `provider/model`, or a model of the agent's provider.
+    pub model: Option<Arc<str>>,
     /// Set for an agent run, left out for a turn of a chat.
     pub plan: Option<RunPlan>,
 }
@@ -222,6 +228,15 @@ pub enum FolderChoice {
 }
 
 impl FolderChoice {
+    /// As requests say it: a path, and whether the caller grants it.
+    pub fn new(named: Option<String>, is_granted: bool) -> Self {
+        match named {
+            Some(named) if is_granted => Self::Granted(named),
+            Some(named) => Self::Named(named),
+            None => Self::Configured,
+        }
+    }
+
     pub fn is_granted(&self) -> bool {
         matches!(self, Self::Granted(_))
     }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::app::Notice;
 use crate::bridge::{PoolReport, WorkerId, WorkerTool};
 use crate::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
-use crate::model::{ModelError, ModelEvent, ModelRequest, ToolCall};
+use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest, ToolCall};
 use crate::plugin::{HostGrant, PluginCall, PluginError, PluginReport};
 use crate::tool::{CallContext, ToolOutput, ToolScope, ToolSpec};
 
@@ -43,6 +43,12 @@ pub trait ModelProvider: Send + Sync + fmt::Debug {
         request: ModelRequest,
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>>;
+
+    /// The models it offers now, in its own order. `Err` says why it cannot tell; then any name may be one.
+    fn models(&self, _stop: CancellationToken) -> BoxFuture<'_, Result<Vec<ListedModel>, ModelError>> {
+        let silent = ModelError::Unavailable("this provider does not list its models".to_owned());
+        Box::pin(std::future::ready(Err(silent)))
+    }
 }
 
 /// Something that offers tools: built-ins, an MCP server, a plugin, a worker, a hub app, an agent.
@@ -196,7 +202,7 @@ pub struct GrantedFolder {
 /// The right to work in a folder outside the configured roots. It lasts until the last copy is dropped.
 #[derive(Debug, Clone)]
 pub struct FolderGrant {
-    lease: Arc<dyn Any + Send + Sync>,
+    _lease: Arc<dyn Any + Send + Sync>,
     /// Commands cannot be confined on this machine, so every tool that writes asks first.
     pub asks_before_writing: bool,
 }
@@ -204,7 +210,7 @@ pub struct FolderGrant {
 impl FolderGrant {
     /// `lease` ends the right when it is dropped.
     pub fn new(lease: impl Any + Send + Sync, asks_before_writing: bool) -> Self {
-        Self { lease: Arc::new(lease), asks_before_writing }
+        Self { _lease: Arc::new(lease), asks_before_writing }
     }
 }
 

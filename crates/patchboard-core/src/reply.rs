@@ -42,6 +42,7 @@ pub enum Reply {
     /// Those that waited for it.
     ToolsApproved(Vec<Arc<str>>),
     Agents(Vec<AgentSummary>),
+    Models(ModelReport),
     Plugins(Vec<PluginReport>),
     Plugin(Box<PluginReport>),
     Webhook(WebhookOutcome),
@@ -128,6 +129,32 @@ pub struct AgentSummary {
     pub description: Option<Arc<str>>,
     /// A strategy of the default agent, or an agent of the configuration.
     pub is_built_in: bool,
+}
+
+/// The models a run can be given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelReport {
+    /// Grouped by provider.
+    pub models: Vec<ModelSummary>,
+    /// Providers that could not say what they offer: any model of theirs may be chosen.
+    pub unavailable: Vec<SilentProvider>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelSummary {
+    /// `provider/model`
+    pub id: Arc<str>,
+    /// For people.
+    pub name: Arc<str>,
+    pub provider: Arc<str>,
+    /// What the agent works with unless told otherwise.
+    pub is_default: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SilentProvider {
+    pub provider: Arc<str>,
+    pub reason: Arc<str>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -16,7 +16,8 @@ use uuid::Uuid;
 
 use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
 use crate::port::{
-    BoxStream, Clock, FolderGrant, FolderWords, Folders, GrantedFolder, Ids, ModelProvider, SchemaCheck, SoulSource, ToolHost,
+    BoxStream, Clock, FolderGrant, FolderWords, Folders, GrantedFolder, Ids, ModelProvider, SchemaCheck, SoulSource,
+    ToolHost,
 };
 use crate::tool::{ToolOutput, ToolScope, ToolSpec};
 

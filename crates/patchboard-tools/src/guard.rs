@@ -15,6 +15,10 @@ pub trait WriteGuard: fmt::Debug + Send + Sync {
 
     /// Could an agent's command or tool change what lies there, or put something there?
     fn is_agent_writable(&self, path: &Path) -> bool;
+
+    /// From now on agents may write to this folder, a real path, although the configuration does not say so. Called before
+    /// they can.
+    fn open_to_agents(&self, folder: &Path);
 }
 
 /// A program of the configuration.

@@ -33,4 +33,4 @@ pub use builtin::{Builtin, BuiltinOptions, Builtins};
 pub use fetch::{GuardedFetch, PrivateHost};
 pub use folder::{Error, WorkFolder};
 pub use schema::JsonSchemaCheck;
-pub use workspaces::{WorkspaceOptions, Workspaces};
+pub use workspaces::{GrantRules, WorkspaceOptions, Workspaces};

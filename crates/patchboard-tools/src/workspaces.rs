@@ -9,12 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::port::{FolderWords, Folders};
+use patchboard_core::port::{FolderGrant, FolderWords, Folders, GrantedFolder};
 use patchboard_core::tool::ToolScope;
 use tokio_util::task::TaskTracker;
 
 use crate::folder::{Descent, Error, Found, Identity, Protected, WorkFolder};
 use crate::words::{clipped, plain};
+
+mod grants;
+
+pub use grants::GrantRules;
+use grants::GrantedFolders;
 
 /// Longer documents are cut: every prompt would carry them.
 const MAX_WORDS_BYTES: usize = 64 * 1024;
@@ -22,6 +27,7 @@ const MAX_WORDS_BYTES: usize = 64 * 1024;
 const MAX_NAMED_BYTES: usize = 4096;
 /// Named paths are repeated in errors up to this length.
 const MAX_TOLD_BYTES: usize = 240;
+const NOT_LOOKED_AT: &str = "working folder cannot be looked at";
 
 #[derive(Debug, Clone)]
 pub struct WorkspaceOptions {
@@ -34,6 +40,7 @@ pub struct WorkspaceOptions {
     pub protected: Vec<PathBuf>,
     /// Disks are waited for on blocking threads, spawned here.
     pub tasks: TaskTracker,
+    pub grants: GrantRules,
 }
 
 #[derive(Debug, Clone)]
@@ -48,13 +55,23 @@ struct Inside {
     /// Closed to jails as well.
     jailed_from: Protected,
     tasks: TaskTracker,
+    grants: GrantRules,
+    granted: Arc<GrantedFolders>,
 }
 
-/// Must the folder lie under an allowed root?
+/// Where must the folder lie?
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Where {
     UnderARoot,
+    /// For work that was admitted: a grant of the operator counts while it lasts.
+    UnderARootOrGranted,
     Anywhere,
+}
+
+/// Why a folder is not admitted.
+enum Refused {
+    Outside(PathBuf),
+    Other(String),
 }
 
 impl Workspaces {
@@ -76,6 +93,8 @@ impl Workspaces {
             ),
             jailed_from: Protected::new(options.protected.clone()).map_err(failed)?,
             tasks: options.tasks.clone(),
+            grants: options.grants,
+            granted: Arc::default(),
         };
         inside.open(&inside.working_folder, Where::Anywhere)?;
         for root in &inside.roots {
@@ -96,7 +115,7 @@ impl Workspaces {
 
     /// Opens a folder by the path that `Folders::admit` answered. Blocks.
     pub fn open(&self, folder: &Path) -> Result<WorkFolder, Error> {
-        self.0.open(folder, Where::UnderARoot)
+        self.0.open(folder, Where::UnderARootOrGranted)
     }
 
     /// Opens the folder a tool is to work in. Blocks.
@@ -118,8 +137,14 @@ impl Workspaces {
 impl Folders for Workspaces {
     fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
         let (inside, named) = (self.0.clone(), named.map(str::to_owned));
-        let done = self.0.tasks.spawn_blocking(move || inside.admit(named.as_deref()));
-        Box::pin(async move { done.await.unwrap_or_else(|_| Err("working folder cannot be looked at".to_owned())) })
+        let done = self.0.tasks.spawn_blocking(move || inside.admit(named.as_deref()).map_err(Refused::into_words));
+        Box::pin(async move { done.await.unwrap_or_else(|_| Err(NOT_LOOKED_AT.to_owned())) })
+    }
+
+    fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>> {
+        let (inside, named) = (self.0.clone(), named.to_owned());
+        let done = self.0.tasks.spawn_blocking(move || inside.grant(&named));
+        Box::pin(async move { done.await.unwrap_or_else(|_| Err(NOT_LOOKED_AT.to_owned())) })
     }
 
     fn words<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderWords> {
@@ -136,29 +161,47 @@ impl Folders for Workspaces {
 }
 
 impl Inside {
-    fn admit(&self, named: Option<&str>) -> Result<Arc<Path>, String> {
-        let shown = |reason: &str, path: &Path| {
-            format!("working folder {reason}: {}", clipped(&plain(path.as_os_str()), MAX_TOLD_BYTES))
-        };
+    fn admit(&self, named: Option<&str>) -> Result<Arc<Path>, Refused> {
         let named = named.unwrap_or(".");
         if named.is_empty() || named.len() > MAX_NAMED_BYTES || named.contains('\0') {
-            return Err(shown("is not a path", Path::new(named)));
+            return Err(Refused::Other(told("is not a path", Path::new(named))));
         }
         // An absolute name stands for itself.
-        let asked = self.working_folder.join(named);
-        let absent = || shown("not found or not a directory", &asked);
-        let outside = || shown("lies outside the allowed roots", &asked);
-        let (real, is_all_of_it) = deepest(&asked);
-        match self.open(&real, Where::UnderARoot) {
+        self.find(&self.working_folder.join(named), Where::UnderARoot)
+    }
+
+    /// A folder beneath a root is open anyway. Any other one is opened for as long as the grant is kept, unless it is too
+    /// wide.
+    fn grant(&self, named: &str) -> Result<GrantedFolder, String> {
+        let asked = match self.admit(Some(named)) {
+            Ok(path) => return Ok(GrantedFolder { path, grant: None }),
+            Err(Refused::Outside(asked)) => asked,
+            Err(refused @ Refused::Other(_)) => return Err(refused.into_words()),
+        };
+        let path = self.find(&asked, Where::Anywhere).map_err(Refused::into_words)?;
+        self.grants.check(&path)?;
+        if let Some(guard) = &self.grants.guard {
+            guard.open_to_agents(&path);
+        }
+        let lease = GrantedFolders::open(&self.granted, &path);
+        Ok(GrantedFolder { path, grant: Some(FolderGrant::new(lease, !self.grants.commands_are_jailed)) })
+    }
+
+    /// The folder of that path as it is now.
+    fn find(&self, asked: &Path, place: Where) -> Result<Arc<Path>, Refused> {
+        let absent = || Refused::Other(told("not found or not a directory", asked));
+        let (real, is_all_of_it) = deepest(asked);
+        match self.open(&real, place) {
             Ok(_) if !is_all_of_it => Err(absent()),
             Ok(folder) => Ok(folder.path().into()),
             // Whether something exists is told only beneath the roots.
-            Err(Error::Outside { .. }) => Err(outside()),
+            Err(Error::Outside { .. }) => Err(Refused::Outside(asked.to_owned())),
             Err(Error::Open { .. }) => Err(absent()),
-            Err(Error::Protected { .. }) => Err(shown("lies inside a protected directory", &asked)),
+            Err(Error::Protected { .. }) => Err(Refused::Other(told("lies inside a protected directory", asked))),
             Err(Error::Inspect { path, source }) => {
                 tracing::warn!(path = %path.display(), error = %source, "protected path cannot be inspected; no working folder is admitted");
-                Err("working folders are closed: the server cannot tell which of its own files to protect".to_owned())
+                let reason = "working folders are closed: the server cannot tell which of its own files to protect";
+                Err(Refused::Other(reason.to_owned()))
             }
         }
     }
@@ -166,16 +209,34 @@ impl Inside {
     fn open(&self, folder: &Path, place: Where) -> Result<WorkFolder, Error> {
         let snapshot = self.protected.snapshot().map_err(|(path, source)| Error::Inspect { path, source })?;
         // Held open until the end, so that no other directory can take over a root's identity meanwhile.
-        let roots: Vec<_> = self.roots.iter().map(|root| Descent::to(root, &snapshot)).collect();
+        let granted = if place == Where::UnderARootOrGranted { self.granted.paths() } else { Vec::new() };
+        let roots: Vec<_> = self.roots.iter().chain(&granted).map(|root| Descent::to(root, &snapshot)).collect();
         let descent = Descent::to(folder, &snapshot);
         let is_root = |passed: &Identity| {
             roots.iter().any(|root| root.reached.as_ref().is_ok_and(|spot| spot.identity() == *passed))
         };
-        if place == Where::UnderARoot && !descent.passed.iter().any(is_root) {
+        if place != Where::Anywhere && !descent.passed.iter().any(is_root) {
             return Err(Error::Outside { path: folder.to_owned() });
         }
         WorkFolder::reached(folder, descent.reached, self.protected.clone())
     }
+}
+
+impl Refused {
+    fn into_words(self) -> String {
+        match self {
+            Self::Outside(folder) => grants::outside(&folder),
+            Self::Other(reason) => reason,
+        }
+    }
+}
+
+fn told(reason: &str, path: &Path) -> String {
+    format!("working folder {reason}: {}", shown(path))
+}
+
+fn shown(path: &Path) -> String {
+    clipped(&plain(path.as_os_str()), MAX_TOLD_BYTES).into()
 }
 
 /// As much of a path as exists, canonical, and whether that is all of it.

@@ -1,6 +1,7 @@
 //! Configuration → parts → board. Reads as a list; decides nothing that a section has not decided.
 
 use std::collections::HashMap;
+use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use patchboard_core::board::{Limits, Parts, Recovered};
 use patchboard_core::bridge::{BridgeOptions, Signals};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::memory::MemoryOptions;
-use patchboard_core::port::{Embedder, Store};
+use patchboard_core::port::{Embedder, ModelProvider, Store};
 use patchboard_core::run::RunLimits;
 use patchboard_core::tool::desk::ToolLimits;
 use patchboard_core::tool::{Approval, ApprovalPolicy, Glob};
@@ -24,7 +25,7 @@ use patchboard_store::{SqliteOptions, SqliteStore};
 use patchboard_tools::guard::{ReducedRights, WriteGuard};
 use patchboard_tools::mcp::Launch;
 use patchboard_tools::worker::PortBlock;
-use patchboard_tools::{JsonSchemaCheck, WorkspaceOptions, Workspaces};
+use patchboard_tools::{GrantRules, JsonSchemaCheck, WorkspaceOptions, Workspaces};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -72,8 +73,8 @@ pub(crate) async fn board(
         .with_context(|| format!("cannot open the database `{}`", path.display()))?;
     let store: Arc<dyn Store> = Arc::new(store);
     folders::make_closed_folders(loaded);
-    let workspaces = workspaces(loaded, tracker)?;
     let guard = guard(loaded)?;
+    let workspaces = workspaces(loaded, guard.clone(), tracker)?;
     let worker_ports = worker_ports(config, own_ports)?;
     let closed = ClosedPorts { own: own_ports, workers: worker_ports.as_ref() };
     let launch = launch(&workspaces, closed, guard.clone())?;
@@ -177,7 +178,20 @@ fn agents(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Age
         guild: binding.guild,
         team: binding.team,
     });
-    AgentTable::new(agents, bindings.collect()).map_err(|error| anyhow!("{error}"))
+    let table = AgentTable::new(agents, bindings.collect()).map_err(|error| anyhow!("{error}"))?;
+    let providers = config.providers.keys().map(|name| single_provider(loaded, secrets, pool, name));
+    Ok(table.with_providers(providers.collect::<anyhow::Result<_>>()?, section::known_window))
+}
+
+/// A provider by itself, for runs that choose one of its models.
+fn single_provider(
+    loaded: &Loaded,
+    secrets: &Secrets,
+    pool: &Pool,
+    name: &str,
+) -> anyhow::Result<Arc<dyn ModelProvider>> {
+    let link = Link::new(upstream(provider_options(loaded, secrets, name)?, pool)?, ModelChoice::AsAsked);
+    Ok(Arc::new(Chain::new(link, Vec::new(), ChainOptions::default())))
 }
 
 fn agent_spec(
@@ -245,7 +259,7 @@ fn memory_embedder(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::R
 }
 
 /// File tools work here, and never in the data directory or where keys are.
-fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspaces> {
+fn workspaces(loaded: &Loaded, guard: Arc<dyn WriteGuard>, tracker: &TaskTracker) -> anyhow::Result<Workspaces> {
     let config = &loaded.config;
     let mut protected = vec![config.data_dir.clone()];
     protected.extend(data_dir::secret_files(&config.data_dir, &config.storage.path));
@@ -264,6 +278,12 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
         allowed_roots: config.runs.allowed_roots.clone(),
         protected,
         tasks: tracker.clone(),
+        grants: GrantRules {
+            home: loaded.folders.home.clone(),
+            own_folders: iter::once(config.data_dir.clone()).chain(loaded.folders.config_dir.clone()).collect(),
+            commands_are_jailed: commands_are_jailed(),
+            guard: Some(guard),
+        },
     };
     // A link that leads to itself is no file, and must not keep the server from starting.
     let leads_nowhere = |path: &Path| {
@@ -273,6 +293,18 @@ fn workspaces(loaded: &Loaded, tracker: &TaskTracker) -> anyhow::Result<Workspac
     let sealed = content_files(loaded).into_iter().map(|file| file.path);
     let sealed = sealed.filter(|path| !leads_nowhere(path)).collect();
     Workspaces::sealing(options, sealed).context("cannot open the working folder")
+}
+
+/// Elsewhere than on Linux there are no commands; then nothing is said about other tools that write.
+#[cfg(target_os = "linux")]
+fn commands_are_jailed() -> bool {
+    use patchboard_tools::sandbox::Landlock;
+    matches!(Landlock::probe(), Landlock::Available { .. })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn commands_are_jailed() -> bool {
+    false
 }
 
 /// Knows what this server executes or obeys, and what agents may write to.

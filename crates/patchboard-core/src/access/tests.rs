@@ -2,7 +2,8 @@ use super::*;
 use crate::agent::Origin;
 use crate::channel::Webhook;
 use crate::command::{
-    ApprovalRef, CallInSession, CallTool, OpenSession, PageRequest, Reach, RegisterTools, RunRef, SessionRef, StartRun,
+    ApprovalRef, CallInSession, CallTool, FolderChoice, OpenSession, PageRequest, Reach, RegisterTools, RunRef,
+    SessionRef, StartRun,
 };
 use crate::id::{ApprovalId, RunId};
 use crate::port::{SessionFilter, UsageGrouping};
@@ -29,7 +30,22 @@ fn every_command() -> Vec<Command> {
     let run = RunId(uuid::Uuid::nil());
     let session = SessionRef::Origin(origin());
     vec![
-        Command::StartRun(StartRun { origin: origin(), content: "x".into(), client_id: "1".into(), plan: None }),
+        Command::StartRun(StartRun {
+            origin: origin(),
+            content: "x".into(),
+            client_id: "1".into(),
+            model: None,
+            folder: FolderChoice::Configured,
+            plan: None,
+        }),
+        Command::StartRun(StartRun {
+            origin: origin(),
+            content: "x".into(),
+            client_id: "1".into(),
+            model: None,
+            folder: FolderChoice::Granted("/srv".to_owned()),
+            plan: None,
+        }),
         Command::CancelRun(run),
         Command::FindRun(RunRef::ClientId { id: "1".into(), within: None }),
         Command::AnswerApproval { approval: ApprovalRef::Id(ApprovalId(uuid::Uuid::nil())), approve: true },
@@ -43,9 +59,15 @@ fn every_command() -> Vec<Command> {
         Command::ListTools { folder: None, page },
         Command::KeepRun(run),
         Command::ReadMessages { session: SessionRef::Origin(origin()), before: None, limit: 1 },
-        Command::CallTool(CallTool { name: "t".into(), arguments: Default::default(), folder: FolderChoice::Configured, origin: origin() }),
+        Command::CallTool(CallTool {
+            name: "t".into(),
+            arguments: Default::default(),
+            folder: FolderChoice::Configured,
+            origin: origin(),
+        }),
         Command::ApproveTools { server: "s".into() },
         Command::ListAgents,
+        Command::ListModels { agent: None },
         Command::ListPlugins,
         Command::LoadPlugin { named: "p".into() },
         Command::UnloadPlugin { name: "p".into() },

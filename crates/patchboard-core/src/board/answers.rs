@@ -97,6 +97,7 @@ impl Board {
             Command::CallTool(call) => self.call_tool(caller, call, stop).await?,
             Command::ApproveTools { server } => self.approve_tools(caller, &server).await?,
             Command::ListAgents => Reply::Agents(self.agents()),
+            Command::ListModels { agent } => self.list_models(agent.as_deref(), &stop).await?,
             Command::ListPlugins => Reply::Plugins(self.plugins()),
             Command::LoadPlugin { named } => self.load_plugin(caller, &named, stop).await?,
             Command::UnloadPlugin { name } => self.unload_plugin(caller, &name).await?,

@@ -97,6 +97,7 @@ impl Board {
             session: session.clone(),
             client_id,
             content: message,
+            model: None,
             plan,
             folder,
             beneath: Some(context.nesting.beneath(context.run, agent.max_run_tokens)),

@@ -12,7 +12,7 @@ use crate::agent::{AgentSpec, Binding, StrategyKind};
 use crate::app::hub::HubOptions;
 use crate::app::notice::NoticeOptions;
 use crate::budget::price::Price;
-use crate::command::PageRequest;
+use crate::command::{FolderChoice, PageRequest};
 use crate::event::{Answered, Event};
 use crate::faulty::FaultyStore;
 use crate::id::ConnId;
@@ -33,7 +33,9 @@ mod cut_anywhere;
 mod cut_twice;
 mod endings;
 mod engine;
+mod folders;
 mod limits;
+mod models;
 mod plugin_host;
 mod plugins;
 mod programs;
@@ -192,6 +194,8 @@ fn start(account: &str, content: &str) -> Command {
         origin: origin(account),
         content: content.into(),
         client_id: content.into(),
+        model: None,
+        folder: FolderChoice::Configured,
         plan: None,
     })
 }

@@ -222,7 +222,12 @@ impl Sessions {
             return Err(BoardError::new(ErrorKind::Exhausted, message));
         }
         self.shares.check(opener, self.max)?;
-        let place = Place { session: session_key(id), owner: MemoryOwner::account("bridge", id), folder: None };
+        let place = Place {
+            session: session_key(id),
+            owner: MemoryOwner::account("bridge", id),
+            folder: None,
+            folder_grant: None,
+        };
         self.shares.add(opener);
         let session = self.insert(id, Kind::Client, place, at, now);
         session.opener = Some(opener.clone());
@@ -252,7 +257,12 @@ impl Sessions {
             return Err(not_found(id));
         }
         self.make_room();
-        let place = Place { session: session_key(id), owner: MemoryOwner::account("bridge", id), folder: None };
+        let place = Place {
+            session: session_key(id),
+            owner: MemoryOwner::account("bridge", id),
+            folder: None,
+            folder_grant: None,
+        };
         self.insert(id, Kind::Worker(worker.clone()), place, at, now).go_on(wanted, now);
         self.own.insert(worker.clone(), id.clone());
         Ok(())

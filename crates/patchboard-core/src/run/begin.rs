@@ -41,6 +41,8 @@ pub struct RunRequest {
     pub session: SessionKey,
     pub client_id: Arc<str>,
     pub content: Arc<str>,
+    /// `provider/model`, where it is not the agent's own; `agent` has it already.
+    pub model: Option<Arc<str>>,
     pub plan: Option<RunPlan>,
     pub folder: RunFolder,
     /// Set for a run that another one waits for. It is not resumed: whoever waited asks again.
@@ -58,6 +60,17 @@ pub enum RunFolder {
     Choose(FolderChoice),
     /// That of the run which waits for this one, by the same right.
     Inherit(Arc<Path>, Option<FolderGrant>),
+}
+
+impl RunFolder {
+    /// That of a run of the previous process, admitted again by the right it had then.
+    pub(crate) async fn again(folders: &dyn Folders, briefing: &Briefing) -> Result<Self, BoardError> {
+        let Some(folder) = &briefing.folder else { return Ok(Self::Choose(FolderChoice::Configured)) };
+        let named = folder.to_string_lossy().into_owned();
+        let choice = if briefing.folder_granted { FolderChoice::Granted(named) } else { FolderChoice::Named(named) };
+        let (folder, grant) = admit(folders, &choice).await?;
+        Ok(Self::Inherit(folder, grant))
+    }
 }
 
 /// The ways a run is ended from outside.
@@ -133,6 +146,7 @@ impl Begun {
                 adaptive: plan.adaptive,
                 detached: plan.detach,
                 verbose: plan.verbose,
+                model: request.model.clone(),
                 folder: folder.clone(),
                 folder_granted: folder_grant.is_some(),
                 origin: request.origin.clone(),

@@ -65,6 +65,7 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
     let id = || CallId("call-1".into());
     let task = |id: &str| Task { id: id.into(), description: "look outside".into() };
     let briefing = Briefing {
+        folder_granted: false,
         client_id: "run-1".into(),
         thread: Some("thread".into()),
         agent_asked: "got".into(),
@@ -72,6 +73,7 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
         adaptive: true,
         detached: false,
         verbose: false,
+        model: None,
         folder: Some(Arc::from(Path::new("/srv/work"))),
         origin: Origin {
             channel: "runs".to_owned(),

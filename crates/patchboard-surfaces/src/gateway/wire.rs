@@ -136,6 +136,15 @@ pub(super) struct ChatSend {
     pub(super) peer: Option<String>,
     pub(super) guild: Option<String>,
     pub(super) team: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) working_folder: Option<String>,
+    #[serde(default)]
+    pub(super) grant_folder: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ModelsList {
+    pub(super) agent: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -197,6 +206,8 @@ pub(super) struct ToolCall {
     pub(super) name: String,
     pub(super) arguments: Option<serde_json::Map<String, Value>>,
     pub(super) working_folder: Option<String>,
+    #[serde(default)]
+    pub(super) grant_folder: bool,
     pub(super) channel: Option<String>,
     pub(super) account: Option<String>,
     pub(super) peer: Option<String>,

@@ -149,6 +149,7 @@ fn told(reply: &Reply) -> Result<String, Fault> {
         | Reply::ToolsRegistered(_)
         | Reply::Tool(_)
         | Reply::HostTools(_)
+        | Reply::Models(_)
         | Reply::Workers(_) => return Err(Fault::unexpected()),
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use patchboard_core::access::Caller;
 use patchboard_core::agent::Origin;
-use patchboard_core::command::{CallTool, Command, PageRequest};
+use patchboard_core::command::{CallTool, Command, FolderChoice, PageRequest};
 use patchboard_core::port::{Cursor, Page};
 use patchboard_core::reply::Reply;
 use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
@@ -55,7 +55,12 @@ pub(super) fn call(params: &Value, caller: &Caller) -> Result<Command, Problem> 
         guild: None,
         team: None,
     };
-    Ok(Command::CallTool(CallTool { name: name.into(), arguments: Arc::new(arguments), folder: None, origin }))
+    Ok(Command::CallTool(CallTool {
+        name: name.into(),
+        arguments: Arc::new(arguments),
+        folder: FolderChoice::Configured,
+        origin,
+    }))
 }
 
 pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
@@ -101,6 +106,7 @@ pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
         | Reply::ToolsRegistered(_)
         | Reply::Tool(_)
         | Reply::HostTools(_)
+        | Reply::Models(_)
         | Reply::Workers(_) => Err(Problem::new(Problem::INTERNAL, "the board answered something else")),
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use patchboard_core::agent::Origin;
-use patchboard_core::command::{ApprovalRef, Command, PageRequest, RunPlan, RunRef, SessionRef, StartRun};
+use patchboard_core::command::{
+    ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, StartRun,
+};
 use patchboard_core::id::{CallId, RunId};
 use patchboard_core::model::Role;
 use patchboard_core::port::Cursor;
@@ -25,9 +27,10 @@ pub(super) fn start(run: wire::Run, account: &str) -> Command {
         origin: origin(account, given(run.thread_id)),
         content: run.message.into(),
         client_id: given(run.id).unwrap_or_default().into(),
+        model: given(run.model).map(Into::into),
+        folder: FolderChoice::new(given(run.working_folder), run.grant_folder.unwrap_or(false)),
         plan: Some(RunPlan {
             agent: run.agent.into(),
-            folder: given(run.working_folder),
             adaptive: run.got_adaptive.unwrap_or(false),
             detach: run.detach.unwrap_or(false),
             verbose: run.verbose.unwrap_or(false),

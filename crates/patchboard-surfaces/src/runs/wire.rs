@@ -101,9 +101,11 @@ pub(super) struct Run {
     pub(super) id: Option<String>,
     pub(super) thread_id: Option<String>,
     pub(super) working_folder: Option<String>,
+    pub(super) grant_folder: Option<bool>,
     pub(super) got_adaptive: Option<bool>,
     pub(super) verbose: Option<bool>,
     pub(super) detach: Option<bool>,
+    pub(super) model: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

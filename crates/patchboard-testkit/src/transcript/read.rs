@@ -6,7 +6,10 @@ use patchboard_core::event::ApprovalRequest;
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
 use patchboard_core::port::{Cursor, Fact, Page, SessionRow, TurnRow, UsageGroup};
-use patchboard_core::reply::{AgentSummary, NodeReport, PendingApproval, Reply, RunSummary, StoredMessage};
+use patchboard_core::reply::{
+    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingApproval, Reply, RunSummary, SilentProvider,
+    StoredMessage,
+};
 use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
 use patchboard_core::{BoardError, ErrorKind};
 use serde_json::Value;
@@ -62,6 +65,22 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
             data: None,
         }),
         "approved" => Reply::ToolsApproved(each(&json, |name| Ok(text_of(name).into()))?),
+        "models" => Reply::Models(ModelReport {
+            models: each(&json["models"], |model| {
+                Ok(ModelSummary {
+                    id: text_of(&model["id"]).into(),
+                    name: text_of(&model["name"]).into(),
+                    provider: text_of(&model["provider"]).into(),
+                    is_default: model["default"].as_bool().unwrap_or(false),
+                })
+            })?,
+            unavailable: each(&json["unavailable"], |silent| {
+                Ok(SilentProvider {
+                    provider: text_of(&silent["provider"]).into(),
+                    reason: text_of(&silent["reason"]).into(),
+                })
+            })?,
+        }),
         "workers" => Reply::Workers(each(&json, worker::pool)?),
         "messages" => Reply::Messages {
             messages: each(&json["messages"], |message| {

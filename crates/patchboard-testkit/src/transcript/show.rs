@@ -4,7 +4,7 @@ use patchboard_core::agent::Origin;
 use patchboard_core::app::AppProfile;
 use patchboard_core::app::message::{AppNotice, MessageState, Response};
 use patchboard_core::bridge::WorkerId;
-use patchboard_core::command::{ApprovalRef, Command, PageRequest, RunPlan, RunRef, SessionRef};
+use patchboard_core::command::{ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef};
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
 use patchboard_core::log::Pace;
@@ -12,8 +12,12 @@ use patchboard_core::log::Pace;
 pub(super) fn command(command: &Command) -> String {
     match command {
         Command::StartRun(start) => {
-            let plan = start.plan.as_ref().map(plan).unwrap_or_default();
-            format!("start {} {:?} as {}{plan}", origin(&start.origin), &*start.content, name(&start.client_id))
+            let by = start.plan.as_ref().map_or_else(String::new, |plan| format!(" by {}", plan.agent));
+            let words = start.plan.as_ref().map(plan).unwrap_or_default();
+            let folder = folder(&start.folder);
+            let model = start.model.as_deref().map(|model| format!(" with {model}")).unwrap_or_default();
+            let (from, id) = (origin(&start.origin), name(&start.client_id));
+            format!("start {from} {:?} as {id}{model}{by}{folder}{words}", &*start.content)
         }
         Command::CancelRun(run) => format!("cancel run {}", run.0.as_u128()),
         Command::KeepRun(run) => format!("keep run {}", run.0.as_u128()),
@@ -53,11 +57,12 @@ pub(super) fn command(command: &Command) -> String {
         Command::ListTools { folder: None, page: which } => format!("list tools {}", page(which)),
         Command::ListTools { folder: Some(folder), page: which } => format!("list tools in {folder} {}", page(which)),
         Command::CallTool(call) => {
-            let folder = call.folder.as_deref().map_or_else(String::new, |folder| format!(" in {folder}"));
+            let folder = folder(&call.folder);
             format!("call tool {} {}{folder} for {}", call.name, call.arguments, origin(&call.origin))
         }
         Command::ListAgents => "list agents".to_owned(),
         Command::ApproveTools { server } => format!("approve tools of {server}"),
+        Command::ListModels { agent } => format!("list models of agent {}", agent.as_deref().unwrap_or("-")),
         Command::ListPlugins => "list plugins".to_owned(),
         Command::LoadPlugin { named } => format!("load plugin {named}"),
         Command::ApprovePlugin { name } => format!("approve plugin {name}"),
@@ -158,16 +163,21 @@ fn response(response: &Response) -> String {
 }
 
 fn plan(plan: &RunPlan) -> String {
-    let mut text = format!(" by {}", plan.agent);
-    if let Some(folder) = &plan.folder {
-        text.push_str(&format!(" in {folder}"));
-    }
+    let mut text = String::new();
     for (word, is_set) in [("adaptive", plan.adaptive), ("detached", plan.detach), ("verbose", plan.verbose)] {
         if is_set {
             text.push_str(&format!(" {word}"));
         }
     }
     text
+}
+
+fn folder(choice: &FolderChoice) -> String {
+    match choice {
+        FolderChoice::Configured => String::new(),
+        FolderChoice::Named(folder) => format!(" in {folder}"),
+        FolderChoice::Granted(folder) => format!(" in {folder} (granted)"),
+    }
 }
 
 fn name(client_id: &str) -> &str {

@@ -49,15 +49,22 @@ impl Fixture {
 
 fn workspaces(folder: &Path, tasks: &TaskTracker) -> Workspaces {
     let (working_folder, allowed_roots) = (folder.to_owned(), vec![folder.to_owned()]);
-    Workspaces::new(WorkspaceOptions { working_folder, allowed_roots, protected: vec![], tasks: tasks.clone() })
-        .unwrap()
+    Workspaces::new(WorkspaceOptions {
+        working_folder,
+        allowed_roots,
+        protected: vec![],
+        tasks: tasks.clone(),
+        grants: crate::GrantRules::default(),
+    })
+    .unwrap()
 }
 
 fn scope(folder: Option<&Path>) -> ToolScope {
     ToolScope {
         session: SessionKey::conversation("a", "b", "c", "d"),
         owner: MemoryOwner::account("a", "b"),
-        folder: folder.map(Into::into), folder_grant: None,
+        folder: folder.map(Into::into),
+        folder_grant: None,
         voice: ToolVoice::default(),
         parcel: None,
     }

@@ -38,6 +38,7 @@ impl Ground {
             allowed_roots: vec![top.join("root"), top.join("second")],
             protected: vec![top.join("root/data")],
             tasks: TaskTracker::new(),
+            grants: GrantRules::default(),
         }
     }
 
@@ -98,7 +99,11 @@ async fn others_are_refused() {
         (&long, &format!("working folder is not a path: {}…", "x".repeat(240))),
     ];
     for (named, expected) in cases {
-        assert_eq!(ground.admit(Some(named)).await, Err(expected.to_owned()), "{named}");
+        let refused = ground.admit(Some(named)).await.unwrap_err();
+        // What to write into the configuration is told of folders outside only.
+        let (reason, hint) =
+            refused.split_once("; to open it, add it to `runs.allowed_roots`").unwrap_or((&refused, ""));
+        assert_eq!((reason, hint.is_empty()), (expected, !expected.contains("outside")), "{named}");
     }
     for path in
         ["away", "root/here/out", "root/here/near", "root/../away", "root/data", "root/file", "root/nope", "alias"]
@@ -113,7 +118,9 @@ async fn a_default_outside_the_roots_serves_only_those_who_name_none() {
     let ground = Ground::new();
     let options = WorkspaceOptions { working_folder: ground.top.join("away"), ..Ground::options(&ground.top) };
     let ground = Ground { workspaces: Workspaces::new(options).unwrap(), ..ground };
-    assert_eq!(ground.admit(None).await, Err("working folder lies outside the allowed roots: away/.".to_owned()));
+    let refused = ground.admit(None).await.unwrap_err();
+    assert!(refused.starts_with("working folder lies outside the allowed roots: away/.;"), "{refused}");
+    assert!(refused.contains("`allowed_roots = [\".\", \"away/.\"]`"), "{refused}");
     assert_eq!(ground.workspaces.given(None).unwrap().path(), ground.top.join("away"));
     assert!(ground.workspaces.given(Some(&ground.top.join("away/deep"))).is_err());
 }
@@ -226,4 +233,106 @@ fn swapping_folders_during_admission_leads_nowhere() {
         "{admitted:?}"
     );
     assert_eq!(read, BTreeSet::from([Some("inside".into())]));
+}
+
+/// The same ground, where the operator can grant folders by these rules.
+fn granting(ground: Ground, rules: GrantRules) -> Ground {
+    let options = WorkspaceOptions { grants: rules, ..Ground::options(&ground.top) };
+    Ground { workspaces: Workspaces::new(options).unwrap(), ..ground }
+}
+
+#[tokio::test]
+async fn a_granted_folder_is_open_while_the_grant_is_kept_and_only_to_who_holds_it() {
+    let ground = granting(Ground::new(), GrantRules { commands_are_jailed: true, ..GrantRules::default() });
+    let away = ground.top.join("away");
+    let granted = ground.workspaces.grant(away.to_str().unwrap()).await.unwrap();
+    assert_eq!(&*granted.path, away);
+    assert!(!granted.grant.as_ref().unwrap().asks_before_writing);
+    assert_eq!(ground.workspaces.open(&away).unwrap().path(), away);
+    assert_eq!(ground.workspaces.given(Some(&away.join("deep"))).unwrap().path(), away.join("deep"));
+    assert!(ground.admit(away.to_str()).await.is_err(), "other requests are judged by the configuration");
+    // Granted twice, closed with the last.
+    let again = ground.workspaces.grant(away.to_str().unwrap()).await.unwrap();
+    drop(granted);
+    assert!(ground.workspaces.open(&away).is_ok());
+    drop(again);
+    assert!(ground.workspaces.open(&away).is_err());
+}
+
+#[tokio::test]
+async fn a_folder_beneath_a_root_needs_no_grant() {
+    let ground = granting(Ground::new(), GrantRules { home: Some("/".into()), ..GrantRules::default() });
+    let granted = ground.workspaces.grant(ground.top.join("root/other").to_str().unwrap()).await.unwrap();
+    assert!(granted.grant.is_none());
+}
+
+#[tokio::test]
+async fn without_jails_a_grant_asks_before_writing() {
+    let ground = granting(Ground::new(), GrantRules::default());
+    let granted = ground.workspaces.grant(ground.top.join("away").to_str().unwrap()).await.unwrap();
+    assert!(granted.grant.unwrap().asks_before_writing);
+}
+
+#[tokio::test]
+async fn what_is_too_wide_is_not_granted() {
+    let ground = Ground::new();
+    let own = |path: &str| vec![ground.top.join(path)];
+    let whole = "contains the data directory or the configuration of this server";
+    let rules = |home: Option<&str>, own_folders| GrantRules {
+        home: home.map(|home| ground.top.join(home)),
+        own_folders,
+        ..GrantRules::default()
+    };
+    let cases = [
+        ("/", rules(None, vec![]), "is the whole file system"),
+        ("away", rules(Some("away"), vec![]), "is the whole home folder"),
+        ("away", rules(None, own("away/deep")), whole),
+        // Also one that does not exist yet.
+        ("away", rules(None, own("away/deep/later/patchboard")), whole),
+        ("away/deep", rules(None, own("away")), whole),
+        ("nope", rules(None, vec![]), "not found or not a directory"),
+        ("root/data", rules(None, vec![]), "lies inside a protected directory"),
+    ];
+    for (named, rules, expected) in cases {
+        let options = WorkspaceOptions { grants: rules, ..Ground::options(&ground.top) };
+        let workspaces = Workspaces::new(options).unwrap();
+        let refused = workspaces.grant(ground.top.join(named).to_str().unwrap()).await.unwrap_err();
+        assert!(refused.starts_with(&format!("working folder {expected}: /")), "{named}: {refused}");
+        let has_hint = refused.contains("`--working-folder DIR`") && refused.contains("`runs.allowed_roots`");
+        assert_eq!(has_hint, expected.starts_with("is the") || expected == whole, "{refused}");
+    }
+    let inside_home = rules(Some("away"), vec![]);
+    let ground = granting(Ground::new(), GrantRules { home: Some("/nonexistent".into()), ..inside_home });
+    assert!(ground.workspaces.grant(ground.top.join("away/deep").to_str().unwrap()).await.is_ok());
+}
+
+#[derive(Debug, Default)]
+struct Listening(std::sync::Mutex<Vec<PathBuf>>);
+
+impl crate::guard::WriteGuard for Listening {
+    fn before_write(&self, _: &crate::guard::WriteReach) -> Result<crate::guard::Kept, String> {
+        Ok(crate::guard::Kept::default())
+    }
+
+    fn admit(&self, _: crate::guard::ProgramKey<'_>) -> Result<crate::guard::Admission, String> {
+        Ok(crate::guard::Admission::Full)
+    }
+
+    fn is_agent_writable(&self, _: &Path) -> bool {
+        false
+    }
+
+    fn open_to_agents(&self, folder: &Path) {
+        self.0.lock().unwrap().push(folder.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn the_guard_hears_of_what_agents_may_write_to_from_now_on() {
+    let guard = Arc::new(Listening::default());
+    let ground = granting(Ground::new(), GrantRules { guard: Some(guard.clone()), ..GrantRules::default() });
+    let away = ground.top.join("away");
+    ground.workspaces.grant(away.to_str().unwrap()).await.unwrap();
+    ground.workspaces.grant(ground.top.join("root").to_str().unwrap()).await.unwrap();
+    assert_eq!(*guard.0.lock().unwrap(), [away]);
 }

@@ -14,7 +14,7 @@ use patchboard_core::port::ToolHost;
 use patchboard_core::tool::{ToolOutput, ToolScope, ToolVoice};
 use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::sandbox::Spawner;
-use patchboard_tools::{BuiltinOptions, Builtins, WorkspaceOptions, Workspaces};
+use patchboard_tools::{BuiltinOptions, Builtins, GrantRules, WorkspaceOptions, Workspaces};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -53,6 +53,7 @@ impl Fixture {
             allowed_roots: vec![work.clone()],
             protected: protected.iter().map(|path| work.join(path)).collect(),
             tasks: tasks.clone(),
+            grants: GrantRules::default(),
         });
         let workspaces = workspaces.unwrap();
         let mut options = BashOptions::new(workspaces.clone(), tasks.clone(), Spawner::new(jailer()).unwrap());

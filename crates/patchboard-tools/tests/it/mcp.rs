@@ -89,7 +89,8 @@ async fn call(host: &dyn ToolHost, name: &str) -> ToolOutput {
     let scope = ToolScope {
         session: SessionKey::conversation("default", "test", "me", "main"),
         owner: MemoryOwner::account("test", "me"),
-        folder: None, folder_grant: None,
+        folder: None,
+        folder_grant: None,
         voice: ToolVoice::default(),
         parcel: None,
     };

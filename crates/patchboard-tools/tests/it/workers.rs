@@ -107,7 +107,8 @@ impl Running {
         let scope = ToolScope {
             session: SessionKey::conversation("default", "test", "me", "main"),
             owner: MemoryOwner::account("test", "me"),
-            folder: None, folder_grant: None,
+            folder: None,
+            folder_grant: None,
             voice: ToolVoice::default(),
             parcel: Some(Arc::new(Parcel { session: session.into(), binary, ..Parcel::default() })),
         };

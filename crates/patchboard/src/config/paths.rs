@@ -14,6 +14,7 @@ pub(crate) struct Folders {
     pub config_dir: Option<PathBuf>,
     /// The data folder when none is configured.
     pub default_data_dir: Option<PathBuf>,
+    pub home: Option<PathBuf>,
 }
 
 impl Folders {
@@ -24,7 +25,8 @@ impl Folders {
         let below = |xdg: &str, fallback: &str| {
             absolute(xdg).or_else(|| home.as_ref().map(|home| home.join(fallback))).map(|base| base.join("patchboard"))
         };
-        Self { config_dir: below(XDG_CONFIG_HOME, ".config"), default_data_dir: below(XDG_DATA_HOME, ".local/share") }
+        let (config_dir, default_data_dir) = (below(XDG_CONFIG_HOME, ".config"), below(XDG_DATA_HOME, ".local/share"));
+        Self { config_dir, default_data_dir, home }
     }
 
     /// Where `patchboard onboard` stores keys.

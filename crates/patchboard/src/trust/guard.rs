@@ -58,8 +58,8 @@ pub(crate) enum ProgramName {
 pub(crate) struct TrustGuard {
     store: TrustStore,
     obeyed: ObeyedFiles,
-    /// Folders that agents' commands and tools may write to, real paths.
-    agent_roots: Vec<PathBuf>,
+    /// Folders that agents' commands and tools may write to, real paths; grows with what is granted to single runs.
+    agent_roots: Mutex<Vec<PathBuf>>,
     /// What commands of agents may reach.
     bash: ReducedRights,
     /// What the store vouches for, of whatever configuration.
@@ -94,7 +94,15 @@ impl TrustGuard {
     pub(crate) fn new(store: TrustStore, obeyed: ObeyedFiles, agent_roots: Vec<PathBuf>, bash: ReducedRights) -> Self {
         let agent_roots = agent_roots.iter().map(|root| root.canonicalize().unwrap_or_else(|_| root.clone())).collect();
         let holds = Holds::new(store.clone(), &obeyed.data_dir);
-        Self { store, obeyed, agent_roots, bash, vouched: Mutex::default(), holds, turn: Mutex::default() }
+        Self {
+            store,
+            obeyed,
+            agent_roots: Mutex::new(agent_roots),
+            bash,
+            vouched: Mutex::default(),
+            holds,
+            turn: Mutex::default(),
+        }
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
@@ -291,8 +299,18 @@ impl WriteGuard for TrustGuard {
     }
 
     fn is_agent_writable(&self, path: &Path) -> bool {
-        let reach = WriteReach { roots: self.agent_roots.clone(), held: HeldFiles::Nothing };
+        let roots = self.agent_roots.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let reach = WriteReach { roots, held: HeldFiles::Nothing };
         file_reach(path, &reach) != FileReach::Outside
+    }
+
+    /// Counts until this process ends, since what an agent wrote there stays. After that, the records of exposed folders say
+    /// as much.
+    fn open_to_agents(&self, folder: &Path) {
+        let mut roots = self.agent_roots.lock().unwrap_or_else(PoisonError::into_inner);
+        if !roots.iter().any(|root| folder.starts_with(root)) {
+            roots.push(folder.to_owned());
+        }
     }
 }
 

@@ -10,13 +10,18 @@ use super::*;
 use crate::agent::Origin;
 use crate::app::bench::{App, Bench, GIBBERISH, bench, let_others_run, profile, within_time};
 use crate::app::message::Response;
-use crate::command::{CallTool, Command, PageRequest};
+use crate::command::{CallTool, Command, FolderChoice, PageRequest};
 use crate::reply::Reply;
 
 fn call(name: &str, arguments: Value) -> Command {
     let origin =
         Origin { channel: "runs".into(), account: "local".into(), peer: Some("t".into()), guild: None, team: None };
-    Command::CallTool(CallTool { name: name.into(), arguments: Arc::new(arguments), folder: FolderChoice::Configured, origin })
+    Command::CallTool(CallTool {
+        name: name.into(),
+        arguments: Arc::new(arguments),
+        folder: FolderChoice::Configured,
+        origin,
+    })
 }
 
 /// Whose runs may call tools that write.

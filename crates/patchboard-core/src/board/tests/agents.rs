@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::runs::on_runs;
 use super::*;
-use crate::command::{ApprovalRef, CallTool};
+use crate::command::{ApprovalRef, CallTool, FolderChoice};
 use crate::event::RunOutcome;
 use crate::port::{RunState, SessionFilter};
 
@@ -344,7 +344,12 @@ async fn a_direct_call_gets_the_answer_as_data() {
     let bench = with_helper([], &helper, |_| {});
     let origin = Origin { channel: "runs".into(), ..origin("alice") };
     let arguments = Arc::new(in_thread("2+2", "sums"));
-    let command = Command::CallTool(CallTool { name: "agent.helper".into(), arguments, folder: FolderChoice::Configured, origin });
+    let command = Command::CallTool(CallTool {
+        name: "agent.helper".into(),
+        arguments,
+        folder: FolderChoice::Configured,
+        origin,
+    });
     let Reply::ToolCalled(output) = bench.ask(&on_runs(1), command).await.unwrap() else { panic!("not a result") };
     assert_eq!((&*output.content, output.is_error), ("four", false));
     let data = output.data.unwrap();

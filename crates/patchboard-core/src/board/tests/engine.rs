@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::runs::{on_runs, plan, run_of};
 use super::*;
-use crate::command::{ApprovalRef, CallTool, RunPlan};
+use crate::command::{ApprovalRef, CallTool, FolderChoice, RunPlan};
 use crate::model::ToolCall;
 use crate::port::{FolderWords, TurnQuery};
 use crate::tool::{Effect, Fault, ToolOutput, ToolScope, ToolSpec, ToolVoice, UnknownOutcome};
@@ -353,8 +353,12 @@ async fn calls_of_a_cut_batch_each_follow_their_own_policy() {
 async fn a_drain_stops_a_tool_that_was_called_by_itself() {
     let (bench, rascals) = with_rascals([], FaultyStore::new());
     let origin = origin("alice");
-    let call =
-        CallTool { name: "says_and_hangs".into(), arguments: json!({}).into(), folder: FolderChoice::Configured, origin: origin.clone() };
+    let call = CallTool {
+        name: "says_and_hangs".into(),
+        arguments: json!({}).into(),
+        folder: FolderChoice::Configured,
+        origin: origin.clone(),
+    };
     let mut called = bench.ask(&on_runs(1), Command::CallTool(call));
     assert!((&mut called).now_or_never().is_none());
     assert!(rascals.at_work.load(Atomic::SeqCst));
@@ -407,7 +411,7 @@ async fn resumed_runs_take_their_places_among_those_at_work() {
 struct Closed;
 
 impl Folders for Closed {
-    fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>> {
+    fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<crate::port::GrantedFolder, String>> {
         Box::pin(std::future::ready(Err(format!("working folder is closed: {named}"))))
     }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::plugin_host::{Answer, PluginHost};
 use super::*;
-use crate::command::CallTool;
+use crate::command::{CallTool, FolderChoice};
 use crate::plugin::{HostFunctions, PLUGIN_OF_TOOL, PluginCall, PluginState};
 use crate::scripted::ScriptedTools;
 use crate::tool::{Approval, Effect, ToolData, ToolOutput, ToolSpec, ToolTraits, UnknownOutcome};
@@ -55,7 +55,12 @@ fn with_plugin(answer: Answer, change: impl FnOnce(&mut Setup)) -> Bench {
 }
 
 async fn call_tool(bench: &Bench, name: &str, arguments: Value) -> ToolOutput {
-    let call = CallTool { name: name.into(), arguments: Arc::new(arguments), folder: FolderChoice::Configured, origin: origin("alice") };
+    let call = CallTool {
+        name: name.into(),
+        arguments: Arc::new(arguments),
+        folder: FolderChoice::Configured,
+        origin: origin("alice"),
+    };
     let Reply::ToolCalled(output) = bench.ask(&caller(1), Command::CallTool(call)).await.unwrap() else {
         panic!("not an output")
     };

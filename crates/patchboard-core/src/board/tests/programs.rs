@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::bridge::{BridgeOptions, PoolReport, SessionConfig, WORKER_KIND, WorkerId, WorkerTool};
-use crate::command::{CallInSession, CallTool, OpenSession, Reach, RegisterTools};
+use crate::command::{CallInSession, CallTool, FolderChoice, OpenSession, Reach, RegisterTools};
 use crate::model::ToolCall;
 use crate::port::Workers;
 use crate::tool::{Approval, Parcel, ToolData, ToolOutput, ToolScope, ToolSpec};
@@ -308,7 +308,12 @@ async fn tools_a_worker_registers_are_the_workers() {
 #[tokio::test(start_paused = true)]
 async fn an_agents_call_has_a_session_that_says_nothing_and_leads_back_to_its_conversation() {
     let (bench, pool) = with_pool(|_| {});
-    let wanted = CallTool { name: "resize".into(), arguments: json!({}).into(), folder: FolderChoice::Configured, origin: origin("alice") };
+    let wanted = CallTool {
+        name: "resize".into(),
+        arguments: json!({}).into(),
+        folder: FolderChoice::Configured,
+        origin: origin("alice"),
+    };
     let on_cli = Caller { surface: Surface::Cli, ..operator() };
     for _ in 0..2 {
         output(&bench, &on_cli, Command::CallTool(wanted.clone())).await;
@@ -321,7 +326,8 @@ async fn an_agents_call_has_a_session_that_says_nothing_and_leads_back_to_its_co
     let set = call(&parcels[0].session, "variable_set", json!({"name": "a", "value": 1}), Reach::Host);
     assert!(!output(&bench, &worker(), set).await.is_error);
     let arguments = json!({"name": "a"}).into();
-    let get = CallTool { name: "variable_get".into(), arguments, folder: FolderChoice::Configured, origin: origin("alice") };
+    let get =
+        CallTool { name: "variable_get".into(), arguments, folder: FolderChoice::Configured, origin: origin("alice") };
     assert_eq!(json_of(&output(&bench, &on_cli, Command::CallTool(get)).await)["value"], 1);
 }
 

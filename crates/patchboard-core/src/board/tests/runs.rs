@@ -1,7 +1,7 @@
 //! Agent runs: they name their agent, tell of their nodes, and have a thread to themselves.
 
 use super::*;
-use crate::command::{CallTool, RunPlan};
+use crate::command::{CallTool, FolderChoice, RunPlan};
 use crate::model::Role;
 
 pub(super) fn plan(agent: &str) -> RunPlan {
@@ -18,7 +18,14 @@ fn runs_origin(thread: Option<&str>) -> Origin {
 
 pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPlan) -> Command {
     let origin = runs_origin(thread);
-    Command::StartRun(StartRun { origin, content: content.into(), client_id: id.into(), plan: Some(plan) })
+    Command::StartRun(StartRun {
+        origin,
+        content: content.into(),
+        client_id: id.into(),
+        model: None,
+        folder: FolderChoice::Configured,
+        plan: Some(plan),
+    })
 }
 
 impl Bench {
@@ -230,7 +237,12 @@ async fn a_tool_called_by_itself_is_in_the_audit_trail() {
     let bench = bench([]);
     let call = |name: &str| {
         let arguments = Arc::new(json!({"x": 1}));
-        Command::CallTool(CallTool { name: name.into(), arguments, folder: FolderChoice::Configured, origin: runs_origin(None) })
+        Command::CallTool(CallTool {
+            name: name.into(),
+            arguments,
+            folder: FolderChoice::Configured,
+            origin: runs_origin(None),
+        })
     };
     // `write` needs a run in this workshop's notes only; `fails` and `panics` do not get that far.
     let unknown = bench.ask(&on_runs(1), call("nothing_like_it")).await.unwrap_err();

@@ -70,6 +70,8 @@ async fn the_operators_conversations_are_not_those_of_clients() {
         origin: in_channel(OPERATOR_CHANNEL),
         content: "private".into(),
         client_id: "1".into(),
+        model: None,
+        folder: crate::command::FolderChoice::Configured,
         plan: None,
     });
     started(bench.ask(&operator(), by_operator.clone()).await);
@@ -90,12 +92,14 @@ async fn channels_of_surfaces_and_services_are_reserved() {
                 origin: origin.clone(),
                 content: "hi".into(),
                 client_id: "1".into(),
+                model: None,
+                folder: crate::command::FolderChoice::Configured,
                 plan: None,
             }),
             Command::CallTool(crate::command::CallTool {
                 name: "todo_read".into(),
                 arguments: Arc::new(json!({})),
-                folder: FolderChoice::Configured,
+                folder: crate::command::FolderChoice::Configured,
                 origin: origin.clone(),
             }),
         ];

@@ -36,6 +36,7 @@ fn place() -> Place {
         session: SessionKey::conversation("main", "web", "ann", "x"),
         owner: MemoryOwner::account("web", "ann"),
         folder: None,
+        folder_grant: None,
     }
 }
 

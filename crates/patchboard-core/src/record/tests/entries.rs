@@ -19,6 +19,7 @@ use crate::run::strategy::NodeKey;
 
 fn briefing() -> Briefing {
     Briefing {
+        folder_granted: true,
         client_id: "run-7".into(),
         thread: Some("thread-1".into()),
         agent_asked: "got".into(),
@@ -26,6 +27,7 @@ fn briefing() -> Briefing {
         adaptive: true,
         detached: true,
         verbose: false,
+        model: None,
         folder: Some(Arc::from(Path::new("/srv/wörk"))),
         origin: Origin {
             channel: "runs".to_owned(),
@@ -42,6 +44,7 @@ fn briefing() -> Briefing {
 
 fn short_briefing() -> Briefing {
     Briefing {
+        folder_granted: true,
         thread: None,
         adaptive: false,
         detached: false,
@@ -134,6 +137,17 @@ fn what_json_cannot_hold_is_written_as_something_it_can() {
     assert_eq!(read, (None, Event::Found(Finding::Evaluated { chosen: 0, scores })));
 }
 
+#[test]
+fn a_briefing_with_a_model_of_its_own_is_version_4() {
+    let briefed = Event::Briefed(Arc::new(Briefing { model: Some("main/m-2".into()), ..short_briefing() }));
+    let entries = [(None, briefed.clone()), (Some(NodeId(3)), briefed)];
+    let fixture = include_str!("../fixtures/v4.entries.jsonl");
+    let written: Vec<String> = entries.iter().map(|(node, event)| text(encode_entry(*node, event), 4)).collect();
+    assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
+    let read: Vec<_> = fixture.lines().map(|line| decode_entry(4, line.as_bytes()).unwrap()).collect();
+    assert_eq!(read, entries);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_folder_that_is_no_text_loses_what_is_not() {
@@ -209,6 +223,7 @@ fn any_briefing() -> impl Strategy<Value = Briefing> {
     let rest = (option::of("[^\\x00]{1,12}"), option::of(".{0,6}"), vec(any_text(), 0..3), any::<[bool; 3]>());
     (names, rest).prop_map(|((client_id, thread, agent_asked, message, system), (folder, peer, said, flags))| {
         Briefing {
+            folder_granted: true,
             client_id,
             thread,
             agent_asked,

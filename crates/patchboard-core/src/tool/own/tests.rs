@@ -72,7 +72,8 @@ pub(super) fn scope(account: &str, peer: &str) -> ToolScope {
     ToolScope {
         session: session(account, peer),
         owner: MemoryOwner::account("web", account),
-        folder: None, folder_grant: None,
+        folder: None,
+        folder_grant: None,
         voice: ToolVoice::default(),
         parcel: None,
     }

@@ -41,6 +41,7 @@ fn event_id(frame: &str) -> u64 {
 
 fn briefing(strategy: StrategyKind, thread: Option<&str>) -> Event {
     Event::Briefed(Arc::new(Briefing {
+        folder_granted: false,
         client_id: "r".into(),
         thread: thread.map(Into::into),
         agent_asked: strategy.name().into(),
@@ -48,6 +49,7 @@ fn briefing(strategy: StrategyKind, thread: Option<&str>) -> Event {
         adaptive: false,
         detached: false,
         verbose: false,
+        model: None,
         folder: None,
         origin: Origin { channel: "runs".into(), account: "local".into(), peer: None, guild: None, team: None },
         message: "hi".into(),

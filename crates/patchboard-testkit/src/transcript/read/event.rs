@@ -92,6 +92,7 @@ pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
 fn briefing(json: &Value) -> Read<Briefing> {
     let agent = text_of(&json["agent"]);
     Ok(Briefing {
+        folder_granted: false,
         client_id: arc(&json["id"]),
         thread: json["thread"].as_str().map(Into::into),
         agent_asked: agent.into(),
@@ -99,6 +100,7 @@ fn briefing(json: &Value) -> Read<Briefing> {
         adaptive: is_true(&json["adaptive"]),
         detached: is_true(&json["detached"]),
         verbose: false,
+        model: None,
         folder: None,
         origin: Origin { channel: "runs".into(), account: "local".into(), peer: None, guild: None, team: None },
         message: arc(&json["message"]),

@@ -1,7 +1,7 @@
 use super::super::bench::Workbench;
 use super::super::tests::yard::{Yard, owned, told};
 use super::*;
-use crate::{WorkspaceOptions, Workspaces};
+use crate::{GrantRules, WorkspaceOptions, Workspaces};
 use tokio_util::task::TaskTracker;
 
 #[test]
@@ -72,6 +72,7 @@ fn the_description_names_the_skills_of_the_folder() {
         allowed_roots: vec![yard.at("")],
         protected: vec![],
         tasks: tasks.clone(),
+        grants: GrantRules::default(),
     });
     let tool = Skill::new(Arc::new(Workbench::new(workspaces.unwrap(), tasks)));
     let root = yard.folder.path().to_owned();

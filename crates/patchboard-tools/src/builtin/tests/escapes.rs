@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::scope;
 use super::yard::{SECRET, Yard};
 use crate::builtin::{BuiltinOptions, Builtins};
-use crate::{WorkspaceOptions, Workspaces};
+use crate::{GrantRules, WorkspaceOptions, Workspaces};
 
 /// Every way to give a path to a tool.
 const WAYS: [&str; 19] = [
@@ -73,6 +73,7 @@ fn host(yard: &Yard, tasks: &TaskTracker) -> Arc<dyn ToolHost> {
         allowed_roots: vec![yard.at("")],
         protected: Yard::protected(yard.dir.path()),
         tasks: tasks.clone(),
+        grants: GrantRules::default(),
     };
     let workspaces = Workspaces::new(options).unwrap();
     Arc::new(Builtins::new(BuiltinOptions { workspaces, tasks: tasks.clone() }))
@@ -203,6 +204,7 @@ async fn folders_that_hold_what_is_protected_stay() {
         // One that exists, one reached by a symlink, one that does not exist yet.
         protected: vec![yard.at("box/inner/keys"), yard.at("box/way/key"), yard.at("box/inner/later/key")],
         tasks: tasks.clone(),
+        grants: GrantRules::default(),
     };
     yard.put("box/inner/keys/key", SECRET);
     yard.put("far/key", SECRET);

@@ -28,7 +28,8 @@ pub(crate) fn scope() -> ToolScope {
     ToolScope {
         session: SessionKey::conversation("a", "b", "c", "d"),
         owner: MemoryOwner::account("a", "b"),
-        folder: None, folder_grant: None,
+        folder: None,
+        folder_grant: None,
         voice: ToolVoice::default(),
         parcel: None,
     }

@@ -230,7 +230,8 @@ pub(super) fn scope(voice: ToolVoice) -> ToolScope {
     ToolScope {
         session: SessionKey::conversation("default", "test", "me", "main"),
         owner: MemoryOwner::account("test", "me"),
-        folder: None, folder_grant: None,
+        folder: None,
+        folder_grant: None,
         voice,
         parcel: None,
     }

@@ -136,7 +136,8 @@ pub(super) async fn send(
     let scope = ToolScope {
         session: SessionKey::conversation("default", "test", "me", "main"),
         owner: MemoryOwner::account("test", "me"),
-        folder: None, folder_grant: None,
+        folder: None,
+        folder_grant: None,
         voice,
         parcel: Some(Arc::new(parcel)),
     };

@@ -15,6 +15,7 @@ fn options(tools: &str) -> BashOptions {
         allowed_roots: vec![here],
         protected: Vec::new(),
         tasks: tasks.clone(),
+        grants: patchboard_tools::GrantRules::default(),
     };
     let spawner = Spawner::new("/proc/self/exe").unwrap();
     let options = BashOptions::new(Workspaces::new(workspaces).unwrap(), tasks, spawner);

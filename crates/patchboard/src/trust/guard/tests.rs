@@ -88,6 +88,16 @@ fn what_the_owner_changes_before_anything_ran_is_trusted() {
 }
 
 #[test]
+fn a_program_in_a_folder_that_was_granted_to_a_run_gets_the_rights_of_commands() {
+    let machine = Machine::new();
+    assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(Admission::Full));
+    assert!(!machine.guard.is_agent_writable(&machine.path("apart/tools.py")));
+    machine.guard.open_to_agents(&machine.path("apart"));
+    assert!(machine.guard.is_agent_writable(&machine.path("apart/tools.py")));
+    assert!(matches!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(Admission::Reduced(_))));
+}
+
+#[test]
 fn what_changes_after_a_command_ran_waits_for_its_owner() {
     for (file, text) in [("work/tools.py", "evil"), ("work/json.py", "a module beside it")] {
         let machine = Machine::new();

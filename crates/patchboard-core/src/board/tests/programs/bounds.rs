@@ -120,7 +120,12 @@ async fn a_tool_of_a_session_shadows_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_knows_a_stand_in_s_name_has_nothing_of_it() {
     let (bench, pool) = with_pool(|_| {});
-    let wanted = CallTool { name: "resize".into(), arguments: json!({}).into(), folder: FolderChoice::Configured, origin: origin("alice") };
+    let wanted = CallTool {
+        name: "resize".into(),
+        arguments: json!({}).into(),
+        folder: crate::command::FolderChoice::Configured,
+        origin: origin("alice"),
+    };
     let on_cli = Caller { surface: Surface::Cli, ..operator() };
     output(&bench, &on_cli, Command::CallTool(wanted)).await;
     let id = pool.calls.lock().unwrap()[0].1.session.clone();
@@ -189,7 +194,12 @@ async fn programs_get_long_answers_whole_within_reason() {
     assert!(cut.ends_with("bytes shown]") && cut.len() < 17 << 20, "{}", cut.len());
     // Models get what they are used to.
     let arguments = json!({"bytes": 1 << 20}).into();
-    let wanted = CallTool { name: "long".into(), arguments, folder: FolderChoice::Configured, origin: origin("alice") };
+    let wanted = CallTool {
+        name: "long".into(),
+        arguments,
+        folder: crate::command::FolderChoice::Configured,
+        origin: origin("alice"),
+    };
     assert!(output(&bench, &operator(), Command::CallTool(wanted)).await.content.len() < 70_000);
 }
 

@@ -181,7 +181,12 @@ async fn a_conversation_s_stand_in_stays_while_its_tool_runs() {
     let (bench, pool) = with_pool(|setup| setup.bridge.session_ttl = Duration::from_secs(10));
     pool.tools.lock().unwrap().push("slow");
     let _house = keep_house(&bench);
-    let wanted = CallTool { name: "slow".into(), arguments: json!({}).into(), folder: FolderChoice::Configured, origin: origin("alice") };
+    let wanted = CallTool {
+        name: "slow".into(),
+        arguments: json!({}).into(),
+        folder: crate::command::FolderChoice::Configured,
+        origin: origin("alice"),
+    };
     let on_cli = Caller { surface: Surface::Cli, ..operator() };
     let calling = aside(bench.ask(&on_cli, Command::CallTool(wanted)));
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -193,7 +198,12 @@ async fn a_conversation_s_stand_in_stays_while_its_tool_runs() {
     assert_eq!(*pool.over.lock().unwrap(), [&*stand_in]);
     // What it kept is the conversation's and is there.
     let arguments = json!({"name": "a"}).into();
-    let get = CallTool { name: "variable_get".into(), arguments, folder: FolderChoice::Configured, origin: origin("alice") };
+    let get = CallTool {
+        name: "variable_get".into(),
+        arguments,
+        folder: crate::command::FolderChoice::Configured,
+        origin: origin("alice"),
+    };
     assert!(!output(&bench, &on_cli, Command::CallTool(get)).await.is_error);
 }
 

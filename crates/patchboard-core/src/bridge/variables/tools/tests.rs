@@ -24,7 +24,8 @@ impl Bench {
         let scope = ToolScope {
             session: SessionKey::bridge(session),
             owner: MemoryOwner::account("bridge", session),
-            folder: None, folder_grant: None,
+            folder: None,
+            folder_grant: None,
             voice: ToolVoice::default(),
             parcel: None,
         };

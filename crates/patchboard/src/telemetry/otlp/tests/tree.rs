@@ -179,7 +179,14 @@ impl Bench {
         };
         let origin =
             Origin { channel: "test".to_owned(), account: "a".to_owned(), peer: None, guild: None, team: None };
-        let start = StartRun { origin, content: "a private question".into(), client_id: "1".into(), plan: None };
+        let start = StartRun {
+            origin,
+            content: "a private question".into(),
+            client_id: "1".into(),
+            model: None,
+            folder: Default::default(),
+            plan: None,
+        };
         let asking = trace::ask(&self.board, &caller, Command::StartRun(start), CancellationToken::new(), traceparent);
         asking.await.unwrap();
         self.board.drain(Duration::from_secs(60)).await.unwrap();

@@ -1,0 +1,92 @@
+//! Folders outside the configured roots that the operator opens to single runs: which ones may be, and which are now.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{deepest, shown, told};
+use crate::guard::WriteGuard;
+
+/// What the operator can grant by naming a folder in a request.
+#[derive(Debug, Clone, Default)]
+pub struct GrantRules {
+    /// The operator's home folder: to work in all of it must be configured.
+    pub home: Option<PathBuf>,
+    /// The data directory and the configuration folder. A folder that contains one of them, or lies in it, is not granted.
+    pub own_folders: Vec<PathBuf>,
+    /// Commands are confined to the folder they work in. Where they are not, tools that write ask first.
+    pub commands_are_jailed: bool,
+    /// Told of every folder before an agent may write there.
+    pub guard: Option<Arc<dyn WriteGuard>>,
+}
+
+impl GrantRules {
+    /// `folder` is a real path.
+    pub(super) fn check(&self, folder: &Path) -> Result<(), String> {
+        let is_home = self.home.as_deref().is_some_and(|home| deepest(home).0 == folder);
+        let own_folders = self.own_folders.iter().map(|own| deepest(own).0);
+        let mut too_near = own_folders.filter(|own| own.starts_with(folder) || folder.starts_with(own));
+        let reason = if folder.parent().is_none() {
+            "is the whole file system"
+        } else if is_home {
+            "is the whole home folder"
+        } else if too_near.next().is_some() {
+            "contains the data directory or the configuration of this server"
+        } else {
+            return Ok(());
+        };
+        Err(format!(
+            "{}; name a folder for agents to work in with `--working-folder DIR`, or open this one to all runs with \
+             `runs.allowed_roots` in patchboard.toml",
+            told(reason, folder)
+        ))
+    }
+}
+
+/// The answer to callers that cannot grant a folder.
+pub(super) fn outside(folder: &Path) -> String {
+    format!(
+        "{}; to open it, add it to `runs.allowed_roots` in patchboard.toml, as in `allowed_roots = [\".\", \"{}\"]`, and \
+         restart the server",
+        told("lies outside the allowed roots", folder),
+        shown(folder)
+    )
+}
+
+/// Folders that are open now, each as often as it was granted. At most one for each run and call at work.
+#[derive(Debug, Default)]
+pub(super) struct GrantedFolders(Mutex<BTreeMap<PathBuf, usize>>);
+
+impl GrantedFolders {
+    pub(super) fn open(folders: &Arc<Self>, path: &Path) -> FolderLease {
+        *folders.lock().entry(path.to_owned()).or_default() += 1;
+        FolderLease { folders: folders.clone(), path: path.to_owned() }
+    }
+
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.lock().keys().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a folder open; dropping the last one of a folder closes it.
+#[derive(Debug)]
+pub(super) struct FolderLease {
+    folders: Arc<GrantedFolders>,
+    path: PathBuf,
+}
+
+impl Drop for FolderLease {
+    fn drop(&mut self) {
+        let mut folders = self.folders.lock();
+        if let Some(leases) = folders.get_mut(&self.path) {
+            *leases -= 1;
+            if *leases == 0 {
+                folders.remove(&self.path);
+            }
+        }
+    }
+}
