@@ -69,9 +69,10 @@ pub(crate) fn run(workspace: &Workspace, mode: Mode) -> anyhow::Result<Verdict> 
     Ok(verdict)
 }
 
-/// `--workspace` would be the same build as the tests', but would also need every other crate to compile.
+/// Built as the tests are, whose dependencies are compiled already; only the one package, so that others need not compile.
 fn run_test(workspace: &Workspace, generated: &Generated, mode: Mode) -> anyhow::Result<Result<(), String>> {
-    let mut command = workspace.cargo(&["test", "--quiet", "--package", generated.package, "--", generated.test]);
+    let mut command = workspace.testing_cargo(&["test", "--quiet", "--package", generated.package])?;
+    command.args(["--", generated.test]);
     match mode {
         Mode::Write => command.env("UPDATE_GENERATED", "1"),
         Mode::Check => command.env_remove("UPDATE_GENERATED"),
