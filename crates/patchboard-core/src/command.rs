@@ -77,6 +77,14 @@ pub enum Command {
     ListModels {
         agent: Option<Arc<str>>,
     },
+    /// Checks that a run can have that model and keeps it with the thread, if one is named, for its later runs. An
+    /// empty name stands for the agent's own.
+    SetModel {
+        thread: Option<Origin>,
+        model: Arc<str>,
+    },
+    /// Each principal has its own.
+    Workspaces(WorkspaceCommand),
     ListPlugins,
     /// Reads a plugin's file anew: a plugin's name, or the path of its file.
     LoadPlugin {
@@ -221,9 +229,32 @@ pub struct RunPlan {
     /// A strategy (then the default agent's) or a configured agent.
     pub agent: Arc<str>,
     pub folder: Option<String>,
+    /// Instead of the agent's own, where neither the run nor its thread has a model.
+    pub usual_model: Option<Arc<str>>,
     pub adaptive: bool,
     pub detach: bool,
     pub verbose: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkspaceCommand {
+    List,
+    Create {
+        /// A new name is made up if there is none.
+        name: Option<Arc<str>>,
+    },
+    ListThreads {
+        workspace: Arc<str>,
+    },
+    /// Adding twice, or taking out what is not in it, changes nothing.
+    AddThread {
+        workspace: Arc<str>,
+        thread: Arc<str>,
+    },
+    RemoveThread {
+        workspace: Arc<str>,
+        thread: Arc<str>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -84,6 +84,7 @@ impl Board {
         let plan = folder.map(|folder| RunPlan {
             agent: name,
             folder: Some(folder),
+            usual_model: None,
             adaptive: false,
             detach: false,
             verbose: false,

@@ -150,6 +150,10 @@ fn told(reply: &Reply) -> Result<String, Fault> {
         | Reply::Tool(_)
         | Reply::HostTools(_)
         | Reply::Models(_)
+        | Reply::ModelSet(_)
+        | Reply::Workspaces(_)
+        | Reply::Workspace(_)
+        | Reply::WorkspaceThreads(_)
         | Reply::Workers(_) => return Err(Fault::unexpected()),
     })
 }
