@@ -642,6 +642,7 @@ impl Board {
             }
             let Accepted { agent, strategy, origin, thread, session, client_id, model, claim } = accepted;
             let StartRun { content, plan, .. } = start;
+            let plan = plan.map(|plan| *plan);
             let request = RunRequest {
                 run,
                 caller,

@@ -218,7 +218,8 @@ pub struct StartRun {
     /// Another model than the agent's, for this run only: `provider/model`, or a model of the agent's provider.
     pub model: Option<Arc<str>>,
     /// Set for an agent run, left out for a turn of a chat.
-    pub plan: Option<RunPlan>,
+    /// Boxed, because every command takes the room of the largest one.
+    pub plan: Option<Box<RunPlan>>,
 }
 
 /// What an agent run is besides a turn of a chat: it names its agent or strategy, works in a folder, tells of its nodes,

@@ -32,14 +32,14 @@ pub(super) fn start(run: wire::Run, account: &str, usual_model: Option<Arc<str>>
         content: run.message.0.into(),
         client_id: given(run.id).unwrap_or_default().into(),
         model: given(run.model).map(Into::into),
-        plan: Some(RunPlan {
+        plan: Some(Box::new(RunPlan {
             agent: run.agent.into(),
             folder: given(run.working_folder),
             usual_model,
             adaptive: run.got_adaptive.unwrap_or(false),
             detach: run.detach.unwrap_or(false),
             verbose: run.verbose.unwrap_or(false),
-        }),
+        })),
     })
 }
 

@@ -12,7 +12,7 @@ use patchboard_core::log::Pace;
 pub(super) fn command(command: &Command) -> String {
     match command {
         Command::StartRun(start) => {
-            let plan = start.plan.as_ref().map(plan).unwrap_or_default();
+            let plan = start.plan.as_deref().map(plan).unwrap_or_default();
             let model = start.model.as_deref().map(|model| format!(" with {model}")).unwrap_or_default();
             let (from, id) = (origin(&start.origin), name(&start.client_id));
             format!("start {from} {:?} as {id}{model}{plan}", &*start.content)

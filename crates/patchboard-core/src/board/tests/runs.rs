@@ -18,7 +18,13 @@ pub(super) fn runs_origin(thread: Option<&str>) -> Origin {
 
 pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPlan) -> Command {
     let origin = runs_origin(thread);
-    Command::StartRun(StartRun { origin, content: content.into(), client_id: id.into(), model: None, plan: Some(plan) })
+    Command::StartRun(StartRun {
+        origin,
+        content: content.into(),
+        client_id: id.into(),
+        model: None,
+        plan: Some(Box::new(plan)),
+    })
 }
 
 impl Bench {

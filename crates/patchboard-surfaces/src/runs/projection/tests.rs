@@ -345,7 +345,7 @@ fn an_empty_answer_says_so_and_drafts_are_thoughts() {
         let whole = || Event::Answered(Answered::Whole { stop: StopReason::EndOfTurn, calls: Vec::new() });
         let entered = |node, name: &str| Event::NodeEntered { key: NodeKey(node), name: name.into(), again: false };
         let mut events = vec![(None, briefing(strategy, None))];
-        for name in drafting {
+        if let Some(name) = drafting {
             events.extend([
                 (Some(0), entered(0, name)),
                 (Some(0), Event::Draft(Pieces::one("hm"))),

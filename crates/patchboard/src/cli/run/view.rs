@@ -237,7 +237,7 @@ impl View {
             (Asides::None | Asides::Lines, _) | (Asides::Pictures, None) => return,
         };
         // The reply is below the picture by now; what still changes would be drawn over it.
-        if self.speaking.is_some() {
+        if self.speaking.is_some() && self.reply == Reply::AsItComes {
             return;
         }
         self.end_line(said);
