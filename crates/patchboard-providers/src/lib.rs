@@ -24,7 +24,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::model::ModelError;
+use patchboard_core::model::{ListedModel, ModelError};
 use patchboard_core::port::ModelProvider;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -111,16 +111,16 @@ pub fn upstream(options: ProviderOptions, pool: &Pool) -> Result<Arc<dyn Upstrea
     })
 }
 
-/// The names of the models a provider offers. Both APIs answer the same question in the same shape.
+/// The models a provider offers. Both APIs answer the same question in the same shape.
 pub async fn list_models(
     options: ProviderOptions,
     pool: &Pool,
     stop: &CancellationToken,
-) -> Result<Vec<String>, ModelError> {
+) -> Result<Vec<ListedModel>, ModelError> {
     match options.kind {
         ProviderKind::Anthropic => anthropic::list_models(options, pool, stop).await,
         ProviderKind::OpenAi => openai::list_models(options, pool, stop).await,
-        ProviderKind::Offline => Ok(vec![offline::MODEL.to_owned()]),
+        ProviderKind::Offline => Upstream::models(&Offline::new(options.name), stop).await,
     }
 }
 
