@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::Command;
+use crate::command::{Command, WorkspaceCommand};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::ConnId;
 
@@ -107,6 +107,12 @@ pub fn needed(command: &Command) -> Grant {
         | Command::TouchSession { .. }
         | Command::RegisterTools(_)
         | Command::CallInSession(_)
+        | Command::SetModel { .. }
+        | Command::Workspaces(
+            WorkspaceCommand::Create { .. }
+            | WorkspaceCommand::AddThread { .. }
+            | WorkspaceCommand::RemoveThread { .. },
+        )
         | Command::AnswerMessage { .. } => Grant::Converse,
         Command::ListSessions { .. }
         | Command::ReadHistory { .. }
@@ -116,6 +122,8 @@ pub fn needed(command: &Command) -> Grant {
         | Command::ReadMessages { .. }
         | Command::ListTools { .. }
         | Command::ListAgents
+        | Command::ListModels { .. }
+        | Command::Workspaces(WorkspaceCommand::List | WorkspaceCommand::ListThreads { .. })
         | Command::ReadMessage { .. }
         | Command::ListMessages { .. }
         | Command::ExplainRouting { .. }

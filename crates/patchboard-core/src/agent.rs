@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::access::Surface;
 use crate::budget::BudgetLimits;
+use crate::catalogue::ModelCatalogue;
 use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::ModelProvider;
@@ -23,6 +24,7 @@ pub struct AgentSpec {
     pub strategy: StrategyKind,
     /// How far each strategy may go.
     pub reasoning: Reasoning,
+    pub source: AgentSource,
     /// One sentence for people who choose among agents.
     pub description: Option<Arc<str>>,
     pub max_tokens: u32,
@@ -55,6 +57,17 @@ impl AgentSpec {
             }
         }
     }
+}
+
+/// Who made an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AgentSource {
+    /// It is there without being configured.
+    BuiltIn,
+    /// Configured in the working folder.
+    Project,
+    /// Configured elsewhere.
+    User,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -165,11 +178,23 @@ impl Binding {
     }
 }
 
+/// Names that clients of runs know and send without asking. Where no agent of that name is configured they mean the
+/// default agent with react.
+pub const PROFILES: [(&str, &str); 6] = [
+    ("dev", "the default agent, for software development"),
+    ("ask", "the default agent, for questions"),
+    ("explore", "the default agent, for finding a way around"),
+    ("orchestrator", "the default agent, for work in several parts"),
+    ("agent-builder", "the default agent, for making agents"),
+    ("assistant", "the default agent"),
+];
+
 /// All agents and bindings. Checked when built, read-only after.
 #[derive(Debug, Default)]
 pub struct AgentTable {
     agents: Vec<Arc<AgentSpec>>,
     bindings: Vec<Binding>,
+    models: ModelCatalogue,
 }
 
 impl AgentTable {
@@ -177,7 +202,9 @@ impl AgentTable {
 
     /// Refuses a binding to an agent that does not exist.
     pub fn new(agents: Vec<AgentSpec>, bindings: Vec<Binding>) -> Result<Self, BoardError> {
-        let table = Self { agents: agents.into_iter().map(Arc::new).collect(), bindings };
+        let agents: Vec<Arc<AgentSpec>> = agents.into_iter().map(Arc::new).collect();
+        let models = ModelCatalogue::new(&agents, Vec::new(), None);
+        let table = Self { agents, bindings, models };
         for (index, binding) in table.bindings.iter().enumerate() {
             if table.agent(&binding.agent).is_none() {
                 return Err(BoardError::invalid(format!("bindings[{index}]: no agent named `{}`", binding.agent)));
@@ -186,21 +213,37 @@ impl AgentTable {
         Ok(table)
     }
 
+    /// Lets runs choose models of these providers too. `window` tells how many tokens a model takes in.
+    #[must_use]
+    pub fn with_providers(mut self, providers: Vec<Arc<dyn ModelProvider>>, window: fn(&str) -> u32) -> Self {
+        self.models = ModelCatalogue::new(&self.agents, providers, Some(window));
+        self
+    }
+
+    pub fn models(&self) -> &ModelCatalogue {
+        &self.models
+    }
+
     pub fn agent(&self, name: &str) -> Option<&Arc<AgentSpec>> {
         self.agents.iter().find(|agent| &*agent.name == name)
     }
 
-    /// The agent a run names: one of the strategies, worked by the default agent, or a configured agent with its own.
+    /// The agent a run names: one of the strategies, worked by the default agent, a configured agent with its own, or a
+    /// profile.
     pub fn choose(&self, name: &str) -> Result<(&Arc<AgentSpec>, StrategyKind), BoardError> {
         let default =
             || self.agent(Self::DEFAULT).ok_or_else(|| BoardError::not_found("no default agent is configured"));
         if let Some(strategy) = StrategyKind::named(name) {
             return Ok((default()?, strategy));
         }
-        let agent = self.agent(name).ok_or_else(|| {
-            BoardError::not_found(format!("no agent named `{name}`: use react, dup, tot, got or a configured agent"))
-        })?;
-        Ok((agent, agent.strategy))
+        if let Some(agent) = self.agent(name) {
+            return Ok((agent, agent.strategy));
+        }
+        if PROFILES.iter().any(|(profile, _)| *profile == name) {
+            return Ok((default()?, StrategyKind::React));
+        }
+        let hint = "use react, dup, tot, got or a configured agent";
+        Err(BoardError::not_found(format!("no agent named `{name}`: {hint}")))
     }
 
     pub fn all(&self) -> &[Arc<AgentSpec>] {

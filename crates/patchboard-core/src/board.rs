@@ -25,7 +25,7 @@ use crate::bridge::{Bridge, BridgeOptions, Signals, VariableTools, Who, WorkerTo
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
 use crate::channel::{ChannelDesk, ChannelOptions};
-use crate::command::{Command, RunRef, SessionRef, StartRun};
+use crate::command::{Command, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
 use crate::id::{ConnId, RunId, Seq, SessionKey};
@@ -33,21 +33,23 @@ use crate::log::{Log, Pace};
 use crate::memory::{Memory, MemoryOptions};
 use crate::plugin::PluginTools;
 use crate::port::{
-    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, Retention, RunRow, SchemaCheck, SoulSource, Store,
-    ToolHost, UnfinishedRun, Workers,
+    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, Retention, SchemaCheck, SoulSource, Store, ToolHost,
+    UnfinishedRun, Workers,
 };
-use crate::reply::{Reply, RunSummary};
+use crate::reply::Reply;
 use crate::run::begin::Begun;
 use crate::run::{RunDeps, RunLimits, RunRequest, Stops, recover};
 use crate::session::{Place, SessionQueues, Turn};
 use crate::tool::desk::ToolLimits;
 use crate::tool::own::OwnTools;
 use crate::tool::{ApprovalPolicy, ToolDesk, ToolRegistry};
+use crate::workspaces::WorkspaceDesk;
 
 mod answers;
 mod beneath;
 mod channels;
 mod messages;
+mod models;
 mod plugins;
 mod programs;
 mod readiness;
@@ -151,6 +153,7 @@ struct Inner {
     plugins: Option<Arc<dyn Plugins>>,
     channels: Arc<ChannelDesk>,
     trail: AuditTrail,
+    workspaces: WorkspaceDesk,
     queues: SessionQueues,
     /// Places for runs at work.
     working: Arc<Semaphore>,
@@ -225,6 +228,7 @@ struct Accepted {
     thread: Option<Arc<str>>,
     session: SessionKey,
     client_id: Arc<str>,
+    model: Option<Arc<str>>,
     claim: Option<Claim>,
 }
 
@@ -309,6 +313,7 @@ impl Board {
             limits: parts.limits.run,
         });
         let board = Self(Arc::new(Inner {
+            workspaces: WorkspaceDesk::new(parts.store.clone(), parts.clock.clone(), parts.ids.clone()),
             store: parts.store,
             clock: parts.clock,
             ids: parts.ids,
@@ -397,6 +402,11 @@ impl Board {
         let Ok((agent, _)) = self.0.agents.choose(&briefing.agent_asked) else {
             return Ok(Err(format!("interrupted: no agent is named `{}` any more", briefing.agent_asked)));
         };
+        let selected = briefing.model.as_deref().map(|named| self.0.agents.models().select(agent, named));
+        let agent = match selected.unwrap_or_else(|| Ok(agent.clone())) {
+            Ok(agent) => agent,
+            Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
+        };
         // It may be gone, or closed to runs by now.
         if let Some(folder) = &briefing.folder
             && let Err(refused) = self.0.deps.folders.admit(Some(&folder.to_string_lossy())).await
@@ -422,13 +432,14 @@ impl Board {
         let request = RunRequest {
             run: row.run,
             caller,
-            agent: agent.clone(),
+            agent,
             strategy: briefing.strategy,
             origin: briefing.origin.clone(),
             thread: briefing.thread.clone(),
             session: row.session.clone(),
             client_id: row.client_id.clone(),
             content: briefing.message.clone(),
+            model: briefing.model.clone(),
             plan: None,
             beneath: None,
             turn,
@@ -610,6 +621,11 @@ impl Board {
         let board = self.clone();
         let caller = caller.clone();
         Box::pin(async move {
+            let mut accepted = accepted;
+            if let Some(named) = accepted.model.take() {
+                let (agent, model) = board.with_model(&accepted.agent, &named, &stops.cancel).await?;
+                (accepted.agent, accepted.model) = (agent, Some(model));
+            }
             let (turn, working) = tokio::select! {
                 biased;
                 () = stops.cancel.cancelled() => return Err(BoardError::cancelled()),
@@ -621,7 +637,10 @@ impl Board {
             }
             // Now that nobody else is at work in it.
             board.check_session(&caller, &accepted.session).await?;
-            let Accepted { agent, strategy, origin, thread, session, client_id, claim } = accepted;
+            if let Some(plan) = start.plan.as_ref().filter(|_| accepted.model.is_none()) {
+                accepted = board.with_usual_model(accepted, plan.usual_model.as_deref(), &stops.cancel).await?;
+            }
+            let Accepted { agent, strategy, origin, thread, session, client_id, model, claim } = accepted;
             let StartRun { content, plan, .. } = start;
             let request = RunRequest {
                 run,
@@ -633,6 +652,7 @@ impl Board {
                 session,
                 client_id,
                 content,
+                model,
                 plan,
                 beneath: None,
                 turn,
@@ -682,8 +702,12 @@ impl Board {
         if session.as_str().len() > SessionKey::MAX_BYTES {
             return Err(BoardError::invalid("channel, account and peer are too long"));
         }
-        let client_id = start.client_id.clone();
-        Ok(Accepted { agent, strategy, origin, thread, session, client_id, claim: None })
+        // Whether its provider has it is asked later; a provider there is none of is refused at once.
+        if let Some(named) = &start.model {
+            self.0.agents.models().select(&agent, named)?;
+        }
+        let (client_id, model) = (start.client_id.clone(), start.model.clone());
+        Ok(Accepted { agent, strategy, origin, thread, session, client_id, model, claim: None })
     }
 
     fn claim(&self, principal: &Arc<str>, client_id: &Arc<str>, stops: &Stops) -> Result<Claim, BoardError> {
@@ -722,40 +746,6 @@ impl Board {
 
     fn live(&self) -> MutexGuard<'_, HashMap<RunId, LiveRun>> {
         self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn find_run(&self, caller: &Caller, wanted: RunRef) -> Result<Reply, BoardError> {
-        let row: Option<RunRow> = match wanted {
-            RunRef::ClientId { id, within } => {
-                let within = within.map(|session| self.session_key(session)).transpose()?;
-                let found = self.0.store.run_by_client_id(&caller.principal, &id).await?;
-                found.filter(|row| within.is_none_or(|session| session == row.session))
-            }
-            RunRef::Session(session) => {
-                let session = self.session_key(session)?;
-                self.0.store.run_of_session(&session).await?
-            }
-        };
-        let row = row
-            .filter(|row| access::owns(caller, &row.principal))
-            .ok_or_else(|| BoardError::not_found("run expired or unknown"))?;
-        let last_seq = self.0.store.last_seq(&Topic::Run(row.run)).await?;
-        // The run is remembered, its events are not.
-        if last_seq == Seq(0) {
-            return Err(BoardError::not_found("run expired"));
-        }
-        Ok(Reply::Run(RunSummary { run: row.run, session: row.session, client_id: row.client_id, last_seq }))
-    }
-
-    fn session_key(&self, session: SessionRef) -> Result<SessionKey, BoardError> {
-        match session {
-            SessionRef::Key(key) => Ok(key),
-            SessionRef::Origin(origin) => self.key_of(&origin),
-        }
-    }
-
-    fn key_of(&self, origin: &Origin) -> Result<SessionKey, BoardError> {
-        Ok(origin.session_key(&self.0.agents.route(origin)?.name))
     }
 }
 

@@ -73,6 +73,18 @@ pub enum Command {
         server: String,
     },
     ListAgents,
+    /// The models a run can be given; the default is that of the agent, or of the default one.
+    ListModels {
+        agent: Option<Arc<str>>,
+    },
+    /// Checks that a run can have that model and keeps it with the thread, if one is named, for its later runs. An
+    /// empty name stands for the agent's own.
+    SetModel {
+        thread: Option<Origin>,
+        model: Arc<str>,
+    },
+    /// Each principal has its own.
+    Workspaces(WorkspaceCommand),
     ListPlugins,
     /// Reads a plugin's file anew: a plugin's name, or the path of its file.
     LoadPlugin {
@@ -203,6 +215,8 @@ pub struct StartRun {
     pub content: Arc<str>,
     /// What the client calls this run.
     pub client_id: Arc<str>,
+    /// Another model than the agent's, for this run only: `provider/model`, or a model of the agent's provider.
+    pub model: Option<Arc<str>>,
     /// Set for an agent run, left out for a turn of a chat.
     pub plan: Option<RunPlan>,
 }
@@ -215,9 +229,32 @@ pub struct RunPlan {
     /// A strategy (then the default agent's) or a configured agent.
     pub agent: Arc<str>,
     pub folder: Option<String>,
+    /// Instead of the agent's own, where neither the run nor its thread has a model.
+    pub usual_model: Option<Arc<str>>,
     pub adaptive: bool,
     pub detach: bool,
     pub verbose: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkspaceCommand {
+    List,
+    Create {
+        /// A new name is made up if there is none.
+        name: Option<Arc<str>>,
+    },
+    ListThreads {
+        workspace: Arc<str>,
+    },
+    /// Adding twice, or taking out what is not in it, changes nothing.
+    AddThread {
+        workspace: Arc<str>,
+        thread: Arc<str>,
+    },
+    RemoveThread {
+        workspace: Arc<str>,
+        thread: Arc<str>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]

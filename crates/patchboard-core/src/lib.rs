@@ -8,7 +8,8 @@
 //! - [`app`]: hub apps, the routing of utterances and their delivery.
 //! - [`bridge`]: sessions of programs, their variables, workers and what they tell about themselves.
 //! - [`plugin`]: sandboxed plugins and their tools; [`channel`]: people who come by webhook, through plugins.
-//! - [`memory`], [`budget`], [`agent`]: what is recalled, what may be spent, who answers.
+//! - [`memory`], [`budget`], [`agent`], [`catalogue`]: what is recalled, what may be spent, who answers and with which model.
+//! - [`workspaces`]: threads that clients put together.
 //! - [`trace`]: every span, and how traces come in and go on.
 //! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
 //!   stand-ins for tests and demos.
@@ -21,6 +22,7 @@ pub mod audit;
 pub mod board;
 pub mod bridge;
 pub mod budget;
+pub mod catalogue;
 pub mod channel;
 pub mod command;
 pub mod error;
@@ -40,10 +42,11 @@ pub mod run;
 pub mod scripted;
 pub mod session;
 mod telemetry;
-mod text;
+pub mod text;
 pub mod tokens;
 pub mod tool;
 pub mod trace;
+pub mod workspaces;
 
 pub use board::{Board, Limits, Parts};
 pub use error::{BoardError, ErrorKind, Retry};

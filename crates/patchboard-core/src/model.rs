@@ -139,6 +139,15 @@ pub enum ModelEvent {
     Stop(StopReason),
 }
 
+/// A model as its provider lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedModel {
+    /// What a request names it by.
+    pub id: Arc<str>,
+    /// For people, where the provider has such a name.
+    pub name: Option<Arc<str>>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenCount {
     pub input: u64,

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::app::Notice;
 use crate::bridge::{PoolReport, WorkerId, WorkerTool};
 use crate::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
-use crate::model::{ModelError, ModelEvent, ModelRequest, ToolCall};
+use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest, ToolCall};
 use crate::plugin::{HostGrant, PluginCall, PluginError, PluginReport};
 use crate::tool::{CallContext, ToolOutput, ToolScope, ToolSpec};
 
@@ -42,6 +42,12 @@ pub trait ModelProvider: Send + Sync + fmt::Debug {
         request: ModelRequest,
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>>;
+
+    /// The models it offers now, in its own order. `Err` says why it cannot tell; then any name may be one.
+    fn models(&self, _stop: CancellationToken) -> BoxFuture<'_, Result<Vec<ListedModel>, ModelError>> {
+        let silent = ModelError::Unavailable("this provider does not list its models".to_owned());
+        Box::pin(std::future::ready(Err(silent)))
+    }
 }
 
 /// Something that offers tools: built-ins, an MCP server, a plugin, a worker, a hub app, an agent.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::agent::AgentSource;
 use crate::app::message::{Decision, MessageReport};
 use crate::app::{AppProfile, Delivery};
 use crate::bridge::{PoolReport, SessionReport};
@@ -16,6 +17,7 @@ use crate::model::Role;
 use crate::plugin::PluginReport;
 use crate::port::{Fact, Page, SessionRow, TurnRow, UsageGroup};
 use crate::tool::{ToolOutput, ToolSpec};
+use crate::workspaces::{Workspace, WorkspaceThread};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
@@ -42,6 +44,13 @@ pub enum Reply {
     /// Those that waited for it.
     ToolsApproved(Vec<Arc<str>>),
     Agents(Vec<AgentSummary>),
+    Models(ModelReport),
+    /// As `provider/model`; `None` for the agent's own.
+    ModelSet(Option<Arc<str>>),
+    /// In the order they were made.
+    Workspaces(Vec<Workspace>),
+    Workspace(Workspace),
+    WorkspaceThreads(Vec<WorkspaceThread>),
     Plugins(Vec<PluginReport>),
     Plugin(Box<PluginReport>),
     Webhook(WebhookOutcome),
@@ -126,8 +135,33 @@ pub struct StoredMessage {
 pub struct AgentSummary {
     pub name: Arc<str>,
     pub description: Option<Arc<str>>,
-    /// A strategy of the default agent, or an agent of the configuration.
-    pub is_built_in: bool,
+    pub source: AgentSource,
+}
+
+/// The models a run can be given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelReport {
+    /// Grouped by provider.
+    pub models: Vec<ModelSummary>,
+    /// Providers that could not say what they offer: any model of theirs may be chosen.
+    pub unavailable: Vec<SilentProvider>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelSummary {
+    /// `provider/model`
+    pub id: Arc<str>,
+    /// For people.
+    pub name: Arc<str>,
+    pub provider: Arc<str>,
+    /// What the agent works with unless told otherwise.
+    pub is_default: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SilentProvider {
+    pub provider: Arc<str>,
+    pub reason: Arc<str>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,11 @@
-//! Text of others on its way to a model.
+//! Text of others on its way to a model, and what somebody meant who mistyped a name.
 
 use std::borrow::Cow;
 use std::fmt::Write;
+
+mod nearest;
+
+pub use nearest::nearest;
 
 /// Characters that a person who reads along does not see, or sees elsewhere than they are, as `\u{202e}`: control
 /// characters, marks that change the direction of text, and invisible tags. Line breaks and tabs stay.

@@ -6,7 +6,7 @@ mod stream;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::model::{ModelError, ModelRequest};
+use patchboard_core::model::{ListedModel, ModelError, ModelRequest};
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,8 @@ use crate::{Error, ProviderOptions};
 const OFFICIAL_HOST: &str = "api.anthropic.com";
 const OFFICIAL_ROOT: &str = "https://api.anthropic.com/v1";
 const API_VERSION: &str = "2023-06-01";
+/// A page of the list has 20 models unless more are asked for.
+const WHOLE_LIST: &str = "limit=1000";
 const DEFAULT_MODEL: &str = "claude-sonnet-4-5-20250929";
 
 #[derive(Debug)]
@@ -86,6 +88,13 @@ impl Upstream for Anthropic {
             self.caller.open(outgoing, parser, answering(&self.name, model), limits, stop).await
         })
     }
+
+    fn models<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
+        Box::pin(async move {
+            self.check()?;
+            self.caller.list_models(Some(WHOLE_LIST), stop).await
+        })
+    }
 }
 
 /// The models the account may use, newest first.
@@ -93,10 +102,9 @@ pub(crate) async fn list_models(
     options: ProviderOptions,
     pool: &Pool,
     stop: &CancellationToken,
-) -> Result<Vec<String>, ModelError> {
+) -> Result<Vec<ListedModel>, ModelError> {
     let provider = Anthropic::new(options, pool).map_err(|error| ModelError::NotConfigured(error.to_string()))?;
-    provider.check()?;
-    provider.caller.list_models(stop).await
+    provider.models(stop).await
 }
 
 #[cfg(test)]

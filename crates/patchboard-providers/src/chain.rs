@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
-use patchboard_core::model::{ModelError, ModelEvent, ModelRequest};
+use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelRequest};
 use patchboard_core::port::{BoxStream, ModelProvider};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -223,6 +223,11 @@ impl ModelProvider for Chain {
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>> {
         Box::pin(async move { self.run(request, &stop).await })
+    }
+
+    /// Those of the first provider: the models of fallbacks are fixed.
+    fn models(&self, stop: CancellationToken) -> BoxFuture<'_, Result<Vec<ListedModel>, ModelError>> {
+        Box::pin(async move { self.first.upstream.models(&stop).await })
     }
 }
 

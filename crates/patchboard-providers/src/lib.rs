@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use patchboard_core::model::{Message, ModelError, ModelEvent, ModelRequest};
+use patchboard_core::model::{ListedModel, Message, ModelError, ModelEvent, ModelRequest};
 use patchboard_core::port::ModelProvider;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -148,16 +148,16 @@ pub async fn try_out(options: ProviderOptions, pool: &Pool, stop: &CancellationT
     Ok(())
 }
 
-/// The names of the models a provider offers. Both APIs answer the same question in the same shape.
+/// The models a provider offers. Both APIs answer the same question in the same shape.
 pub async fn list_models(
     options: ProviderOptions,
     pool: &Pool,
     stop: &CancellationToken,
-) -> Result<Vec<String>, ModelError> {
+) -> Result<Vec<ListedModel>, ModelError> {
     match options.kind {
         ProviderKind::Anthropic => anthropic::list_models(options, pool, stop).await,
         ProviderKind::OpenAi => openai::list_models(options, pool, stop).await,
-        ProviderKind::Offline => Ok(vec![offline::MODEL.to_owned()]),
+        ProviderKind::Offline => Upstream::models(&Offline::new(options.name), stop).await,
     }
 }
 

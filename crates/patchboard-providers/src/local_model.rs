@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
-use patchboard_core::model::{ModelError, ModelEvent, ModelRequest, StopReason};
+use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelRequest, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use crate::managed::{Call, Error as ManagedError, ManagedServer};
@@ -53,6 +53,12 @@ impl Upstream for LocalModel {
             let answer = self.inner.attempt(request, limits, stop).await?;
             Ok(Box::pin(Guarded::new(answer, Some(call))) as ModelStream)
         })
+    }
+
+    /// Known without waking it.
+    fn models<'a>(&'a self, _stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
+        let only = ListedModel { id: self.server.model_name().into(), name: None };
+        Box::pin(std::future::ready(Ok(vec![only])))
     }
 }
 

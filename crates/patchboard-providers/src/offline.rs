@@ -17,7 +17,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use patchboard_core::model::{
-    Message, ModelError, ModelEvent, ModelRequest, Part, Role, StopReason, TokenCount, ToolInput,
+    ListedModel, Message, ModelError, ModelEvent, ModelRequest, Part, Role, StopReason, TokenCount, ToolInput,
 };
 use patchboard_core::port::ModelProvider;
 use tokio_util::sync::CancellationToken;
@@ -87,6 +87,10 @@ impl Upstream for Offline {
             Ok(stream)
         })
     }
+
+    fn models<'a>(&'a self, _stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
+        Box::pin(std::future::ready(Ok(vec![ListedModel { id: MODEL.into(), name: None }])))
+    }
 }
 
 impl ModelProvider for Offline {
@@ -103,6 +107,10 @@ impl ModelProvider for Offline {
             let limits = AttemptLimits { connect_within: std::time::Duration::MAX };
             self.attempt(&request, limits, &stop).await.map_err(|failure| failure.error)
         })
+    }
+
+    fn models(&self, stop: CancellationToken) -> BoxFuture<'_, Result<Vec<ListedModel>, ModelError>> {
+        Box::pin(async move { Upstream::models(self, &stop).await })
     }
 }
 

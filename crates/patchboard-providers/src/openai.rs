@@ -6,7 +6,7 @@ mod stream;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::model::{ModelError, ModelRequest};
+use patchboard_core::model::{ListedModel, ModelError, ModelRequest};
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Method, Url};
 use tokio_util::sync::CancellationToken;
@@ -117,6 +117,13 @@ impl Upstream for OpenAi {
             self.caller.open(outgoing, parser, answering(&self.name, model), limits, stop).await
         })
     }
+
+    fn models<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
+        Box::pin(async move {
+            self.check()?;
+            self.caller.list_models(None, stop).await
+        })
+    }
 }
 
 /// The models a server offers, in its order.
@@ -124,11 +131,9 @@ pub(crate) async fn list_models(
     options: ProviderOptions,
     pool: &Pool,
     stop: &CancellationToken,
-) -> Result<Vec<String>, ModelError> {
-    let name = Arc::clone(&options.name);
-    let caller = caller(options, pool).map_err(|error| ModelError::NotConfigured(error.to_string()))?;
-    check_key(&name, &caller)?;
-    caller.list_models(stop).await
+) -> Result<Vec<ListedModel>, ModelError> {
+    let provider = OpenAi::new(options, pool).map_err(|error| ModelError::NotConfigured(error.to_string()))?;
+    provider.models(stop).await
 }
 
 #[cfg(test)]

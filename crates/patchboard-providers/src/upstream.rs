@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::model::{ModelError, ModelEvent, ModelRequest};
+use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelRequest};
 use patchboard_core::port::{BoxStream, ModelProvider};
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,12 @@ pub trait Upstream: Send + Sync + fmt::Debug {
         limits: AttemptLimits,
         stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<ModelStream, Failure>>;
+
+    /// The models it offers, in its order. `Err` says why it cannot tell.
+    fn models<'a>(&'a self, _stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
+        let silent = ModelError::Unavailable("this provider does not list its models".to_owned());
+        Box::pin(std::future::ready(Err(silent)))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,5 +99,9 @@ impl Upstream for Foreign {
         stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
         Box::pin(async move { Ok(self.0.stream(request.clone(), stop.clone()).await?) })
+    }
+
+    fn models<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
+        self.0.models(stop.clone())
     }
 }

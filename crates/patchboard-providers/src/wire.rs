@@ -1,6 +1,7 @@
 //! Small pieces of JSON both dialects read.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -23,5 +24,7 @@ pub(crate) struct ModelList {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct ModelEntry {
-    pub(crate) id: String,
+    pub(crate) id: Arc<str>,
+    /// Anthropic has one.
+    pub(crate) display_name: Option<Arc<str>>,
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use patchboard_core::agent::{AgentSpec, AgentTable, Binding};
+use patchboard_core::agent::{AgentSource, AgentSpec, AgentTable, Binding};
 use patchboard_core::app::hub::{HubOptions, Pairing};
 use patchboard_core::board::{Limits, Parts, Recovered};
 use patchboard_core::bridge::{BridgeOptions, Signals};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::memory::MemoryOptions;
-use patchboard_core::port::{Embedder, Store};
+use patchboard_core::port::{Embedder, ModelProvider, Store};
 use patchboard_core::run::RunLimits;
 use patchboard_core::run::strategy::{Reasoning, SearchLimits};
 use patchboard_core::tool::desk::ToolLimits;
@@ -29,9 +29,10 @@ use patchboard_tools::{JsonSchemaCheck, WorkspaceOptions, Workspaces};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::config::files::{ConfigFile, FileLayer};
 use crate::config::provider_choice::LOCAL_PROVIDER;
 use crate::config::section::{self, AgentConfig, BudgetsConfig};
-use crate::config::{Config, Loaded, ModelRoute, Secrets};
+use crate::config::{Config, DEFAULT_AGENT, Loaded, ModelRoute, Secrets};
 use crate::data_dir;
 use crate::system::{SoulFiles, SystemClock, SystemIds};
 use crate::trust::TrustedReader;
@@ -179,7 +180,20 @@ fn agents(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Age
         guild: binding.guild,
         team: binding.team,
     });
-    AgentTable::new(agents, bindings.collect()).map_err(|error| anyhow!("{error}"))
+    let table = AgentTable::new(agents, bindings.collect()).map_err(|error| anyhow!("{error}"))?;
+    let providers = config.providers.keys().map(|name| single_provider(loaded, secrets, pool, name));
+    Ok(table.with_providers(providers.collect::<anyhow::Result<_>>()?, section::known_window))
+}
+
+/// A provider by itself, for runs that choose one of its models.
+fn single_provider(
+    loaded: &Loaded,
+    secrets: &Secrets,
+    pool: &Pool,
+    name: &str,
+) -> anyhow::Result<Arc<dyn ModelProvider>> {
+    let link = Link::new(upstream(provider_options(loaded, secrets, name)?, pool)?, ModelChoice::AsAsked);
+    Ok(Arc::new(Chain::new(link, Vec::new(), ChainOptions::default())))
 }
 
 fn agent_spec(
@@ -209,6 +223,7 @@ fn agent_spec(
         model: model.into(),
         strategy: agent.strategy.kind(),
         reasoning: Reasoning { searching: search_limits(loaded, &routes), ..agent.reasoning() },
+        source: agent_source(loaded, name),
         description: agent.description.as_deref().map(Into::into),
         max_tokens: agent.max_tokens,
         #[expect(clippy::cast_possible_truncation, reason = "a temperature between 0 and 2 fits")]
@@ -227,6 +242,20 @@ fn search_limits(loaded: &Loaded, routes: &[ModelRoute]) -> SearchLimits {
     match is_local {
         true => SearchLimits { model_calls: 12, max_tokens: Some(loaded.config.local_model.max_tokens / 2) },
         false => SearchLimits::default(),
+    }
+}
+
+/// A file in the working folder says more about whose agent it is than any other.
+fn agent_source(loaded: &Loaded, name: &str) -> AgentSource {
+    let files = loaded.agent_files(name);
+    let working_folder = &loaded.config.runs.working_folder;
+    let is_here = |file: &ConfigFile| file.layer == FileLayer::Project || file.folder() == *working_folder;
+    if files.iter().any(|file| is_here(file)) {
+        AgentSource::Project
+    } else if files.is_empty() && name == DEFAULT_AGENT {
+        AgentSource::BuiltIn
+    } else {
+        AgentSource::User
     }
 }
 

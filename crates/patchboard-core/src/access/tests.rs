@@ -29,7 +29,13 @@ fn every_command() -> Vec<Command> {
     let run = RunId(uuid::Uuid::nil());
     let session = SessionRef::Origin(origin());
     vec![
-        Command::StartRun(StartRun { origin: origin(), content: "x".into(), client_id: "1".into(), plan: None }),
+        Command::StartRun(StartRun {
+            origin: origin(),
+            content: "x".into(),
+            client_id: "1".into(),
+            model: None,
+            plan: None,
+        }),
         Command::CancelRun(run),
         Command::FindRun(RunRef::ClientId { id: "1".into(), within: None }),
         Command::AnswerApproval { approval: ApprovalRef::Id(ApprovalId(uuid::Uuid::nil())), approve: true },
@@ -46,6 +52,13 @@ fn every_command() -> Vec<Command> {
         Command::CallTool(CallTool { name: "t".into(), arguments: Default::default(), folder: None, origin: origin() }),
         Command::ApproveTools { server: "s".into() },
         Command::ListAgents,
+        Command::ListModels { agent: None },
+        Command::SetModel { thread: None, model: "m".into() },
+        Command::Workspaces(WorkspaceCommand::List),
+        Command::Workspaces(WorkspaceCommand::Create { name: None }),
+        Command::Workspaces(WorkspaceCommand::ListThreads { workspace: "w".into() }),
+        Command::Workspaces(WorkspaceCommand::AddThread { workspace: "w".into(), thread: "t".into() }),
+        Command::Workspaces(WorkspaceCommand::RemoveThread { workspace: "w".into(), thread: "t".into() }),
         Command::ListPlugins,
         Command::LoadPlugin { named: "p".into() },
         Command::UnloadPlugin { name: "p".into() },

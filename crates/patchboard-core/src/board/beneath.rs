@@ -84,6 +84,7 @@ impl Board {
         let plan = folder.map(|folder| RunPlan {
             agent: name,
             folder: Some(folder),
+            usual_model: None,
             adaptive: false,
             detach: false,
             verbose: false,
@@ -98,6 +99,7 @@ impl Board {
             session: session.clone(),
             client_id,
             content: message,
+            model: None,
             plan,
             beneath: Some(context.nesting.beneath(context.run, agent.max_run_tokens)),
             turn,

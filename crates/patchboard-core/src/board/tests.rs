@@ -12,12 +12,12 @@ use crate::agent::{AgentSpec, Binding, StrategyKind};
 use crate::app::hub::HubOptions;
 use crate::app::notice::NoticeOptions;
 use crate::budget::price::Price;
-use crate::command::PageRequest;
+use crate::command::{PageRequest, RunRef, SessionRef};
 use crate::event::{Answered, Event};
 use crate::faulty::FaultyStore;
 use crate::id::ConnId;
 use crate::model::{ModelEvent, ModelRequest, ToolInput};
-use crate::port::{AuditRow, Page, TurnRow};
+use crate::port::{AuditRow, Page, RunRow, TurnRow};
 use crate::scripted::{
     AnyArguments, AnyFolder, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, answering, call, say,
 };
@@ -34,6 +34,7 @@ mod cut_twice;
 mod endings;
 mod engine;
 mod limits;
+mod models;
 mod plugin_host;
 mod plugins;
 mod programs;
@@ -44,6 +45,7 @@ mod session_owners;
 mod storm;
 mod tools;
 mod workshop;
+mod workspaces;
 
 use workshop::Workshop;
 
@@ -99,6 +101,7 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
             model: "script-1".into(),
             strategy: StrategyKind::React,
             reasoning: crate::run::strategy::Reasoning::default(),
+            source: crate::agent::AgentSource::User,
             description: None,
             max_tokens: 1000,
             temperature: None,
@@ -192,6 +195,7 @@ fn start(account: &str, content: &str) -> Command {
         origin: origin(account),
         content: content.into(),
         client_id: content.into(),
+        model: None,
         plan: None,
     })
 }

@@ -95,6 +95,7 @@ impl Courier {
             origin: origin(&self.delivery.channel.name, message),
             content: message.content.as_str().into(),
             client_id: self.delivery.run_name(),
+            model: None,
             plan: None,
         };
         let stop = CancellationToken::new();

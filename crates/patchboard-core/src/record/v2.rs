@@ -300,6 +300,8 @@ impl TryFrom<Briefing> for brief::Briefing {
             adaptive: stored.adaptive,
             detached: stored.detached,
             verbose: stored.verbose,
+            // Version 4 has it beside this.
+            model: None,
             folder: stored.folder.map(|folder| Arc::from(Path::new(&folder))),
             origin: agent::Origin { channel, account, peer, guild, team },
             message: stored.message,

@@ -41,6 +41,8 @@ pub struct RunRequest {
     pub session: SessionKey,
     pub client_id: Arc<str>,
     pub content: Arc<str>,
+    /// `provider/model`, where it is not the agent's own; `agent` has it already.
+    pub model: Option<Arc<str>>,
     pub plan: Option<RunPlan>,
     /// Set for a run that another one waits for. It is not resumed: whoever waited asks again.
     pub beneath: Option<Nesting>,
@@ -121,6 +123,7 @@ impl Begun {
                 adaptive: plan.adaptive,
                 detached: plan.detach,
                 verbose: plan.verbose,
+                model: request.model.clone(),
                 folder: folder.clone(),
                 origin: request.origin.clone(),
                 message: content.clone(),

@@ -21,6 +21,8 @@ pub struct Briefing {
     /// Goes on when nobody listens.
     pub detached: bool,
     pub verbose: bool,
+    /// `provider/model`, where it is not the agent's own.
+    pub model: Option<Arc<str>>,
     /// Where its tools work.
     pub folder: Option<Arc<Path>>,
     pub origin: Origin,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::model::{ModelError, ModelEvent};
+use patchboard_core::model::{ListedModel, ModelError, ModelEvent};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -126,10 +126,17 @@ impl Caller {
         Ok(Box::pin(Answer::new(response, Reader::new(parser, answering), self.idle_timeout, stop.clone(), endings)))
     }
 
-    pub(crate) async fn list_models(&self, stop: &CancellationToken) -> Result<Vec<String>, ModelError> {
-        let outgoing = Outgoing { method: Method::GET, url: self.root.endpoint("models"), body: Vec::new() };
+    pub(crate) async fn list_models(
+        &self,
+        query: Option<&str>,
+        stop: &CancellationToken,
+    ) -> Result<Vec<ListedModel>, ModelError> {
+        let mut url = self.root.endpoint("models");
+        url.set_query(query);
+        let outgoing = Outgoing { method: Method::GET, url, body: Vec::new() };
         let list: ModelList = self.fetch(outgoing, stop).await.map_err(|failure| failure.error)?;
-        Ok(list.data.into_iter().map(|model| model.id).collect())
+        let listed = list.data.into_iter().filter(|model| !model.id.is_empty());
+        Ok(listed.map(|model| ListedModel { id: model.id, name: model.display_name }).collect())
     }
 
     /// Sends and reads a whole JSON document.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use patchboard_core::model::{Message, ModelError, ModelEvent, StopReason, TokenCount};
+use patchboard_core::model::{ListedModel, Message, ModelError, ModelEvent, StopReason, TokenCount};
 use patchboard_core::port::{Embedder, ModelProvider};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -410,17 +410,19 @@ fn rejoin(pieces: Vec<Vec<u8>>) -> Vec<String> {
 
 #[tokio::test]
 async fn models_are_listed() {
-    let list = json!({"object": "list", "data": [{"id": "b", "object": "model"}, {"id": "a"}]}).to_string();
+    let list = json!({"object": "list", "data": [{"id": "b", "display_name": "B"}, {"id": "a"}]}).to_string();
     let answer = || Script::Status(200, vec![("content-type", "application/json")], list.clone());
     let stub = Stub::start([answer(), answer(), failing(404)]).await;
     let stop = CancellationToken::new();
     for kind in [ProviderKind::OpenAi, ProviderKind::Anthropic] {
         let models = list_models(options(kind, &stub.url()), &Pool::new(), &stop).await;
-        assert_eq!(models, Ok(vec!["b".to_owned(), "a".to_owned()]));
+        let listed = |id: &str, name: Option<&str>| ListedModel { id: id.into(), name: name.map(Into::into) };
+        assert_eq!(models, Ok(vec![listed("b", Some("B")), listed("a", None)]));
     }
     assert!(list_models(openai(&stub.url()), &Pool::new(), &stop).await.is_err());
     let received = stub.received();
     assert_eq!(received[0].path, "/v1/models");
+    assert_eq!(received[1].path, "/v1/models?limit=1000");
     assert_eq!(received[1].headers["x-api-key"], KEY);
 }
 

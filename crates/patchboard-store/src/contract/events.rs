@@ -72,6 +72,7 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
         adaptive: true,
         detached: false,
         verbose: false,
+        model: None,
         folder: Some(Arc::from(Path::new("/srv/work"))),
         origin: Origin {
             channel: "runs".to_owned(),

@@ -11,7 +11,7 @@ use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, ToolCall, ToolInput};
 use patchboard_core::plugin::PluginReport;
 use patchboard_core::port::{Cursor, Page, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
-use patchboard_core::reply::Reply;
+use patchboard_core::reply::{ModelReport, ModelSummary, Reply, SilentProvider};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -54,6 +54,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
                 },
                 content: sent.content.into(),
                 client_id: id.into(),
+                model: sent.model.map(Into::into),
                 plan: None,
             })))
         }),
@@ -101,6 +102,9 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
         }),
         "tool.approve" => with(method, params, |approve: wire::ToolApprove| {
             Ok(Asked::Command(Command::ApproveTools { server: approve.server }))
+        }),
+        "models.list" => with_defaults(method, params, |list: wire::ModelsList| {
+            Ok(Asked::Command(Command::ListModels { agent: list.agent.map(Into::into) }))
         }),
         "worker.list" => Asked::Command(Command::ListWorkers),
         "approval.list" => with_defaults(method, params, |list: wire::ListParams| {
@@ -250,6 +254,7 @@ pub(super) fn reply(reply: Reply) -> Value {
         Reply::ToolCalled(output) => json!({ "content": &*output.content, "is_error": output.is_error }),
         Reply::ToolsApproved(tools) => json!({ "approved": tools.iter().map(|name| &**name).collect::<Vec<_>>() }),
         Reply::Agents(agents) => agents.into_iter().map(|agent| json!({ "name": &*agent.name })).collect(),
+        Reply::Models(report) => models(&report),
         Reply::Plugins(plugins) => plugins.iter().map(plugin_item).collect(),
         Reply::Plugin(plugin) => plugin_item(&plugin),
         Reply::Node(node) => {
@@ -270,6 +275,10 @@ pub(super) fn reply(reply: Reply) -> Value {
         | Reply::ToolsRegistered(_)
         | Reply::Tool(_)
         | Reply::HostTools(_)
+        | Reply::ModelSet(_)
+        | Reply::Workspaces(_)
+        | Reply::Workspace(_)
+        | Reply::WorkspaceThreads(_)
         | Reply::Webhook(_) => Value::Null,
     }
 }
@@ -277,6 +286,20 @@ pub(super) fn reply(reply: Reply) -> Value {
 fn list<T>(page: Page<T>, item: impl FnMut(T) -> Value) -> Value {
     let items: Vec<Value> = page.items.into_iter().map(item).collect();
     json!({ "items": items, "next_cursor": page.next.map(|cursor| cursor.0) })
+}
+
+fn models(report: &ModelReport) -> Value {
+    let model = |model: &ModelSummary| {
+        let mut item = json!({ "id": &*model.id, "name": &*model.name, "provider": &*model.provider });
+        if let Some(fields) = item.as_object_mut().filter(|_| model.is_default) {
+            fields.insert("default".to_owned(), Value::Bool(true));
+        }
+        item
+    };
+    let silent = |silent: &SilentProvider| json!({ "provider": &*silent.provider, "reason": &*silent.reason });
+    let models: Vec<Value> = report.models.iter().map(model).collect();
+    let unavailable: Vec<Value> = report.unavailable.iter().map(silent).collect();
+    json!({ "models": models, "unavailable": unavailable })
 }
 
 fn pool_item(pool: &PoolReport) -> Value {

@@ -136,6 +136,12 @@ pub(super) struct ChatSend {
     pub(super) peer: Option<String>,
     pub(super) guild: Option<String>,
     pub(super) team: Option<String>,
+    pub(super) model: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ModelsList {
+    pub(super) agent: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

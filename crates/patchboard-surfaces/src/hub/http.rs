@@ -149,6 +149,11 @@ fn told(reply: &Reply) -> Result<String, Fault> {
         | Reply::ToolsRegistered(_)
         | Reply::Tool(_)
         | Reply::HostTools(_)
+        | Reply::Models(_)
+        | Reply::ModelSet(_)
+        | Reply::Workspaces(_)
+        | Reply::Workspace(_)
+        | Reply::WorkspaceThreads(_)
         | Reply::Workers(_) => return Err(Fault::unexpected()),
     })
 }

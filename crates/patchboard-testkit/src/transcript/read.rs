@@ -1,13 +1,18 @@
 //! Answers and events as a transcript writes them: a word, then JSON where there is more to say.
 
 use jiff::Timestamp;
+use patchboard_core::agent::AgentSource;
 use patchboard_core::budget::{BudgetLine, BudgetReport};
 use patchboard_core::event::ApprovalRequest;
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
 use patchboard_core::port::{Cursor, Fact, Page, SessionRow, TurnRow, UsageGroup};
-use patchboard_core::reply::{AgentSummary, NodeReport, PendingApproval, Reply, RunSummary, StoredMessage};
+use patchboard_core::reply::{
+    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingApproval, Reply, RunSummary, SilentProvider,
+    StoredMessage,
+};
 use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
+use patchboard_core::workspaces::{Workspace, WorkspaceThread};
 use patchboard_core::{BoardError, ErrorKind};
 use serde_json::Value;
 use uuid::Uuid;
@@ -62,6 +67,28 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
             data: None,
         }),
         "approved" => Reply::ToolsApproved(each(&json, |name| Ok(text_of(name).into()))?),
+        "models" => Reply::Models(ModelReport {
+            models: each(&json["models"], |model| {
+                Ok(ModelSummary {
+                    id: text_of(&model["id"]).into(),
+                    name: text_of(&model["name"]).into(),
+                    provider: text_of(&model["provider"]).into(),
+                    is_default: model["default"].as_bool().unwrap_or(false),
+                })
+            })?,
+            unavailable: each(&json["unavailable"], |silent| {
+                Ok(SilentProvider {
+                    provider: text_of(&silent["provider"]).into(),
+                    reason: text_of(&silent["reason"]).into(),
+                })
+            })?,
+        }),
+        "model_set" => Reply::ModelSet(json.as_str().map(Into::into)),
+        "workspaces" => Reply::Workspaces(each(&json, workspace)?),
+        "workspace" => Reply::Workspace(workspace(&json)?),
+        "threads" => Reply::WorkspaceThreads(each(&json, |thread| {
+            Ok(WorkspaceThread { thread: text_of(thread).into(), created_at: noon()? })
+        })?),
         "workers" => Reply::Workers(each(&json, worker::pool)?),
         "messages" => Reply::Messages {
             messages: each(&json["messages"], |message| {
@@ -74,7 +101,11 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
             Ok(AgentSummary {
                 name: text_of(&agent["name"]).into(),
                 description: agent["description"].as_str().map(Into::into),
-                is_built_in: agent["built_in"].as_bool().unwrap_or(false),
+                source: match text_of(&agent["source"]) {
+                    "builtin" => AgentSource::BuiltIn,
+                    "project" => AgentSource::Project,
+                    _ => AgentSource::User,
+                },
             })
         })?),
         "approvals" => Reply::Approvals(page(&json, |item| {
@@ -82,6 +113,10 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
         })?),
         other => return Err(format!("no answer is called `{other}`")),
     }))
+}
+
+fn workspace(json: &Value) -> Read<Workspace> {
+    Ok(Workspace { id: text_of(&json["id"]).into(), name: text_of(&json["name"]).into(), created_at: noon()? })
 }
 
 /// `kind the rest is the message`

@@ -108,7 +108,9 @@ impl Network {
 
 impl ModelServer for Network {
     fn models(&self, target: &Target<'_>) -> Result<Vec<String>, ModelError> {
-        self.runtime.block_on(list_models(options(target, LIST_TIMEOUT), &self.pool, &CancellationToken::new()))
+        let stop = CancellationToken::new();
+        let listed = self.runtime.block_on(list_models(options(target, LIST_TIMEOUT), &self.pool, &stop))?;
+        Ok(listed.into_iter().map(|model| model.id.to_string()).collect())
     }
 
     fn try_out(&self, target: &Target<'_>, model: &str) -> Result<(), ModelError> {

@@ -88,6 +88,12 @@ impl Loaded {
         self.places.clone()
     }
 
+    /// The files that say anything of an agent.
+    pub(crate) fn agent_files(&self, name: &str) -> Vec<Arc<ConfigFile>> {
+        let agent = self.tree.get(&KeyPath::dotted("agents").key(name));
+        agent.map(Node::files).unwrap_or_default()
+    }
+
     /// Which layer set the value at a key such as `data_dir`.
     pub(crate) fn origin_of(&self, key: &str) -> Origin {
         self.tree.origin_of(&KeyPath::dotted(key))

@@ -31,7 +31,7 @@ pub(crate) mod workers;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use agents::AgentConfig;
+pub(crate) use agents::{AgentConfig, known_window};
 pub(crate) use bindings::BindingConfig;
 pub(crate) use bridge::{BridgeConfig, TlsConfig};
 pub(crate) use budgets::BudgetsConfig;

@@ -22,6 +22,7 @@ async fn a_fact_never_reaches_another_account() {
         origin: Origin { channel: "telegram".into(), ..origin("alice") },
         content: "What is my name?".into(),
         client_id: "x".into(),
+        model: None,
         plan: None,
     };
     let run = started(bench.ask(&caller(1), Command::StartRun(elsewhere)).await);
@@ -47,6 +48,7 @@ async fn facts_outlive_the_session_and_other_peers_share_them() {
         origin: Origin { peer: Some("group".into()), ..origin("alice") },
         content: "hello".into(),
         client_id: "x".into(),
+        model: None,
         plan: None,
     };
     let run = started(bench.ask(&caller(1), Command::StartRun(with_peer)).await);

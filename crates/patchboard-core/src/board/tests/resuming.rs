@@ -6,7 +6,7 @@ use crate::command::ApprovalRef;
 
 impl Bench {
     /// The next process: nothing of this one survives but its store.
-    async fn restart(self, scripts: impl IntoIterator<Item = Script>) -> Bench {
+    pub(super) async fn restart(self, scripts: impl IntoIterator<Item = Script>) -> Bench {
         let store = self.store.clone();
         drop(self);
         let_others_run().await;
@@ -18,7 +18,7 @@ impl Bench {
 }
 
 /// The run is dropped as if the process had died: nothing more is recorded.
-async fn die(bench: &Bench, run: RunId) {
+pub(super) async fn die(bench: &Bench, run: RunId) {
     let live = bench.board.live().get(&run).cloned().expect("a live run");
     live.stops.suspend.cancel();
     let_others_run().await;

@@ -5,20 +5,20 @@ use crate::command::{CallTool, RunPlan};
 use crate::model::Role;
 
 pub(super) fn plan(agent: &str) -> RunPlan {
-    RunPlan { agent: agent.into(), folder: None, adaptive: false, detach: false, verbose: false }
+    RunPlan { agent: agent.into(), folder: None, usual_model: None, adaptive: false, detach: false, verbose: false }
 }
 
 pub(super) fn on_runs(connection: u64) -> Caller {
     Caller { surface: Surface::Runs, ..caller(connection) }
 }
 
-fn runs_origin(thread: Option<&str>) -> Origin {
+pub(super) fn runs_origin(thread: Option<&str>) -> Origin {
     Origin { channel: "runs".into(), account: "local".into(), peer: thread.map(str::to_owned), guild: None, team: None }
 }
 
 pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPlan) -> Command {
     let origin = runs_origin(thread);
-    Command::StartRun(StartRun { origin, content: content.into(), client_id: id.into(), plan: Some(plan) })
+    Command::StartRun(StartRun { origin, content: content.into(), client_id: id.into(), model: None, plan: Some(plan) })
 }
 
 impl Bench {

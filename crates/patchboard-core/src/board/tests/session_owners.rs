@@ -70,6 +70,7 @@ async fn the_operators_conversations_are_not_those_of_clients() {
         origin: in_channel(OPERATOR_CHANNEL),
         content: "private".into(),
         client_id: "1".into(),
+        model: None,
         plan: None,
     });
     started(bench.ask(&operator(), by_operator.clone()).await);
@@ -90,6 +91,7 @@ async fn channels_of_surfaces_and_services_are_reserved() {
                 origin: origin.clone(),
                 content: "hi".into(),
                 client_id: "1".into(),
+                model: None,
                 plan: None,
             }),
             Command::CallTool(crate::command::CallTool {

@@ -26,6 +26,7 @@ fn briefing() -> Briefing {
         adaptive: true,
         detached: true,
         verbose: false,
+        model: None,
         folder: Some(Arc::from(Path::new("/srv/wörk"))),
         origin: Origin {
             channel: "runs".to_owned(),
@@ -132,6 +133,17 @@ fn what_json_cannot_hold_is_written_as_something_it_can() {
     let read = decode_entry(version, &bytes).unwrap();
     let scores = vec![0.0, 0.0, 0.0, f32::MIN_POSITIVE];
     assert_eq!(read, (None, Event::Found(Finding::Evaluated { chosen: 0, scores })));
+}
+
+#[test]
+fn a_briefing_with_a_model_of_its_own_is_version_4() {
+    let briefed = Event::Briefed(Arc::new(Briefing { model: Some("main/m-2".into()), ..short_briefing() }));
+    let entries = [(None, briefed.clone()), (Some(NodeId(3)), briefed)];
+    let fixture = include_str!("../fixtures/v4.entries.jsonl");
+    let written: Vec<String> = entries.iter().map(|(node, event)| text(encode_entry(*node, event), 4)).collect();
+    assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
+    let read: Vec<_> = fixture.lines().map(|line| decode_entry(4, line.as_bytes()).unwrap()).collect();
+    assert_eq!(read, entries);
 }
 
 #[cfg(unix)]

@@ -99,6 +99,7 @@ fn briefing(json: &Value) -> Read<Briefing> {
         adaptive: is_true(&json["adaptive"]),
         detached: is_true(&json["detached"]),
         verbose: false,
+        model: None,
         folder: None,
         origin: Origin { channel: "runs".into(), account: "local".into(), peer: None, guild: None, team: None },
         message: arc(&json["message"]),

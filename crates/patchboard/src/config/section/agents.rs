@@ -104,19 +104,23 @@ impl AgentConfig {
 
     /// Tokens that `model` can take in, by configuration or by its name.
     pub(crate) fn window(&self, model: &str) -> u32 {
-        // Too small costs some memory of the run; too large costs the run.
-        const UNKNOWN: u32 = 16_384;
-        const WINDOWS: [(&str, u32); 6] = [
-            ("claude", 200_000),
-            ("gpt-3.5", 16_384),
-            ("gpt-4o", 128_000),
-            ("gpt-4.1", 1_000_000),
-            ("gpt-4", 8_192),
-            ("gpt-5", 272_000),
-        ];
-        let guess = WINDOWS.iter().find(|(name, _)| model.contains(name));
-        self.context_window.unwrap_or(guess.map_or(UNKNOWN, |(_, window)| *window))
+        self.context_window.unwrap_or_else(|| known_window(model))
     }
+}
+
+/// Tokens that a model takes in, by its name.
+pub(crate) fn known_window(model: &str) -> u32 {
+    // Too small costs some memory of the run; too large costs the run.
+    const UNKNOWN: u32 = 16_384;
+    const WINDOWS: [(&str, u32); 6] = [
+        ("claude", 200_000),
+        ("gpt-3.5", 16_384),
+        ("gpt-4o", 128_000),
+        ("gpt-4.1", 1_000_000),
+        ("gpt-4", 8_192),
+        ("gpt-5", 272_000),
+    ];
+    WINDOWS.iter().find(|(name, _)| model.contains(name)).map_or(UNKNOWN, |(_, window)| *window)
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -129,6 +129,7 @@ fn board(
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: Reasoning::default(),
+        source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,
@@ -179,7 +180,8 @@ impl Bench {
         };
         let origin =
             Origin { channel: "test".to_owned(), account: "a".to_owned(), peer: None, guild: None, team: None };
-        let start = StartRun { origin, content: "a private question".into(), client_id: "1".into(), plan: None };
+        let start =
+            StartRun { origin, content: "a private question".into(), client_id: "1".into(), model: None, plan: None };
         let asking = trace::ask(&self.board, &caller, Command::StartRun(start), CancellationToken::new(), traceparent);
         asking.await.unwrap();
         self.board.drain(Duration::from_secs(60)).await.unwrap();

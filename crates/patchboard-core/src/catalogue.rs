@@ -1,0 +1,227 @@
+//! Which models a run can be given: `PROVIDER/MODEL`, divided at the first `/`, or a bare name of the agent's provider.
+//!
+//! Providers are asked what they offer. The answer is kept for five minutes, and a provider is never waited for longer
+//! than two seconds: one that cannot say in time is taken at its user's word, so any model of it may be chosen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::AgentSpec;
+use crate::error::BoardError;
+use crate::model::{ListedModel, ModelError};
+use crate::port::ModelProvider;
+use crate::reply::{ModelReport, ModelSummary, SilentProvider};
+use crate::text::nearest;
+
+const FRESH_FOR: Duration = Duration::from_secs(300);
+/// A provider that could not say is not asked again before, or every run would wait for it.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Of one provider; what it lists after them is not shown, and may be chosen all the same.
+const MAX_LISTED: usize = 5_000;
+/// A longer name is refused: it is kept with the run.
+const MAX_NAME_BYTES: usize = 256;
+
+/// The providers there are and what they said they offer.
+#[derive(Debug, Default)]
+pub struct ModelCatalogue {
+    providers: Vec<Entry>,
+    /// Provider and model of every agent: they can always be chosen.
+    configured: Vec<(Arc<str>, Arc<str>)>,
+    /// How many tokens a model takes in, by its name.
+    window: Option<fn(&str) -> u32>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    provider: Arc<dyn ModelProvider>,
+    /// Held while the provider is asked, so that it is asked once however many want to know.
+    listing: tokio::sync::Mutex<Option<Listing>>,
+}
+
+#[derive(Debug, Clone)]
+struct Listing {
+    taken_at: Instant,
+    /// `Err` says why the provider could not tell.
+    offered: Result<Offered, Arc<str>>,
+}
+
+#[derive(Debug, Clone)]
+struct Offered {
+    models: Arc<[ListedModel]>,
+    is_cut: bool,
+}
+
+impl ModelCatalogue {
+    /// The agents' own providers, and further ones that a run may choose.
+    pub fn new(
+        agents: &[Arc<AgentSpec>],
+        further: Vec<Arc<dyn ModelProvider>>,
+        window: Option<fn(&str) -> u32>,
+    ) -> Self {
+        let mut providers: Vec<Entry> = Vec::new();
+        // Further ones first: an agent's provider may have fallbacks behind it, which are not for other agents.
+        for provider in further.into_iter().chain(agents.iter().map(|agent| agent.provider.clone())) {
+            if !providers.iter().any(|known| known.provider.name() == provider.name()) {
+                providers.push(Entry { provider, listing: tokio::sync::Mutex::default() });
+            }
+        }
+        let named = agents.iter().filter(|agent| !agent.model.is_empty());
+        let configured = named.map(|agent| (agent.provider.name().into(), agent.model.clone())).collect();
+        Self { providers, configured, window }
+    }
+
+    /// The agent as it works with another model, which is not asked for yet.
+    pub fn select(&self, agent: &AgentSpec, named: &str) -> Result<Arc<AgentSpec>, BoardError> {
+        if named.len() > MAX_NAME_BYTES {
+            return Err(BoardError::invalid(format!("the name of the model is longer than {MAX_NAME_BYTES} bytes")));
+        }
+        let own = agent.provider.name();
+        let (provider_name, model) = named.split_once('/').unwrap_or((own, named));
+        if provider_name.is_empty() || model.is_empty() {
+            let message = format!("`{named}` names no model: write `PROVIDER/MODEL`, or `MODEL` for one of `{own}`");
+            return Err(BoardError::invalid(message));
+        }
+        let provider = match self.entry(provider_name) {
+            // Its fallbacks stay behind it.
+            _ if provider_name == own => agent.provider.clone(),
+            Some(entry) => entry.provider.clone(),
+            None => return Err(self.unknown_provider(provider_name, named, own)),
+        };
+        let is_other = provider_name != own || *model != *agent.model;
+        let context_window = match self.window {
+            Some(window) if is_other => window(model),
+            Some(_) | None => agent.context_window,
+        };
+        Ok(Arc::new(AgentSpec { provider, model: model.into(), context_window, ..agent.clone() }))
+    }
+
+    /// Refuses an agent whose model its provider says it does not have.
+    pub async fn confirm(&self, agent: &AgentSpec, stop: &CancellationToken) -> Result<(), BoardError> {
+        let (provider, model) = (agent.provider.name(), &*agent.model);
+        if self.is_configured(provider, model) {
+            return Ok(());
+        }
+        let Some(entry) = self.entry(provider) else { return Ok(()) };
+        match entry.offered(stop).await {
+            Ok(offered) if !offered.is_cut && !offered.models.iter().any(|listed| is_same(&listed.id, model)) => {
+                Err(unknown_model(provider, model, &offered.models))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// What all providers offer, asked side by side. `agent` is the one whose model is the default.
+    pub async fn list(&self, agent: &AgentSpec, stop: &CancellationToken) -> ModelReport {
+        let asked = self.providers.iter().map(|entry| async move { (entry, entry.offered(stop).await) });
+        let mut report = ModelReport::default();
+        for (entry, offered) in join_all(asked).await {
+            let provider: Arc<str> = entry.provider.name().into();
+            let mut models: Vec<ListedModel> = Vec::new();
+            match offered {
+                Ok(offered) => models.extend(offered.models.iter().cloned()),
+                Err(reason) => report.unavailable.push(SilentProvider { provider: provider.clone(), reason }),
+            }
+            for (_, model) in self.configured.iter().filter(|(of, _)| *of == provider) {
+                if !models.iter().any(|listed| is_same(&listed.id, model)) {
+                    models.push(ListedModel { id: model.clone(), name: None });
+                }
+            }
+            let is_own = *provider == *agent.provider.name();
+            let exact = models.iter().position(|listed| listed.id == agent.model);
+            let alike = || models.iter().position(|listed| is_same(&listed.id, &agent.model));
+            let default = exact.or_else(alike).filter(|_| is_own);
+            report.models.extend(models.into_iter().enumerate().map(|(place, listed)| ModelSummary {
+                id: format!("{provider}/{}", listed.id).into(),
+                name: listed.name.unwrap_or(listed.id),
+                provider: provider.clone(),
+                is_default: default == Some(place),
+            }));
+        }
+        report
+    }
+
+    fn entry(&self, provider: &str) -> Option<&Entry> {
+        self.providers.iter().find(|entry| entry.provider.name() == provider)
+    }
+
+    fn is_configured(&self, provider: &str, model: &str) -> bool {
+        self.configured.iter().any(|(of, name)| **of == *provider && **name == *model)
+    }
+
+    fn unknown_provider(&self, provider: &str, named: &str, own: &str) -> BoardError {
+        let names = || self.providers.iter().map(|entry| entry.provider.name());
+        let hint = match nearest(provider, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => {
+                let all = names().collect::<Vec<_>>().join("`, `");
+                format!("there are `{all}`; a model of `{own}` with a `/` in its name is written `{own}/{named}`")
+            }
+        };
+        BoardError::invalid(format!("unknown model `{named}`: no provider is named `{provider}`; {hint}"))
+    }
+}
+
+impl Entry {
+    async fn offered(&self, stop: &CancellationToken) -> Result<Offered, Arc<str>> {
+        let asking = async {
+            let mut kept = self.listing.lock().await;
+            if let Some(listing) = kept.as_ref().filter(|listing| listing.is_fresh()) {
+                return listing.offered.clone();
+            }
+            let offered = match self.provider.models(stop.child_token()).await {
+                Ok(mut models) => {
+                    let is_cut = models.len() > MAX_LISTED;
+                    models.truncate(MAX_LISTED);
+                    Ok(Offered { models: models.into(), is_cut })
+                }
+                // Whoever asked no longer wants to know; that says nothing about the provider.
+                Err(ModelError::Cancelled) => return Err("cancelled".into()),
+                Err(error) => Err(error.to_string().into()),
+            };
+            *kept = Some(Listing { taken_at: Instant::now(), offered: offered.clone() });
+            offered
+        };
+        let Ok(offered) = tokio::time::timeout(PATIENCE, asking).await else {
+            let reason: Arc<str> = format!("did not answer within {} s", PATIENCE.as_secs()).into();
+            // If somebody else asks it at the moment, what they hear counts.
+            if let Ok(mut kept) = self.listing.try_lock() {
+                *kept = Some(Listing { taken_at: Instant::now(), offered: Err(reason.clone()) });
+            }
+            return Err(reason);
+        };
+        offered
+    }
+}
+
+impl Listing {
+    fn is_fresh(&self) -> bool {
+        let lasts = if self.offered.is_ok() { FRESH_FOR } else { ASK_AGAIN_AFTER };
+        self.taken_at.elapsed() < lasts
+    }
+}
+
+/// Does `wanted` mean the listed model? Servers take shorter names than they list: `llama3.2` for `llama3.2:latest`,
+/// and a name without its date or with `-latest` for `NAME-20250929`.
+fn is_same(listed: &str, wanted: &str) -> bool {
+    let undated = wanted.strip_suffix("-latest").unwrap_or(wanted);
+    let is_date = |rest: &str| rest.len() == 8 && rest.bytes().all(|byte| byte.is_ascii_digit());
+    listed == wanted
+        || listed.strip_prefix(wanted) == Some(":latest")
+        || listed.strip_prefix(undated).and_then(|rest| rest.strip_prefix('-')).is_some_and(is_date)
+}
+
+fn unknown_model(provider: &str, model: &str, offered: &[ListedModel]) -> BoardError {
+    let hint = match nearest(model, offered.iter().map(|listed| &*listed.id)) {
+        Some(meant) => format!("did you mean `{provider}/{meant}`?"),
+        None => "`patchboard models` lists them".to_owned(),
+    };
+    BoardError::invalid(format!("unknown model `{model}`: provider `{provider}` does not offer it; {hint}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! Finds the word somebody most likely meant.
+
+/// The candidate closest to `word`, if it is close enough to be a slip rather
+/// than another word.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Input can be any key of a file; comparing its first 64 characters keeps
+    // the work small and loses nothing, as no key is that long.
+    let normalize = |text: &str| text.to_lowercase().replace('-', "_").chars().take(64).collect::<Vec<char>>();
+    let word = normalize(word);
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            let letters = normalize(candidate);
+            // A third of the longer word may differ; short words get one slip.
+            let slips = (word.len().max(letters.len()) / 3).max(1);
+            (distance(&word, &letters), slips, candidate)
+        })
+        .filter(|(distance, slips, _)| distance <= slips)
+        .min()
+        .map(|(_, _, candidate)| candidate)
+}
+
+/// Number of single-character edits between two words, a swap of neighbours
+/// counting as one.
+fn distance(one: &[char], two: &[char]) -> usize {
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=two.len()).collect();
+    for (row, left) in one.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, right) in two.iter().enumerate() {
+            let at = |line: &[usize], index: usize| line.get(index).copied().unwrap_or(usize::MAX);
+            let replaced = at(&last, column) + usize::from(left != right);
+            let inserted = at(&current, column) + 1;
+            let deleted = at(&last, column + 1) + 1;
+            let mut best = replaced.min(inserted).min(deleted);
+            let swapped = row > 0 && column > 0 && one.get(row - 1) == Some(right) && two.get(column - 1) == Some(left);
+            if swapped {
+                best = best.min(at(&before_last, column - 1) + 1);
+            }
+            current.push(best);
+        }
+        before_last = std::mem::replace(&mut last, current);
+    }
+    last.last().copied().unwrap_or(0)
+}
