@@ -117,6 +117,7 @@ fn reasoning_as_configured() {
         max_turns: Some(4),
         tot: TotOptions { breadth: 5, depth: 10, search: Search::DepthFirst, beam: 2, threshold: 0.25 },
         got: GotOptions { max_tasks: 64, parallel: 1, adaptive: true, ..GotOptions::default() },
+        ..Reasoning::default()
     };
     assert_eq!(agent.reasoning(), wanted);
 }
