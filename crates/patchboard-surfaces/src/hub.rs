@@ -71,6 +71,8 @@ pub struct Times {
     pub pong_timeout: Duration,
     /// A connection that is no app by then is dropped.
     pub register_timeout: Duration,
+    /// How long apps have to answer a message. For as long after it was sent, whoever waits waits for what they say.
+    pub answer_window: Duration,
 }
 
 impl Default for Times {
@@ -79,6 +81,7 @@ impl Default for Times {
             ping_interval: Duration::from_secs(30),
             pong_timeout: Duration::from_secs(10),
             register_timeout: Duration::from_secs(30),
+            answer_window: Duration::from_secs(30),
         }
     }
 }

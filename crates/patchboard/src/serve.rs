@@ -306,6 +306,7 @@ impl Plugs<'_> {
                 ping_interval: hub.ping_interval.into(),
                 pong_timeout: hub.pong_timeout.into(),
                 register_timeout: hub.register_timeout.into(),
+                answer_window: hub.response_timeout.into(),
             },
             max_sockets: hub.max_connections as usize,
             stall: PumpLimits::default().stall,

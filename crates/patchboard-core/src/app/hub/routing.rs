@@ -182,7 +182,6 @@ impl Hub {
 }
 
 fn question<'a>(text: &'a str, report: &'a MessageReport, view: &'a View) -> Question<'a> {
-    let counts = |stage| report.attempts.iter().filter(|attempt| !attempt.is_past && attempt.stage == stage).count();
     // Whoever went away and is back has not refused it.
     let is_open = |app: &str| view.open.iter().any(|profile| profile.name.eq_ignore_ascii_case(app));
     Question {
@@ -192,7 +191,6 @@ fn question<'a>(text: &'a str, report: &'a MessageReport, view: &'a View) -> Que
         absent: &view.absent,
         follow_up: view.follow_up.as_deref(),
         is_refused: report.refusals().iter().any(|(app, _)| !is_open(app)),
-        guesses: counts(Stage::NextBest),
         meaning: None,
     }
 }

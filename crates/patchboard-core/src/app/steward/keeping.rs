@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{Closing, Work, store_pause};
 use crate::app::hub::ahead;
-use crate::app::message::{Decision, End, MessageEvent, MessageReport, MessageState, Rest};
+use crate::app::message::{CHOOSE_WITH, Decision, End, MessageEvent, MessageReport, MessageState, Rest};
 use crate::event::Event;
 use crate::id::MessageId;
 use crate::port::{Durability, MessageRow, Write};
@@ -27,11 +27,14 @@ impl Work {
         if waits_already && is_same {
             return Ok(());
         }
-        let (title, choices) = match rest {
-            Rest::Queued => ("Message waits", String::new()),
-            Rest::Held => ("Which app is this for?", choices(self.message, &decision)),
+        let (title, reason) = match rest {
+            Rest::Queued => ("Message waits", reason),
+            Rest::Held if self.report.refusals().is_empty() => {
+                ("Which app is this for?", reason + &choices(self.message, &decision))
+            }
+            Rest::Held => ("No app took this message", reason + &choices(self.message, &decision)),
         };
-        let said = format!("“{}”: {reason}{choices}", excerpt(&self.report.utterance.text));
+        let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
         let rested = MessageEvent::Rested { rest, reason: reason.into() };
         self.record(vec![MessageEvent::Decided(Arc::new(decision)), rested]).await?;
         if !waits_already {
@@ -125,5 +128,5 @@ fn excerpt(text: &str) -> String {
 
 fn choices(message: MessageId, decision: &Decision) -> String {
     let closest = ahead(&decision.candidates).map_or("APP", |candidate| &*candidate.app);
-    format!(". Choose with `patchboard hub route {message} {closest}`")
+    format!("{CHOOSE_WITH}`patchboard hub route {message} {closest}`")
 }

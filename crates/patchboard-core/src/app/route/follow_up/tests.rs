@@ -1,7 +1,11 @@
 use super::*;
 
 fn notice(body: &str, priority: Priority, expects_reply: bool) -> AppNotice {
-    AppNotice { title: "notebook".into(), body: body.into(), priority, expects_reply }
+    titled("notebook", body, priority, expects_reply)
+}
+
+fn titled(title: &str, body: &str, priority: Priority, expects_reply: bool) -> AppNotice {
+    AppNotice { title: title.into(), body: body.into(), priority, expects_reply }
 }
 
 fn after(notice: &AppNotice, passed: u64) -> Option<Arc<str>> {
@@ -18,6 +22,22 @@ fn a_question_opens_the_window() {
     assert!(after(&notice("it failed", Priority::High, false), 0).is_some());
     assert!(after(&notice("saved", Priority::Normal, false), 0).is_none());
     assert!(after(&notice("Which list?", Priority::Normal, false), 300).is_none());
+}
+
+#[test]
+fn a_title_of_its_own_says_whether_a_notice_asks() {
+    let opens = |title: &str, body: &str, priority| after(&titled(title, body, priority, false), 0).is_some();
+    for priority in [Priority::Low, Priority::Normal, Priority::High] {
+        assert!(!opens("SmartHole Error", "it failed", priority));
+        assert!(!opens("Error", "Did you mean that?", priority));
+        assert!(!opens("Error", "", priority));
+        assert!(opens("Which list? ", "", priority));
+        assert!(opens("今日？", "for the meeting", priority));
+    }
+    // The app's own name says no more than no title does.
+    assert!(opens(" NoteBook ", "Which list?", Priority::Low));
+    assert!(!opens("notebook?s", "Which list?", Priority::High));
+    assert!(after(&titled("Error", "it failed", Priority::Low, true), 0).is_some(), "the app said so itself");
 }
 
 #[test]
