@@ -308,6 +308,7 @@ impl Plugs<'_> {
                 register_timeout: hub.register_timeout.into(),
                 answer_window: hub.response_timeout.into(),
             },
+            clock: Arc::new(SystemClock),
             max_sockets: hub.max_connections as usize,
             stall: PumpLimits::default().stall,
             draining: self.draining.clone(),

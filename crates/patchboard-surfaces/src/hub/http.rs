@@ -9,7 +9,6 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use jiff::Timestamp;
 use patchboard_core::access::{Caller, Grant, Surface};
 use patchboard_core::app::message::MessageReport;
 use patchboard_core::command::Command;
@@ -220,7 +219,7 @@ impl<'a> Asker<'a> {
             Wait::Settled(patience) => {
                 let until = Instant::now() + patience;
                 let watch = AnswerWatch::new(&report, self.hub.0.times.answer_window);
-                while let Some(open) = watch.open_for(&report, Timestamp::now())
+                while let Some(open) = watch.open_for(&report, self.hub.0.clock.now())
                     && Instant::now() < until
                     && !self.hub.0.plug.draining.is_cancelled()
                 {

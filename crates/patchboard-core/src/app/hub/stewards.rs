@@ -120,12 +120,7 @@ impl Hub {
     }
 
     /// A steward has nothing left to do. `false`: there is mail.
-    pub(in crate::app) fn dismiss(
-        &self,
-        message: MessageId,
-        letters: &mpsc::Receiver<Input>,
-        lingered: bool,
-    ) -> bool {
+    pub(in crate::app) fn dismiss(&self, message: MessageId, letters: &mpsc::Receiver<Input>, lingered: bool) -> bool {
         let mut stewards = self.stewards();
         if !letters.is_empty() {
             return false;

@@ -108,7 +108,8 @@ fn a_refused_message_goes_only_to_one_that_fits_as_well_as_a_first_one() {
     fitting.check("turn up the thermostat", "matcher heating");
     fitting.check(GIBBERISH, "nobody");
     // Whoever is alone is given what it fits somewhat, unless others were asked before.
-    let pipeline = Pipeline { policy: Policy { lone: 0.0, margin: 0.0, threshold: 1.1, several: 1.1 }, ..case(&[], &[]).pipeline };
+    let pipeline =
+        Pipeline { policy: Policy { lone: 0.0, margin: 0.0, threshold: 1.1, several: 1.1 }, ..case(&[], &[]).pipeline };
     let alone = Case { pipeline, ..case(&["heating"], &[]) };
     alone.check("turn up the thermostat", "matcher heating");
     let left = Case { is_refused: true, ..alone };

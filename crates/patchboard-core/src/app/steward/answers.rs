@@ -117,8 +117,7 @@ impl Work {
             | Stage::Nobody => false,
         };
         let is_chosen = self.report.pinned.is_some() || self.report.addressed.is_some();
-        let had: Vec<Arc<str>> =
-            self.report.current().filter(was_found).map(|attempt| attempt.app.clone()).collect();
+        let had: Vec<Arc<str>> = self.report.current().filter(was_found).map(|attempt| attempt.app.clone()).collect();
         if !is_chosen && (!had.is_empty() || self.report.state == MessageState::Held) {
             self.hub.learn_given_up(&self.report.utterance.text, &had);
         }

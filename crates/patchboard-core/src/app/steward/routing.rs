@@ -60,9 +60,7 @@ impl Work {
         let view = self.hub.view(&self.report);
         let text = self.report.utterance.text.clone();
         let routed = match self.hub.route_here(&text, &self.report, &view) {
-            _ if self.report.rejections() >= MAX_REJECTIONS => {
-                self.hub.last_resort(&self.report, &view, Vec::new())
-            }
+            _ if self.report.rejections() >= MAX_REJECTIONS => self.hub.last_resort(&self.report, &view, Vec::new()),
             Ok(routed) => routed,
             Err(closest) if self.hub.can_ask(&view) && !self.has_asked(&view) => {
                 if let Some(from) = self.ask_from.filter(|from| *from > Instant::now()) {

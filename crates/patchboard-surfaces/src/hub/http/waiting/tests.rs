@@ -53,13 +53,8 @@ fn after(words: &[&str]) -> MessageReport {
         surface: "hub".into(),
         expires_at: at(86_400),
     };
-    let decision = Decision {
-        stage: Stage::Matcher,
-        apps: Vec::new(),
-        text: None,
-        reason: "".into(),
-        candidates: Vec::new(),
-    };
+    let decision =
+        Decision { stage: Stage::Matcher, apps: Vec::new(), text: None, reason: "".into(), candidates: Vec::new() };
     let mut events = vec![MessageEvent::Submitted(Arc::new(utterance)), MessageEvent::Decided(Arc::new(decision))];
     events.extend(words.iter().map(|word| event(word)));
     // Sent in second 0.
