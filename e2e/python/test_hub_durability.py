@@ -139,6 +139,7 @@ class KillTest(DurabilityTestCase):
         self.assertEqual([after[key] for key in kept], [before[key] for key in kept])
 
     def test_a_rejection_is_remembered_over_the_kill(self) -> None:
+        self.serve("reroute_direct = true\n")
         notebook = self.app("notebook")
         jukebox = self.app("jukebox", MUSIC)
         said = self.say("notebook: play some songs from my favourite playlist")

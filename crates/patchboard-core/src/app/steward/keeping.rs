@@ -30,9 +30,11 @@ impl Work {
         let (title, reason) = match rest {
             Rest::Queued => ("Message waits", reason),
             Rest::Held if self.report.refusals().is_empty() => {
-                ("Which app is this for?", reason + &choices(self.message, &decision))
+                let closest = ahead(&decision.candidates).map(|candidate| &*candidate.app);
+                ("Which app is this for?", reason + &choice(self.message, closest))
             }
-            Rest::Held => ("No app took this message", reason + &choices(self.message, &decision)),
+            // Of those that are left none is any nearer for it.
+            Rest::Held => ("No app took this message", reason + &choice(self.message, None)),
         };
         let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
         let rested = MessageEvent::Rested { rest, reason: reason.into() };
@@ -126,7 +128,6 @@ fn excerpt(text: &str) -> String {
     short
 }
 
-fn choices(message: MessageId, decision: &Decision) -> String {
-    let closest = ahead(&decision.candidates).map_or("APP", |candidate| &*candidate.app);
-    format!("{CHOOSE_WITH}`patchboard hub route {message} {closest}`")
+fn choice(message: MessageId, app: Option<&str>) -> String {
+    format!("{CHOOSE_WITH}`patchboard hub route {message} {}`", app.unwrap_or("APP"))
 }

@@ -165,7 +165,9 @@ pub(super) struct Told {
 impl Told {
     /// What is new since the last time.
     pub(super) fn news(&mut self, report: &Report) -> Vec<String> {
-        let mut lines: Vec<String> = report.decisions.iter().skip(self.decisions).map(decision).collect();
+        // Why nobody gets it is the reason of the state it comes to.
+        let sent = |decision: &&Decision| !decision.clients.is_empty();
+        let mut lines: Vec<String> = report.decisions.iter().skip(self.decisions).filter(sent).map(decision).collect();
         self.decisions = self.decisions.max(report.decisions.len());
         for (index, tried) in report.attempts.iter().enumerate() {
             match self.attempts.get_mut(index) {

@@ -45,7 +45,8 @@ fn one_answer_closes_it_and_a_newer_question_replaces_it() {
     let mut asked = FollowUps::new(Duration::from_secs(300));
     let question = notice("which?", Priority::Normal, false);
     asked.noticed(&"user".into(), &"notebook".into(), &question, Duration::ZERO);
-    asked.noticed(&"user".into(), &"calendar".into(), &question, Duration::from_secs(1));
+    let newer = titled("calendar", "which?", Priority::Normal, false);
+    asked.noticed(&"user".into(), &"calendar".into(), &newer, Duration::from_secs(1));
     assert_eq!(asked.open("user", Duration::from_secs(2)).as_deref(), Some("calendar"));
     assert_eq!(asked.open("other", Duration::from_secs(2)), None);
     asked.answered("user");

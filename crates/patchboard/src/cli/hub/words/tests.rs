@@ -70,6 +70,8 @@ fn only_news_is_told() {
         "notifications": [{ "client": "tasks", "title": "tasks", "body": "Added." }],
     }));
     assert_eq!(told.news(&third), ["tasks acknowledged it", "tasks: Added."]);
+    let nobody = json!({ "stage": "nobody", "clients": [], "reason": "nobody fits" });
+    assert!(Told::default().news(&report(&json!({ "decisions": [nobody] }))).is_empty(), "the headline says so");
     assert!(told.news(&third).is_empty());
 }
 
