@@ -100,8 +100,9 @@ class SendTest(CliTestCase):
                 done = self.command("hub", *arguments, code=1)
                 self.assertIn("no app is called `notebok`", done.stderr)
                 self.assertIn("did you mean `notebook`?", done.stderr)
-        done = self.command("hub", "send", "notebok: buy milk")
-        self.assertIn("did you mean `notebook`?", done.stderr)
+        self.app("agenda", MUSIC)
+        done = self.command("hub", "send", "agneda: grobnik")
+        self.assertIn("did you mean `agenda`?", done.stderr)
         self.assertNotIn("did you mean", self.command("hub", "send", "notebook: buy milk").stderr)
         unknown = self.command("hub", "route", said["id"], "telescope", code=1).stderr
         self.assertIn("hub clients --all", unknown)

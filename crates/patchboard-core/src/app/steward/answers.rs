@@ -100,8 +100,15 @@ impl Work {
         self.with.clear();
         self.teach_given_up();
         let had: Vec<&str> = self.report.current().map(|attempt| &*attempt.app).collect();
-        let had = if had.is_empty() { String::new() } else { format!("; {} had it", had.join(" and ")) };
-        self.end(End::Cancelled, format!("cancelled by {by}{had}")).await
+        let had = had.join(" and ");
+        let reason = if self.report.state == MessageState::Delivered {
+            format!("given up by {by} after {had} took it")
+        } else if had.is_empty() {
+            format!("cancelled by {by}")
+        } else {
+            format!("cancelled by {by}; {had} had it")
+        };
+        self.end(End::Cancelled, reason).await
     }
 
     /// Where the user chose the app, that they changed their mind says nothing about the words.
@@ -116,9 +123,9 @@ impl Work {
             | Stage::Manual
             | Stage::Nobody => false,
         };
-        let is_chosen = self.report.pinned.is_some() || self.report.addressed.is_some();
         let had: Vec<Arc<str>> = self.report.current().filter(was_found).map(|attempt| attempt.app.clone()).collect();
-        if !is_chosen && (!had.is_empty() || self.report.state == MessageState::Held) {
+        let was_asked = self.report.state == MessageState::Held && self.report.addressed.is_none();
+        if self.report.pinned.is_none() && (was_asked || !had.is_empty()) {
             self.hub.learn_given_up(&self.report.utterance.text, &had);
         }
     }

@@ -37,8 +37,13 @@ impl Work {
             Rest::Held => ("No app took this message", reason + &choice(self.message, None)),
         };
         let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
-        let rested = MessageEvent::Rested { rest, reason: reason.into() };
-        self.record(vec![MessageEvent::Decided(Arc::new(decision)), rested]).await?;
+        let mut events = Vec::new();
+        // An app that is waited for was decided on before.
+        if self.report.decisions.last().is_none_or(|last| **last != decision) {
+            events.push(MessageEvent::Decided(Arc::new(decision)));
+        }
+        events.push(MessageEvent::Rested { rest, reason: reason.into() });
+        self.record(events).await?;
         if !waits_already {
             self.hub.say(self.message, title, said);
         }

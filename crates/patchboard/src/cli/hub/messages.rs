@@ -126,7 +126,8 @@ pub(super) async fn route(args: RouteArgs) -> Result<ExitCode, Failure> {
     let client = args.target.client()?;
     let answer = client.route(&args.id, &args.app).await;
     // Of the two that may be unknown, say which.
-    if matches!(answer, Err(HubError::Refused { status: 404, .. })) && client.message(&args.id).await.is_ok() {
+    let is_unknown = matches!(answer, Err(HubError::Refused { status: 400 | 404, .. }));
+    if is_unknown && client.message(&args.id).await.is_ok() {
         return Err(super::apps::unknown(&client, &args.app).await);
     }
     changed(answer)

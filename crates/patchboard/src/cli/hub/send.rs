@@ -157,7 +157,8 @@ async fn note_misspelt(client: &HubClient, text: &str, report: &Report) {
     let is_addressed = report.decisions.iter().any(|decision| matches!(decision.stage.as_str(), "direct" | "alias"));
     let Some((name, _)) = direct::split(text).filter(|_| !is_addressed) else { return };
     let names = apps::names(client).await;
-    if let Some(meant) = nearest(name, names.iter().map(String::as_str)) {
+    let has_it = |app: &str| report.attempts.iter().any(|attempt| attempt.client.eq_ignore_ascii_case(app));
+    if let Some(meant) = nearest(name, names.iter().map(String::as_str)).filter(|meant| !has_it(meant)) {
         let hint = format!("hint: no app is called `{name}`; did you mean `{meant}`?");
         output::error(&output::one_line(&hint));
     }

@@ -97,7 +97,7 @@ async fn cancelling_what_an_app_has_taken_says_that_it_was_not_wanted() {
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     let sent = bench.submit("notebook: zxqv").await;
     notebook.ack(sent.id).await;
-    let disowned = "delivered (cancelled by local; notebook had it) | notebook delivered";
+    let disowned = "delivered (given up by local after notebook took it) | notebook delivered";
     for _ in 0..2 {
         assert_eq!(short(&*bench.cancel(sent.id).await), disowned);
     }
@@ -106,7 +106,7 @@ async fn cancelling_what_an_app_has_taken_says_that_it_was_not_wanted() {
     assert_eq!(bench.short(sent.id).await, disowned);
     // Given back after all, it goes to nobody else.
     notebook.reject(sent.id, "not mine").await;
-    let over = "cancelled (cancelled by local; notebook had it) | notebook rejected: not mine";
+    let over = "cancelled (given up by local after notebook took it) | notebook rejected: not mine";
     assert_eq!(bench.short(sent.id).await, over);
     assert_eq!(*bench.read(sent.id).await, bench.replayed(sent.id).await);
     assert_eq!(lamp.given().await, None);
