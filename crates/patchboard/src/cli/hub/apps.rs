@@ -75,6 +75,9 @@ pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Versions can be sentences.
+const VERSION_LETTERS: usize = 12;
+
 fn row(app: App, zone: &TimeZone) -> (Vec<String>, String) {
     let state = match (app.connected, app.approved) {
         (true, _) => "connected",
@@ -82,7 +85,7 @@ fn row(app: App, zone: &TimeZone) -> (Vec<String>, String) {
         (false, false) => "away, not approved",
     };
     let name = match &app.version {
-        Some(version) => format!("{} {version}", app.name),
+        Some(version) => format!("{} {}", app.name, words::fit(version, VERSION_LETTERS)),
         None => app.name,
     };
     let description = match app.capabilities.is_empty() {

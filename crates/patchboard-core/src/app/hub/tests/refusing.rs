@@ -335,27 +335,6 @@ async fn the_same_name_answers_after_a_reconnect() {
     assert_eq!(bench.short(sent.id).await, "delivered | notebook delivered | heating sent");
 }
 
-/// However well the next one fits: a sentence that so many refused is for none of them.
-#[tokio::test(start_paused = true)]
-async fn what_several_apps_refused_goes_to_no_other() {
-    let bench = rerouting();
-    let heating = |name: &'static str| profile(name, "I control the thermostat and the heating at home");
-    let notebook = bench.register(1, "notebook").await;
-    let sent = bench.submit(WARMER).await.id;
-    notebook.reject(sent, "no").await;
-    for (connection, name) in [(2, "stove"), (3, "boiler")] {
-        // Each is there alone, so that it clearly fits best.
-        let app = bench.try_register(connection, heating(name), None).await.unwrap();
-        bench.resend(sent, Some(name)).await;
-        app.reject(sent, "no").await;
-        assert_eq!(held(&bench, sent).await, format!("{name} refused it: no"));
-        app.leave().await;
-    }
-    let radio = bench.register(9, "radio").await;
-    assert_eq!(radio.given().await, None);
-    assert_eq!(bench.read(sent).await.state, MessageState::Held);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_person_may_send_it_to_one_app_after_the_other() {
     let bench = bench();
