@@ -38,8 +38,10 @@ pub struct Question<'a> {
     pub words: Option<&'a str>,
     /// Connected, and it has not been tried with them.
     pub open: &'a [Arc<AppProfile>],
-    /// Known from before and not connected now.
+    /// Known from before and not connected now: expected back soon.
     pub absent: &'a [Arc<AppProfile>],
+    /// The same, however long ago they were here: the user may name them.
+    pub away: &'a [Arc<AppProfile>],
     /// Whose question the user may be answering.
     pub follow_up: Option<&'a str>,
     /// Somebody who is not open to it any more has refused it: nobody who is absent is waited for then.
@@ -89,7 +91,7 @@ impl Pipeline {
             if let Some(profile) = find(question.open, name) {
                 return Some(Answer::Go(decide(profile)));
             }
-            if let Some(profile) = find(question.absent, name).filter(|_| !question.is_refused) {
+            if let Some(profile) = find(question.away, name).filter(|_| !question.is_refused) {
                 return Some(Answer::WaitFor(profile.name.clone(), decide(profile)));
             }
         }
@@ -106,7 +108,7 @@ impl Pipeline {
             return None;
         }
         // The user's rule names it, so it is waited for even if it was never seen.
-        let absent = find(question.absent, app).map_or_else(|| Arc::from(app), |profile| profile.name.clone());
+        let absent = find(question.away, app).map_or_else(|| Arc::from(app), |profile| profile.name.clone());
         Some(Answer::WaitFor(absent.clone(), decision(stage, &absent, rest, reason)))
     }
 

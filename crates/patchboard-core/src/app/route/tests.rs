@@ -17,6 +17,7 @@ struct Case {
     pipeline: Pipeline,
     open: Vec<Arc<AppProfile>>,
     absent: Vec<Arc<AppProfile>>,
+    away: Vec<Arc<AppProfile>>,
     follow_up: Option<&'static str>,
     is_refused: bool,
     words: Option<&'static str>,
@@ -32,7 +33,7 @@ fn case(open: &[&str], absent: &[&str]) -> Case {
         policy: Policy::default(),
     };
     let (open, absent) = (apps(open), apps(absent));
-    Case { pipeline, open, absent, follow_up: None, is_refused: false, words: None }
+    Case { pipeline, open, away: absent.clone(), absent, follow_up: None, is_refused: false, words: None }
 }
 
 impl Case {
@@ -42,6 +43,7 @@ impl Case {
             words: self.words,
             open: &self.open,
             absent: &self.absent,
+            away: &self.away,
             follow_up: self.follow_up,
             is_refused: self.is_refused,
             meaning: None,
@@ -74,6 +76,13 @@ fn a_name_at_the_beginning() {
     case.check("NoteBook, buy milk", "direct notebook `buy milk`");
     case.check("lamp: off", "wait for lamp: direct lamp `off`");
     case.check("stranger: zxqv", "nobody");
+}
+
+#[test]
+fn who_has_long_been_away_is_waited_for_only_when_named() {
+    let case = Case { absent: Vec::new(), ..case(&["recipes"], &["heating"]) };
+    case.check("heating: off", "wait for heating: direct heating `off`");
+    case.check("turn up the thermostat", "nobody");
 }
 
 #[test]

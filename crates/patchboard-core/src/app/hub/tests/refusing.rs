@@ -201,6 +201,18 @@ async fn an_app_that_is_named_and_away_is_waited_for_until_the_message_expires()
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_app_that_was_not_here_for_weeks_is_waited_for_when_it_is_named() {
+    let bench = bench();
+    heating(&bench, 1).await.leave().await;
+    bench.clock.advance_seconds(30 * 24 * 3600);
+    let notebook = bench.register(2, "notebook").await;
+    let named = bench.submit("heating: turn up the thermostat").await;
+    assert_eq!(short(&named), "queued (waiting for heating, which is not connected)");
+    assert_eq!(bench.submit("turn up the thermostat").await.state, MessageState::Held, "it merely fits");
+    assert_eq!(notebook.given().await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_went_away_gets_it_when_it_is_back_as_the_one_it_was_for() {
     for (bench, why) in [(bench(), "notebook, which is not connected"), (rerouting(), "notebook to come back")] {
         let notebook = bench.register(1, "notebook").await;
