@@ -30,7 +30,7 @@ mod edit;
 mod glob;
 mod key_path;
 mod merge;
-mod nearest;
+pub(crate) mod nearest;
 mod order;
 mod overlay;
 mod paths;

@@ -86,6 +86,7 @@ impl Bench {
                 allowed_origins: vec!["app://obsidian.md".to_owned()],
             },
             times: setup.times,
+            clock: Arc::new(ManualClock::default()),
             max_sockets: 100,
             stall: Duration::from_secs(30),
             draining: draining.clone(),
