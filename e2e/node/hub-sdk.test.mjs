@@ -62,8 +62,8 @@ test('messages are acknowledged, rejected and followed by notifications', async 
   assert.deepEqual([client, title, body, priority], ['notebook', 'Noted', 'buy milk', 'low']);
 
   const bad = await submit(hub, 'notebook: fail', { wait: LONGEST_WAIT });
-  assert.equal(bad.state, 'refused');
-  const { attempts } = await reaches(hub, bad.id, 'refused');
+  assert.equal(bad.state, 'held');
+  const { attempts } = await reaches(hub, bad.id, 'held');
   assert.deepEqual([attempts[0].client, attempts[0].reason], ['notebook', 'I cannot do that']);
   assert.deepEqual(seen, [['buy milk', true], ['fail', true]]);
   assert.deepEqual(errors.map((error) => error.code), ['HANDLER_FAILED']);
@@ -197,7 +197,7 @@ test('what follows a question goes to the app that asked', async (t) => {
   const { app } = start(t, hub, {
     onMessage({ text, notify }) {
       seen.push(text);
-      if (seen.length === 1) notify({ body: 'Which colour', expectsReply: true });
+      notify(seen.length === 1 ? { body: 'Which colour', expectsReply: true } : 'Noted.');
     },
   });
   const other = start(t, hub, { name: 'lamps', description: 'I switch the lights at home on and off.' });

@@ -76,7 +76,7 @@ test('a client whose description fits gets the message with the user’s own wor
 });
 
 test('a rejected message goes to the next client under the same id, and rejected by all it is refused', async (t) => {
-  const hub = await startHub(t);
+  const hub = await startHub(t, { config: '[hub]\nreroute_direct = true\n' });
   const notebook = await register(t, hub, NOTEBOOK);
   const lamps = await register(t, hub, { name: 'lamps', description: 'I switch the lights at home on and off.' });
   const { id } = await submit(hub, 'notebook: switch the lights off');
@@ -113,8 +113,12 @@ test('whoever submits may wait for the answer', async (t) => {
   const hub = await startHub(t);
   const notebook = await register(t, hub, NOTEBOOK);
   const submitted = submit(hub, 'notebook: buy milk', { wait: LONGEST_WAIT });
-  notebook.ack((await notebook.message()).id);
-  assert.equal((await submitted).state, 'delivered');
+  const { id } = await notebook.message();
+  notebook.ack(id);
+  await reaches(hub, id, 'delivered');
+  notebook.notify(id, { body: 'Noted.' });
+  const { state, notifications } = await submitted;
+  assert.deepEqual([state, notifications.map(({ body }) => body)], ['delivered', ['Noted.']]);
 });
 
 test('pings are answered by the library, and a client that does not answer is dropped', async (t) => {

@@ -174,8 +174,11 @@ def check_counts(test: unittest.TestCase, counts: dict) -> None:
 
 
 def check_end(test: unittest.TestCase, run: Run) -> None:
-    """The one `run_end`, with everything the document names, in the document's order."""
+    """The one `run_end`, with everything the document names, in the document's order. Its reply is what was streamed,
+    unless a node was cut: its words were streamed before they were said again."""
     end = run.ending
+    if all(event["result"] != {"Err": "interrupted"} for event in run.of("node_exit")):
+        test.assertEqual(run.text, end["reply"])
     test.assertEqual(
         list(end), ["type", "id", "reply", "usage", "total_usage", "session_id", "node_id", "event_id"], end
     )

@@ -167,6 +167,9 @@ def echo(request: Request) -> Behaviour:
 class StubModel:
     def __init__(self, *behaviours: Behaviour, fallback: Callable[[Request], Behaviour] = echo) -> None:
         self.fallback = fallback
+        # What `GET /v1/models` answers: names, a status, or nothing until the event is set.
+        self.listing: list[str] | int | threading.Event = ["stub-model"]
+        self.asked_for_models = 0
         self.closing = threading.Event()
         self._script: deque[Behaviour] = deque(behaviours)
         self._requests: list[Request] = []
@@ -233,6 +236,10 @@ class StubModel:
             self._changed.notify_all()
         return behaviour if behaviour is not None else self.fallback(request)
 
+    def listed(self) -> None:
+        with self._changed:
+            self.asked_for_models += 1
+
     def opened(self, connection: socket.socket) -> None:
         with self._changed:
             self._connections.add(connection)
@@ -277,12 +284,23 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Tests look at `requests` instead."""
 
     def do_GET(self) -> None:
-        answers = {
-            "/v1/models": {"object": "list", "data": [{"id": "stub-model", "object": "model"}]},
-            "/api/tags": {"models": [{"name": "stub-model"}]},
-        }
-        answer = answers.get(self.path)
-        self.send_whole(200 if answer else 404, answer or wire.error_body("openai", 404, "no such page"))
+        path = self.path.split("?")[0]
+        if path == "/v1/models":
+            self.list_models(self.model.listing)
+        elif path == "/api/tags":
+            self.send_whole(200, {"models": [{"name": "stub-model"}]})
+        else:
+            self.send_whole(404, wire.error_body("openai", 404, "no such page"))
+
+    def list_models(self, listing: list | int | threading.Event) -> None:
+        self.model.listed()
+        if isinstance(listing, threading.Event):
+            listing.wait(WAIT_TIMEOUT)
+            self.break_off()
+        elif isinstance(listing, int):
+            self.send_whole(listing, wire.error_body("openai", listing, "models are not listed here"))
+        else:
+            self.send_whole(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in listing]})
 
     def do_POST(self) -> None:
         api = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}.get(self.path.split("?")[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -12,7 +11,7 @@ from typing import Iterator
 from gateway_case import GatewayTestCase
 from stub_model import Call, Failure, Hold, Reply, Request, Text
 
-EXCEEDED = r"^token budget exceeded \(%s: \d+/%d\)$"
+EXCEEDED = r"^token budget exceeded \(%s: \d+/%d\): this call needs about \d+ tokens and \d+ are left; raise `"
 
 
 class ParallelTest(GatewayTestCase):
@@ -48,7 +47,9 @@ class ParallelTest(GatewayTestCase):
         release.set()
         first_frames = list(frames)
         refusals = [frame["error"] for frame in first_frames if "error" in frame]
-        self.assertEqual(refusals, ["token budget exceeded (session: 1990/2000)"] * 5, "exactly one proceeds")
+        self.assertEqual(len(refusals), 5, "exactly one proceeds")
+        for refusal in refusals:
+            self.assertIn("token budget exceeded (session: 1990/2000): ", refusal)
         self.assertEqual([frame["event"] for frame in first_frames if "event" in frame], ["text"])
         self.assertEqual(len(self.model.requests), 1)
         gateway = self.another()
@@ -62,7 +63,8 @@ class ParallelTest(GatewayTestCase):
             self.assertEqual(gateway.chat("hi", account=account).text, "yes")
         for account in ("alice", "bob"):
             error = gateway.error("chat.send", channel="websocket", account=account, content="more " * 50)
-            self.assertEqual(error, "token budget exceeded (session: 1990/2000)")
+            self.assertIn("token budget exceeded (session: 1990/2000): ", error)
+            self.assertTrue(error.endswith("10 are left; raise `budgets.session` or start a new session"), error)
 
 
 class ReservationTest(GatewayTestCase):
@@ -114,7 +116,8 @@ class ReservationTest(GatewayTestCase):
         )
         turn = gateway.chat("look")
         self.assertEqual(turn.events[-2:], ["error", "done"])
-        self.assertEqual(turn.errors, ["token budget exceeded (session: 9995/10000)"])
+        (error,) = turn.errors
+        self.assertTrue(error.startswith("token budget exceeded (session: 9995/10000): "), error)
         self.assertEqual(len(self.model.requests), 1)
 
     def test_what_was_used_survives_a_kill(self) -> None:
@@ -127,7 +130,7 @@ class ReservationTest(GatewayTestCase):
         again = self.another()
         self.assertEqual(again.result("budget.status")["daily"]["used"], 9900)
         error = again.error("chat.send", channel="websocket", account="bob", content="word " * 500)
-        self.assertEqual(error, "token budget exceeded (daily: 9900/10000)")
+        self.assertTrue(error.startswith("token budget exceeded (daily: 9900/10000): "), error)
 
     def test_an_agent_has_a_budget_of_its_own(self) -> None:
         gateway = self.connect(
@@ -137,8 +140,25 @@ class ReservationTest(GatewayTestCase):
         )
         gateway.chat("hi")
         error = gateway.error("chat.send", channel="websocket", account="alice", content="word " * 500)
-        self.assertTrue(re.match(r"^token budget exceeded \(.*daily: 990/1000\)$", error), error)
+        self.assertRegex(error, r"^token budget exceeded \(daily: 990/1000\): ")
+        self.assertIn("raise `agents.default.budget.daily`", error)
         self.assertEqual(gateway.chat("hi", account="bob").events[-1], "done")
+
+
+class ToolsTest(GatewayTestCase):
+    def test_a_budget_without_room_for_tools_is_mentioned_in_the_answer_and_in_the_log(self) -> None:
+        gateway = self.connect(Reply(Text("yes"), input_tokens=30, output_tokens=1), more="[budgets]\nsession = 400\n")
+        turn = gateway.chat("hi")
+        self.assertNotIn("tools", self.model.requests[0].body)
+        said = r"^yes\n\n\(answered without tools: describing them takes about \d{3,} tokens besides \d+ for the "
+        said += r"conversation, and the session budget has 400 of 400 left; raise `budgets\.session` or start a new "
+        self.assertRegex(turn.text, said)
+        self.assertEqual(self.server.log().count("answered without tools"), 1)
+
+    def test_with_room_for_tools_nothing_is_said(self) -> None:
+        gateway = self.connect(Reply(Text("yes")), more="[budgets]\nsession = 100000\n")
+        self.assertEqual(gateway.chat("hi").text, "yes")
+        self.assertIn("tools", self.model.requests[0].body)
 
 
 class MeteringTest(GatewayTestCase):

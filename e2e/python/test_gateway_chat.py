@@ -205,7 +205,8 @@ class RefusalTest(ChatTestCase):
                 gateway.chat("the first is let through")
                 # 9500 of 10000 are used; this alone is longer than what is left.
                 error = gateway.error("chat.send", channel="websocket", account="alice", content="word " * 1000)
-                self.assertEqual(error, f"token budget exceeded ({scope}: 9500/10000)")
+                self.assertTrue(error.startswith(f"token budget exceeded ({scope}: 9500/10000): "), error)
+                self.assertRegex(error, rf"needs about \d{{4}} tokens and 500 are left; raise `budgets\.{scope}` or ")
                 self.assertEqual(len(model.requests), 1)
 
     def test_a_missing_key_is_a_plain_error_that_names_the_variable(self) -> None:

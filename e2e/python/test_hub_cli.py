@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import unittest
+from datetime import datetime, timedelta
 
 from gateway_client import eventually
 from hub_case import MUSIC, NONSENSE, NOTEBOOK, HubTestCase
@@ -35,6 +36,7 @@ class SendTest(CliTestCase):
         self.assertEqual(notebook.next_message().metadata["inputMethod"], "voice")
 
     def test_waiting_it_tells_every_response(self) -> None:
+        self.serve("reroute_direct = true\n")
         notebook, jukebox = self.app("notebook"), self.app("jukebox", MUSIC)
         told = self.in_background(lambda: self.hub("send", "notebook: play songs of my playlist", "--wait"))
         message = notebook.next_message()
@@ -59,13 +61,53 @@ class SendTest(CliTestCase):
         self.assertIn(item["id"], told)
         self.assertIn(item["state"], told)
 
-    def test_refused_by_all_it_fails_when_waited_for(self) -> None:
+    def test_refused_it_fails_when_waited_for_and_says_what_to_type(self) -> None:
         notebook = self.app("notebook")
-        told = self.in_background(lambda: self.command("hub", "send", "notebook: x", "--wait", code=None))
-        notebook.reject(notebook.next_message(), "I would rather not")
+        told = self.in_background(lambda: self.command("hub", "send", "notebook: x", "--wait", code=1))
+        message = notebook.next_message()
+        notebook.reject(message, "I would rather not")
         done = told.result(timeout=60)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("I would rather not", done.stdout + done.stderr)
+        self.assertIn("I would rather not", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], f"next: patchboard hub route {message.id} APP")
+
+    def test_held_it_says_what_to_type_and_that_works(self) -> None:
+        notebook, _ = self.app("notebook"), self.app("jukebox", MUSIC)
+        told = self.hub("send", NONSENSE, "--wait")
+        (item,) = self.page()["items"]
+        (step,) = [line for line in told.splitlines() if line.startswith("next: ")]
+        self.assertTrue(step.startswith(f"next: patchboard hub route {item['id']} "), told)
+        self.assertIn(step, self.hub("show", item["id"]).splitlines())
+        self.assertIn(step, self.hub("messages").splitlines())
+        self.hub(*step.removeprefix("next: patchboard hub ").split()[:-1], "notebook")
+        self.assertEqual(notebook.next_message().id, item["id"])
+        self.assertNotIn("next: ", self.hub("show", item["id"]))
+
+    def test_seconds_to_wait_are_also_for_what_an_app_tells_later(self) -> None:
+        notebook = self.app("notebook")
+        told = self.in_background(lambda: self.hub("send", "notebook: x", "--wait", "60"))
+        message = notebook.next_message()
+        notebook.ack(message)
+        self.settled(message.id, "delivered")
+        notebook.notify(message, body="It took a while.")
+        self.assertIn("It took a while.", told.result(timeout=60))
+
+    def test_a_slip_in_a_name_is_pointed_out(self) -> None:
+        self.app("notebook")
+        said = self.say(NONSENSE)
+        self.settled(said["id"], "held")
+        for arguments in (("route", said["id"], "notebok"), ("forget", "notebok")):
+            with self.subTest(arguments):
+                done = self.command("hub", *arguments, code=1)
+                self.assertIn("no app is called `notebok`", done.stderr)
+                self.assertIn("did you mean `notebook`?", done.stderr)
+        self.app("agenda", MUSIC)
+        done = self.command("hub", "send", "agneda: grobnik")
+        self.assertIn("did you mean `agenda`?", done.stderr)
+        self.assertNotIn("did you mean", self.command("hub", "send", "notebook: buy milk").stderr)
+        unknown = self.command("hub", "route", said["id"], "telescope", code=1).stderr
+        self.assertIn("hub clients --all", unknown)
+        missing = self.command("hub", "route", "msg-00000000-0000-4000-8000-000000000000", "notebok", code=1).stderr
+        self.assertIn("hub messages", missing)
 
     def test_wrong_command_lines(self) -> None:
         for arguments in (
@@ -125,6 +167,18 @@ class LookTest(CliTestCase):
         self.assertIn(held, only)
         self.assertNotIn(delivered.id, only)
         self.assertNotIn("msg-", self.hub("messages", "--state", "cancelled"))
+
+    def test_lists_fit_a_terminal_and_show_local_times(self) -> None:
+        self.serve(env={"TZ": "XYZ-5"})
+        notebook = self.app("notebook", NOTEBOOK * 5, version="3.2.1", capabilities=["lists"] * 20)
+        message = self.delivered(notebook, "notebook: " + "remember the milk " * 20)
+        self.settled(self.say(NONSENSE)["id"], "held")
+        messages, clients = self.hub("messages"), self.hub("clients")
+        for line in (messages + clients).splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        said = datetime.fromisoformat(self.message(message.id)["submitted_at"]) + timedelta(hours=5)
+        self.assertIn(said.strftime("%d %b %H:%M"), messages)
+        self.assertIn(said.strftime("%Y-%m-%d %H:%M:%S"), self.hub("show", message.id))
 
     def test_texts_of_others_cannot_play_with_the_terminal(self) -> None:
         self.app("evil", "\x1b[2J\x1b]0;owned\x07 gone\nfake line")

@@ -72,27 +72,30 @@ class CrowdTest(HubTestCase):
         for identity, text in said.items():
             words = text.split(": ")[1]
             if "no" in words.split():
-                (attempt,) = self.settled(identity, "refused")["attempts"]
+                (attempt,) = self.settled(identity, "held")["attempts"]
                 self.assertEqual(attempt["reason"], f"because of {words}")
             else:
                 self.settled(identity, "delivered")
 
     def test_refused_by_everybody_nobody_was_asked_twice(self) -> None:
-        self.serve()
+        self.serve("reroute_direct = true\n")
         workers = [Worker(self, f"app{at}", lambda app, message: app.reject(message, app.name)) for at in range(6)]
         said = self.say("app3: who wants it?")
         # The hub may leave it to the user before the last one was asked.
         attempts = self.settled(said["id"], "refused", "held")["attempts"]
         asked = [one["client"] for one in attempts]
         self.assertEqual((asked[0], len(asked)), ("app3", len(set(asked))))
-        self.assertGreater(len(asked), 1)
         self.assertEqual([one["reason"] for one in attempts], asked)
         self.assertEqual([worker.app.name for worker in workers if worker.got], sorted(asked))
         self.assertEqual(sum(len(worker.got) for worker in workers), len(asked))
 
     def test_waiting_callers_each_get_their_own_answer(self) -> None:
         self.serve()
-        Worker(self, "notebook", App.ack)
+        def answer(app: App, message: Message) -> None:
+            app.ack(message)
+            app.notify(message, body="done")
+
+        Worker(self, "notebook", answer)
         with ThreadPoolExecutor(10) as pool:
             answers = list(pool.map(lambda at: self.say(f"notebook: number {at}", wait=20), range(50)))
         self.assertEqual({answer["state"] for answer in answers}, {"delivered"})

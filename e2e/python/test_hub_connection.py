@@ -136,7 +136,7 @@ class HeartbeatTest(HubTestCase):
         self.deaf().next_ping()
 
     def test_what_the_dropped_one_had_goes_to_the_next(self) -> None:
-        self.serve(STEADY)
+        self.serve(STEADY + "reroute_direct = true\n")
         deaf = self.deaf("notebook")
         jukebox = self.app("jukebox", MUSIC)
         said = self.say("notebook: play some songs from my favourite playlist")

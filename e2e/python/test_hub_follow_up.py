@@ -12,13 +12,18 @@ QUESTIONS = (
     {"body": "Tell me more.", "metadata": {"expectsReply": True}},
     {"body": "Urgent.", "priority": "high"},
     {"body": "Which list do you mean?"},
-    {"title": "Question", "body": "For today or tomorrow? "},
+    {"title": "Today or tomorrow? ", "body": "It is about the meeting."},
+    {"title": "notebook", "body": "For today or tomorrow? "},
+    {"title": "Error", "body": "It failed.", "metadata": {"expectsReply": True}},
 )
 STATEMENTS = (
     {"body": "Saved."},
     {"title": "Done", "body": "Saved.", "priority": "normal"},
     {"body": "Saved? Yes.", "priority": "low"},
     {"body": "Saved.", "metadata": {"expectsReply": False}},
+    # As the Obsidian plugin reports errors.
+    {"title": "SmartHole Error", "body": "The model cannot be reached.", "priority": "high"},
+    {"title": "Error", "body": "Did you mean something else?", "priority": "high"},
 )
 
 
@@ -43,6 +48,15 @@ class QuestionTest(FollowUpTestCase):
                 self.ask(notebook, question)
                 message = self.delivered(notebook, NONSENSE)
                 self.assertEqual((message.text, message.is_direct), (NONSENSE, False))
+
+    def test_an_error_does_not_capture_the_next_words_and_a_question_does(self) -> None:
+        """As the Obsidian plugin asks and fails: questions are high and have no title, errors have one."""
+        notebook, jukebox = self.two()
+        text = "play some songs from my favourite playlist"
+        self.ask(notebook, {"title": "SmartHole Error", "body": "It failed.", "priority": "high"})
+        self.assertEqual(self.delivered(jukebox, text).text, text)
+        self.ask(notebook, {"body": "Tell me which list.", "priority": "high"})
+        self.assertEqual(self.delivered(notebook, "the one for the weekend").text, "the one for the weekend")
 
     def test_even_when_they_fit_another(self) -> None:
         notebook, jukebox = self.two()

@@ -130,22 +130,46 @@ class SubmitTest(HttpTestCase):
 
 
 class WaitTest(HttpTestCase):
-    def test_it_waits_for_the_acknowledgement_and_tells_who_gave_it(self) -> None:
+    def test_it_waits_for_the_notification_in_whatever_order_it_comes(self) -> None:
         notebook = self.app("notebook")
+        orders = (("ack", "notify"), ("notify", "ack"), ("notify",))
+        for order in orders:
+            with self.subTest(order):
+                answer = self.say_and_wait("notebook: x")
+                message = notebook.next_message()
+                self.assertFalse(answer.done())
+                for what in order:
+                    if what == "ack":
+                        notebook.ack(message)
+                        # Recorded before the next one is sent.
+                        self.settled(message.id, "delivered")
+                        self.assertTrue(order[0] == "notify" or not answer.done(), "an ack alone is no answer")
+                    else:
+                        notebook.notify(message, body="Saved.")
+                said = answer.result(timeout=TIMEOUT / 2)
+                self.assertEqual((said["id"], said["state"]), (message.id, "delivered"))
+                self.assertEqual([one["body"] for one in said["notifications"]], ["Saved."])
+                self.assertEqual([one["client"] for one in said["attempts"]], ["notebook"])
+
+    def test_after_an_acknowledgement_it_waits_as_long_as_an_app_has_to_answer(self) -> None:
+        self.serve('response_timeout = "1s"\n')
+        notebook = self.app("notebook")
+        started = time.monotonic()
         answer = self.say_and_wait("notebook: x")
-        message = notebook.next_message()
-        self.assertFalse(answer.done())
-        notebook.ack(message)
-        said = answer.result(timeout=TIMEOUT)
-        self.assertEqual((said["id"], said["state"]), (message.id, "delivered"))
-        self.assertEqual([one["client"] for one in said["attempts"]], ["notebook"])
+        notebook.ack(notebook.next_message())
+        said = answer.result(timeout=TIMEOUT / 2)
+        self.assertGreater(time.monotonic() - started, 0.9)
+        self.assertEqual((said["state"], said["notifications"]), ("delivered", []))
+        # Whoever asks afterwards is answered at once.
+        looked = self.request("GET", f"/v1/messages/{said['id']}?wait=120")
+        self.assertEqual(looked.body["state"], "delivered")
 
     def test_it_waits_for_refusals_and_tells_every_reason(self) -> None:
         notebook = self.app("notebook")
         answer = self.say_and_wait("notebook: x")
         notebook.reject(notebook.next_message(), "I would rather not")
         said = answer.result(timeout=TIMEOUT)
-        self.assertEqual((said["state"], said["attempts"][0]["reason"]), ("refused", "I would rather not"))
+        self.assertEqual((said["state"], said["attempts"][0]["reason"]), ("held", "I would rather not"))
 
     def test_it_waits_no_longer_than_told(self) -> None:
         notebook = self.app("notebook")

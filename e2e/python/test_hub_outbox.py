@@ -62,7 +62,7 @@ class ByHandTest(HubTestCase):
         said = self.say("notebook: x")
         first = notebook.next_message()
         notebook.reject(first, "not now")
-        self.settled(said["id"], "refused")
+        self.settled(said["id"], "held")
         self.command("hub", "resend", said["id"])
         second = notebook.next_message()
         self.assertEqual((second.id, second.text), (said["id"], "x"))

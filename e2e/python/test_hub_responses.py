@@ -6,7 +6,7 @@ import time
 import unittest
 
 from gateway_client import eventually
-from hub_case import MUSIC, NOTEBOOK, WAITING, HubTestCase
+from hub_case import CALENDAR, MUSIC, NONSENSE, NOTEBOOK, WAITING, WEATHER, HubTestCase
 from hub_client import BEFORE_DEFAULTS, NEVER, App
 
 SONGS = "play some songs from my favourite playlist"
@@ -14,13 +14,37 @@ QUICK = 'response_timeout = "1s"\n'
 # Where the second app has to answer in time.
 LESS_QUICK = 'response_timeout = "2s"\n'
 TIMED_OUT = "Response timeout"
+# Where messages that name an app go on to others.
+ON = "reroute_direct = true\n"
+
+
+# What belongs to none of these.
+SONGLESS = "the gnarp is flooble again, whatever one may think of it"
+FIVE = {
+    "notebook": NOTEBOOK,
+    "jukebox": MUSIC,
+    "meteo": WEATHER,
+    "agenda": CALENDAR,
+    "lights": "Turns lamps on and off and dims the lights.",
+}
+OTHERS = {
+    "kitchen": "Finds recipes and says how to cook a meal.",
+    "bank": "Shows the balance of the account and pays bills.",
+    "travel": "Books flights, trains and hotels.",
+}
 
 
 class ResponseTestCase(HubTestCase):
-    def two(self, hub: str = "") -> tuple[App, App]:
+    def two(self, hub: str = ON) -> tuple[App, App]:
         """The one that is addressed, and one that fits the words as well."""
         self.serve(hub)
         return self.app("notebook", NOTEBOOK), self.app("jukebox", MUSIC)
+
+    def held(self, identity: str) -> str:
+        """Why it is held; what to type is told with it."""
+        reason = self.settled(identity, "held")["reason"]
+        self.assertIn(f"patchboard hub route {identity} ", reason)
+        return reason
 
     def attempts(self, identity: str) -> list[tuple[str, str | None]]:
         return [(one["client"], one.get("reason")) for one in self.message(identity)["attempts"]]
@@ -64,19 +88,67 @@ class RejectTest(ResponseTestCase):
         self.assert_nothing_before(jukebox, said["id"])
 
     def test_a_single_app_that_rejects_ends_it(self) -> None:
-        self.serve()
+        self.serve(ON)
         notebook = self.app("notebook")
         said = self.say("notebook: x")
         notebook.reject(notebook.next_message(), "no")
         self.settled(said["id"], "refused")
 
+    def test_refused_by_the_app_it_names_it_is_held_with_the_command(self) -> None:
+        notebook, jukebox = self.two("")
+        said = self.say(f"notebook: {SONGS}")
+        notebook.reject(notebook.next_message(), "I only take notes")
+        self.assertIn("I only take notes", self.held(said["id"]))
+        self.assertEqual(self.attempts(said["id"]), [("notebook", "I only take notes")])
+        self.assert_nothing_before(jukebox, said["id"])
+        self.command("hub", "route", said["id"], "jukebox")
+        again = jukebox.next_message()
+        self.assertEqual((again.id, again.text), (said["id"], SONGS))
+        jukebox.ack(again)
+        self.settled(said["id"], "delivered")
+
     def test_direct_ones_stay_where_they_were_sent_when_told_so(self) -> None:
         notebook, jukebox = self.two("reroute_direct = false\n")
         said = self.say(f"notebook: {SONGS}")
         notebook.reject(notebook.next_message(), "no")
-        self.settled(said["id"], "refused")
+        self.held(said["id"])
         self.assertEqual(self.attempts(said["id"]), [("notebook", "no")])
         self.assert_nothing_before(jukebox, said["id"])
+
+    def test_a_refused_one_does_not_go_to_whoever_is_left(self) -> None:
+        self.serve(ON)
+        notebook, meteo = self.app("notebook", NOTEBOOK), self.app("meteo", WEATHER)
+        said = self.say(f"notebook: {NONSENSE}")
+        notebook.reject(notebook.next_message(), "what is that?")
+        self.assertIn("what is that?", self.held(said["id"]))
+        self.assert_nothing_before(meteo, said["id"])
+
+    def test_what_five_apps_refused_is_held_and_no_other_app_gets_it(self) -> None:
+        self.serve()
+        refusing = {name: self.app(name, text) for name, text in FIVE.items()}
+        others = {name: self.app(name, text) for name, text in OTHERS.items()}
+        before = self.confidences(SONGLESS)
+        said = self.say(SONGLESS)
+        self.settled(said["id"], "held", "sent")
+        for name, app in refusing.items():
+            self.command("hub", "route", said["id"], name)
+            message = app.next_message()
+            while message.id != said["id"]:
+                message = app.next_message()
+            app.reject(message, f"not for {name}")
+            self.assertIn(f"not for {name}", self.held(said["id"]))
+        # The same words once more, from the beginning.
+        again = self.say(SONGLESS)
+        self.settled(again["id"], "held")
+        for name, app in others.items():
+            self.assert_nothing_before(app, said["id"])
+        after = self.confidences(SONGLESS)
+        for name in others:
+            self.assertLess(after.get(name, 0), 0.5, f"{name} rose: {before} -> {after}")
+
+    def confidences(self, text: str) -> dict[str, float]:
+        decision = self.request("POST", "/v1/route", {"text": text}).body
+        return {one["client"]: one["confidence"] for one in decision["candidates"]}
 
     def test_that_setting_does_not_touch_other_messages(self) -> None:
         self.serve("reroute_direct = false\n")
@@ -110,9 +182,60 @@ class RejectTest(ResponseTestCase):
         self.assertEqual([name for name, _ in self.attempts(said["id"])], ["notebook", "jukebox"])
 
 
+class NamedTest(ResponseTestCase):
+    """Messages that name an app which does not answer, or is not there."""
+
+    def test_one_that_does_not_answer_is_waited_for(self) -> None:
+        notebook, jukebox = self.two(QUICK)
+        said = self.say(f"notebook: {SONGS}", wait=60)
+        self.assertEqual(said["state"], "queued", "its time is up, and nobody else gets it")
+        self.assertIn("notebook", said["reason"])
+        first = notebook.next_message()
+        self.assert_nothing_before(jukebox, said["id"])
+        self.leave(notebook)
+        self.assertEqual(self.state(said["id"]), "queued")
+        again = self.app("notebook", NOTEBOOK).next_message()
+        self.assertEqual((again.id, again.text, again.is_direct), (first.id, SONGS, True))
+        self.assertNotEqual(again.timestamp, first.timestamp)
+
+    def test_its_late_answer_counts(self) -> None:
+        notebook, _ = self.two(QUICK)
+        taken, refused = self.say(f"notebook: {SONGS}"), self.say("notebook: x")
+        first, second = notebook.next_message(), notebook.next_message()
+        self.settled(first.id, "queued")
+        self.settled(second.id, "queued")
+        notebook.ack(first)
+        notebook.reject(second, "too late for me")
+        self.settled(taken["id"], "delivered")
+        self.assertIn("too late for me", self.held(refused["id"]))
+
+    def test_one_that_is_away_is_waited_for(self) -> None:
+        notebook, jukebox = self.two("")
+        self.leave(notebook)
+        said = self.say(f"notebook: {SONGS}")
+        self.assertEqual(said["state"], "queued")
+        self.assert_nothing_before(jukebox, said["id"])
+        message = self.app("notebook", NOTEBOOK).next_message()
+        self.assertEqual((message.id, message.text, message.is_direct), (said["id"], SONGS, True))
+
+    def test_one_that_leaves_with_it_is_waited_for_also_over_a_restart(self) -> None:
+        notebook, jukebox = self.two("")
+        said = self.say(f"notebook: {SONGS}")
+        notebook.next_message()
+        self.leave(notebook)
+        self.settled(said["id"], "queued")
+        self.assert_nothing_before(jukebox, said["id"])
+        self.server.kill()
+        self.server.start()
+        jukebox = self.app("jukebox", MUSIC)
+        self.assert_nothing_before(jukebox, said["id"])
+        message = self.app("notebook", NOTEBOOK).next_message()
+        self.assertEqual((message.id, message.text), (said["id"], SONGS))
+
+
 class SilenceTest(ResponseTestCase):
     def test_a_silent_app_is_passed_over_after_the_timeout(self) -> None:
-        notebook, jukebox = self.two(LESS_QUICK)
+        notebook, jukebox = self.two(ON + LESS_QUICK)
         started = time.monotonic()
         said = self.say(f"notebook: {SONGS}")
         first = notebook.next_message()
@@ -125,7 +248,7 @@ class SilenceTest(ResponseTestCase):
         self.assertEqual(self.attempts(said["id"]), [("notebook", TIMED_OUT), ("jukebox", None)])
 
     def test_silence_of_all_is_a_refusal(self) -> None:
-        self.serve(QUICK)
+        self.serve(ON + QUICK)
         self.app("notebook")
         said = self.say("notebook: x")
         self.settled(said["id"], "refused")
@@ -143,7 +266,7 @@ class SilenceTest(ResponseTestCase):
         self.assert_nothing_before(jukebox, said["id"])
 
     def test_a_late_ack_while_another_has_it_is_recorded_too(self) -> None:
-        notebook, jukebox = self.two(QUICK)
+        notebook, jukebox = self.two(ON + QUICK)
         said = self.say(f"notebook: {SONGS}")
         first = notebook.next_message()
         second = jukebox.next_message()
@@ -155,7 +278,7 @@ class SilenceTest(ResponseTestCase):
         self.assertEqual([one["client"] for one in shown["attempts"]], ["notebook", "jukebox"])
 
     def test_malformed_responses_leave_the_timer_running(self) -> None:
-        notebook, jukebox = self.two(LESS_QUICK)
+        notebook, jukebox = self.two(ON + LESS_QUICK)
         malformed = (
             lambda identity: {"messageId": identity, "type": "maybe", "payload": {}},
             lambda identity: {"messageId": identity, "type": "ACK", "payload": {}},
@@ -207,7 +330,7 @@ class DepartureTest(ResponseTestCase):
     def test_who_leaves_with_a_message_is_passed_over_at_once(self) -> None:
         for leave in (App.close, App.abort):
             with self.subTest(leave.__name__):
-                notebook, jukebox = self.two(f'response_timeout = "{NEVER}"\n')
+                notebook, jukebox = self.two(f'{ON}response_timeout = "{NEVER}"\n')
                 said = self.say(f"notebook: {SONGS}")
                 first = notebook.next_message()
                 leave(notebook)

@@ -1,13 +1,16 @@
-"""A real model in the loop: `serve --local-model` on a fresh data directory, and a chat through the gateway."""
+"""A real model in the loop: `serve --local-model` on a fresh data directory, a chat through the gateway, and later starts
+that find the model installed."""
 
 # begins early: fetches and starts a model
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 import unittest
 
-from gateway_client import Gateway
-from patchboard_server import NotReady, Server, ServerTestCase
+from gateway_client import Gateway, eventually
+from patchboard_server import NotReady, Server, ServerTestCase, binary
 
 # The likeliest words only: what a model says by chance may be a single one. A few of them show as much as many, but
 # `carol` needs an answer that is not over before it is cancelled.
@@ -22,6 +25,14 @@ temperature = 0.0
 [[bindings]]
 agent = "talker"
 account = "carol"
+"""
+# Of later starts, which find the model installed: nothing is configured that could answer, and it sleeps at once.
+INSTALLED = f"""
+[agents.default]
+max_tokens = {LONGEST_ANSWER}
+temperature = 0.0
+[local_model]
+idle_timeout = "1ms"
 """
 # Fetching and installing 127 MB on a slow line, then loading the weights.
 READY_TIMEOUT = 360.0
@@ -93,6 +104,75 @@ class LocalModelTest(ServerTestCase):
             gateway.result("chat.cancel", id=request)
             self.assertEqual(gateway.turn(request).events[-1], "done")
             self.assertEqual(gateway.turn(gateway.start("Hi", account="carol"), ANSWER_TIMEOUT).events[-1], "done")
+
+    def test_installed_it_is_used_woken_by_a_call_and_sleeps_again(self) -> None:
+        self.on_the_same_data(INSTALLED)
+        log = self.server.log
+        self.assertIn("it is installed here; it starts with the first call and stops after 1ms without one", log())
+        begun, gone = log().count("local model ready"), log().count("nobody used it")
+        with Gateway(self.server) as gateway:
+            for woken in (1, 2):
+                turn = gateway.turn(gateway.start("Hello", account=f"sleepy{woken}"), ANSWER_TIMEOUT)
+                self.assertEqual((turn.errors, turn.events[-1]), ([], "done"))
+                eventually(lambda: log().count("nobody used it") >= gone + woken, "it sleeps again", ANSWER_TIMEOUT)
+                self.assertGreaterEqual(log().count("local model ready"), begun + woken)
+
+    def test_switched_off_it_is_not_used(self) -> None:
+        self.on_the_same_data('[local_model]\nenabled = "off"\n')
+        with Gateway(self.server) as gateway:
+            self.assertIn("No language model is configured", gateway.chat("Hello", account="off").text)
+
+    def test_a_tree_of_thoughts_shows_life_and_ends(self) -> None:
+        # In the command's own process: the model is woken by the run.
+        self.on_the_same_data(None)
+        command = [binary(), "run", "--json", "--agent", "tot", "--data-dir", str(self.server.data_dir)]
+        config = self.server.folder / "tot.toml"
+        # Less than the twelve calls of 256 tokens that are the default, for the sake of the test's time.
+        config.write_text('[local_model]\nmax_tokens = 64\n[agents.default]\nmax_model_calls = 4\n')
+        command += ["--config", str(config), "-m", "How do I keep a kitchen tidy?"]
+        done = subprocess.run(
+            command, cwd=self.server.folder, env=self.server.environment(), capture_output=True, text=True, timeout=240
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        outline = [event.get("type") for event in events]
+        # The node is told before the model is asked, and so before it is awake.
+        self.assertEqual(outline[:2], ["run_start", "node_enter"])
+        self.assertTrue(2 <= outline.count("usage") <= 4, outline)
+        self.assertRegex(events[-1]["reply"], r"\w")
+        self.assertIn("using the local model", done.stderr)
+
+    def on_the_same_data(self, config: str | None) -> None:
+        """Starts again without `--local-model`; without a configuration nothing is started."""
+        before = self.server.config_file.read_text()
+        if self.server.is_running:
+            self.server.terminate()
+
+        def back() -> None:
+            if self.server.is_running:
+                self.server.terminate()
+            self.server.arguments = ("--local-model",)
+            self.server.config_file.write_text(before)
+            self.server.start(READY_TIMEOUT)
+
+        self.addCleanup(back)
+        if config is not None:
+            self.server.arguments = ()
+            self.server.config_file.write_text(config)
+            self.server.start()
+
+
+class NotInstalledTest(ServerTestCase):
+    def test_what_must_be_used_and_is_not_there_keeps_the_server_from_starting(self) -> None:
+        with self.assertRaises(NotReady) as refused:
+            self.start_server(config='[local_model]\nenabled = "on"\n')
+        self.assertRegex(str(refused.exception), r"error\[PB0205\]: .*the local model is not installed in ")
+        self.assertIn("`patchboard serve --local-model` fetches it once", str(refused.exception))
+
+    def test_nothing_is_fetched_unasked(self) -> None:
+        server = self.start_server(config="[local_model]\nidle_timeout = '1m'\n")
+        self.assertIn("using the built-in offline provider", server.log())
+        self.assertFalse((server.data_dir / "local-model").exists())
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class ReactTest(RunsTestCase):
         nodes = [event["node_id"] for event in run.of("node_enter")]
         self.assertEqual(nodes, ["run-think-0", "run-act-1", "run-observe-2", "run-compress-3", "run-think-4"])
         self.check_tool_events(run, arguments)
-        self.assertEqual(run.reply, "I see")
+        self.assertEqual((run.reply, run.text), ("let me see \n\nI see",) * 2)
         self.assertEqual(run.ending["usage"], dict(zip(COUNTS, (10, 5, 15))))
         self.assertEqual(run.ending["total_usage"], dict(zip(COUNTS, (30, 10, 40))))
 
@@ -64,7 +64,7 @@ class ReactTest(RunsTestCase):
         self.assertEqual((first["call_id"], first["name"]), (call["call_id"], "read"))
         self.assertTrue(others)
         for event in others:
-            self.assertEqual((event["call_id"], event["name"]), (None, None))
+            self.assertEqual((event["call_id"], event["name"]), (call["call_id"], "read"))
         pieces = "".join(event["arguments_delta"] for event in [first, *others])
         self.assertEqual(json.loads(pieces), arguments)
         self.assertEqual((call["name"], call["arguments"]), ("read", arguments))
@@ -254,14 +254,15 @@ class DupTest(RunsTestCase):
         run = runs.run("what is the point?", "dup", working_folder=str(self.work))
         self.assert_whole(run, "dup")
         self.assertEqual(run.nodes, ["understand", "plan", "act", "observe", "plan"])
-        self.assertEqual(run.reply, "the answer")
+        self.assertEqual(run.reply, "first \n\nthe answer")
         understood = run.of("values")[0]["state"]["understood"]
         self.assertEqual(
             understood,
             {"core_goal": "the goal", "key_constraints": ["one", "two"], "relevant_context": "the context"},
         )
         # It streams from inside its nodes, and its understanding reaches the model that answers.
-        self.assertEqual({event["id"] for event in run.of("message_chunk")}, {"understand", "plan"})
+        self.assertEqual({event["id"] for event in run.of("message_chunk")}, {"plan"})
+        self.assertEqual({event["id"] for event in run.of("thought_chunk")}, {"understand"})
         self.assertEqual(len(run.of("usage")), 3)
         self.assertEqual(run.outline.count("tool_start"), 1)
         for word in ("the goal", "two", "the context"):
@@ -288,7 +289,8 @@ class TotTest(RunsTestCase):
         evaluated = run.of("tot_evaluate")[0]
         self.assertEqual((evaluated["chosen"], evaluated["scores"]), (1, [0.2, 0.9, 0.1]))
         self.assertEqual(run.reply, "the answer")
-        self.assertTrue({"think_expand", "think_evaluate"} <= {event["id"] for event in run.of("message_chunk")})
+        self.assertEqual({event["id"] for event in run.of("message_chunk")}, {"answer"})
+        self.assertEqual({event["id"] for event in run.of("thought_chunk")}, {"think_expand", "think_evaluate"})
         state = run.of("values")[1]["state"]["tot"]
         self.assertEqual(state["chosen_index"], 1)
         self.assertEqual([one["thought"] for one in state["candidates"]], run.of("tot_expand")[0]["candidates"])
@@ -389,7 +391,8 @@ class GotTest(RunsTestCase):
         (third,) = [one for one in self.model.requests if part_of(one) == "task" and task_of(one) == "c"]
         self.assertIn("result of a", third.last_user_text)
         self.assertIn("result of b", third.last_user_text)
-        self.assertIn("execute_graph", {event["id"] for event in run.of("message_chunk")})
+        self.assertEqual({event["id"] for event in run.of("message_chunk")}, {"aggregate"})
+        self.assertEqual({event["id"] for event in run.of("thought_chunk")}, {"plan_graph", "execute_graph"})
         state = run.of("values")[-1]["state"]
         self.assertEqual(state["input_message"], "do three things")
         self.assertEqual(

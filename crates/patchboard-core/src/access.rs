@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{CallTool, Command, StartRun};
+use crate::command::{CallTool, Command, StartRun, WorkspaceCommand};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::ConnId;
 
@@ -113,6 +113,12 @@ pub fn needed(command: &Command) -> Grant {
         | Command::TouchSession { .. }
         | Command::RegisterTools(_)
         | Command::CallInSession(_)
+        | Command::SetModel { .. }
+        | Command::Workspaces(
+            WorkspaceCommand::Create { .. }
+            | WorkspaceCommand::AddThread { .. }
+            | WorkspaceCommand::RemoveThread { .. },
+        )
         | Command::AnswerMessage { .. } => Grant::Converse,
         Command::ListSessions { .. }
         | Command::ReadHistory { .. }
@@ -123,6 +129,7 @@ pub fn needed(command: &Command) -> Grant {
         | Command::ListTools { .. }
         | Command::ListAgents
         | Command::ListModels { .. }
+        | Command::Workspaces(WorkspaceCommand::List | WorkspaceCommand::ListThreads { .. })
         | Command::ReadMessage { .. }
         | Command::ListMessages { .. }
         | Command::ExplainRouting { .. }

@@ -24,6 +24,7 @@ pub struct AgentSpec {
     pub strategy: StrategyKind,
     /// How far each strategy may go.
     pub reasoning: Reasoning,
+    pub source: AgentSource,
     /// One sentence for people who choose among agents.
     pub description: Option<Arc<str>>,
     pub max_tokens: u32,
@@ -56,6 +57,17 @@ impl AgentSpec {
             }
         }
     }
+}
+
+/// Who made an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AgentSource {
+    /// It is there without being configured.
+    BuiltIn,
+    /// Configured in the working folder.
+    Project,
+    /// Configured elsewhere.
+    User,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -166,6 +178,17 @@ impl Binding {
     }
 }
 
+/// Names that clients of runs know and send without asking. Where no agent of that name is configured they mean the
+/// default agent with react.
+pub const PROFILES: [(&str, &str); 6] = [
+    ("dev", "the default agent, for software development"),
+    ("ask", "the default agent, for questions"),
+    ("explore", "the default agent, for finding a way around"),
+    ("orchestrator", "the default agent, for work in several parts"),
+    ("agent-builder", "the default agent, for making agents"),
+    ("assistant", "the default agent"),
+];
+
 /// All agents and bindings. Checked when built, read-only after.
 #[derive(Debug, Default)]
 pub struct AgentTable {
@@ -205,17 +228,22 @@ impl AgentTable {
         self.agents.iter().find(|agent| &*agent.name == name)
     }
 
-    /// The agent a run names: one of the strategies, worked by the default agent, or a configured agent with its own.
+    /// The agent a run names: one of the strategies, worked by the default agent, a configured agent with its own, or a
+    /// profile.
     pub fn choose(&self, name: &str) -> Result<(&Arc<AgentSpec>, StrategyKind), BoardError> {
         let default =
             || self.agent(Self::DEFAULT).ok_or_else(|| BoardError::not_found("no default agent is configured"));
         if let Some(strategy) = StrategyKind::named(name) {
             return Ok((default()?, strategy));
         }
-        let agent = self.agent(name).ok_or_else(|| {
-            BoardError::not_found(format!("no agent named `{name}`: use react, dup, tot, got or a configured agent"))
-        })?;
-        Ok((agent, agent.strategy))
+        if let Some(agent) = self.agent(name) {
+            return Ok((agent, agent.strategy));
+        }
+        if PROFILES.iter().any(|(profile, _)| *profile == name) {
+            return Ok((default()?, StrategyKind::React));
+        }
+        let hint = "use react, dup, tot, got or a configured agent";
+        Err(BoardError::not_found(format!("no agent named `{name}`: {hint}")))
     }
 
     pub fn all(&self) -> &[Arc<AgentSpec>] {

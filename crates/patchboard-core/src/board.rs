@@ -25,7 +25,7 @@ use crate::bridge::{Bridge, BridgeOptions, Signals, VariableTools, Who, WorkerTo
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
 use crate::channel::{ChannelDesk, ChannelOptions};
-use crate::command::{Command, RunRef, SessionRef, StartRun};
+use crate::command::{Command, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
 use crate::id::{ConnId, RunId, Seq, SessionKey};
@@ -33,16 +33,17 @@ use crate::log::{Log, Pace};
 use crate::memory::{Memory, MemoryOptions};
 use crate::plugin::PluginTools;
 use crate::port::{
-    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, Retention, RunRow, SchemaCheck, SoulSource, Store,
-    ToolHost, UnfinishedRun, Workers,
+    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, Retention, SchemaCheck, SoulSource, Store, ToolHost,
+    UnfinishedRun, Workers,
 };
-use crate::reply::{Reply, RunSummary};
+use crate::reply::Reply;
 use crate::run::begin::{Begun, RunFolder};
 use crate::run::{RunDeps, RunLimits, RunRequest, Stops, recover};
 use crate::session::{Place, SessionQueues, Turn};
 use crate::tool::desk::ToolLimits;
 use crate::tool::own::OwnTools;
 use crate::tool::{ApprovalPolicy, ToolDesk, ToolRegistry};
+use crate::workspaces::WorkspaceDesk;
 
 mod answers;
 mod beneath;
@@ -152,6 +153,7 @@ struct Inner {
     plugins: Option<Arc<dyn Plugins>>,
     channels: Arc<ChannelDesk>,
     trail: AuditTrail,
+    workspaces: WorkspaceDesk,
     queues: SessionQueues,
     /// Places for runs at work.
     working: Arc<Semaphore>,
@@ -311,6 +313,7 @@ impl Board {
             limits: parts.limits.run,
         });
         let board = Self(Arc::new(Inner {
+            workspaces: WorkspaceDesk::new(parts.store.clone(), parts.clock.clone(), parts.ids.clone()),
             store: parts.store,
             clock: parts.clock,
             ids: parts.ids,
@@ -634,8 +637,12 @@ impl Board {
             }
             // Now that nobody else is at work in it.
             board.check_session(&caller, &accepted.session).await?;
+            if let Some(plan) = start.plan.as_ref().filter(|_| accepted.model.is_none()) {
+                accepted = board.with_usual_model(accepted, plan.usual_model.as_deref(), &stops.cancel).await?;
+            }
             let Accepted { agent, strategy, origin, thread, session, client_id, model, claim } = accepted;
             let StartRun { content, plan, folder, .. } = start;
+            let plan = plan.map(|plan| *plan);
             let request = RunRequest {
                 run,
                 caller,
@@ -741,40 +748,6 @@ impl Board {
 
     fn live(&self) -> MutexGuard<'_, HashMap<RunId, LiveRun>> {
         self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn find_run(&self, caller: &Caller, wanted: RunRef) -> Result<Reply, BoardError> {
-        let row: Option<RunRow> = match wanted {
-            RunRef::ClientId { id, within } => {
-                let within = within.map(|session| self.session_key(session)).transpose()?;
-                let found = self.0.store.run_by_client_id(&caller.principal, &id).await?;
-                found.filter(|row| within.is_none_or(|session| session == row.session))
-            }
-            RunRef::Session(session) => {
-                let session = self.session_key(session)?;
-                self.0.store.run_of_session(&session).await?
-            }
-        };
-        let row = row
-            .filter(|row| access::owns(caller, &row.principal))
-            .ok_or_else(|| BoardError::not_found("run expired or unknown"))?;
-        let last_seq = self.0.store.last_seq(&Topic::Run(row.run)).await?;
-        // The run is remembered, its events are not.
-        if last_seq == Seq(0) {
-            return Err(BoardError::not_found("run expired"));
-        }
-        Ok(Reply::Run(RunSummary { run: row.run, session: row.session, client_id: row.client_id, last_seq }))
-    }
-
-    fn session_key(&self, session: SessionRef) -> Result<SessionKey, BoardError> {
-        match session {
-            SessionRef::Key(key) => Ok(key),
-            SessionRef::Origin(origin) => self.key_of(&origin),
-        }
-    }
-
-    fn key_of(&self, origin: &Origin) -> Result<SessionKey, BoardError> {
-        Ok(origin.session_key(&self.0.agents.route(origin)?.name))
     }
 }
 

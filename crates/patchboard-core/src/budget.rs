@@ -71,6 +71,46 @@ pub struct Reservation {
     pub max_output: u32,
     /// Is there room for describing tools?
     pub tools_fit: bool,
+    /// The limit that leaves least, where there is one.
+    pub narrowest: Option<Headroom>,
+}
+
+/// How far a call is from one limit, and how people change that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headroom {
+    /// `session`, `daily` or `monthly`.
+    pub budget: &'static str,
+    /// Used and reserved so far.
+    pub committed: u64,
+    pub limit: u64,
+    /// The key of the configuration that sets the limit.
+    pub key: String,
+}
+
+impl Headroom {
+    pub fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.committed)
+    }
+
+    /// What lets the next call through.
+    pub fn remedy(&self) -> String {
+        let otherwise = match self.budget {
+            "session" => "or start a new session",
+            "daily" => "or wait until midnight UTC",
+            _ => "or wait for the next month (UTC)",
+        };
+        format!("raise `{}` {otherwise}", self.key)
+    }
+
+    fn refusal(&self, needed: u64) -> BoardError {
+        let Self { budget, committed, limit, .. } = self;
+        let message = format!(
+            "token budget exceeded ({budget}: {committed}/{limit}): this call needs about {needed} tokens and {} are left; {}",
+            self.left(),
+            self.remedy()
+        );
+        BoardError::new(ErrorKind::Exhausted, message)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,27 +135,23 @@ impl Ledger {
     /// Reserves, or says which limit stands in the way.
     pub async fn reserve(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<Reservation, BoardError> {
         let scopes = scopes(wanted.session, wanted.agent, self.clock.now());
-        let limits = [
-            smaller(self.limits.session, wanted.agent_limits.session),
-            self.limits.daily,
-            self.limits.monthly,
-            wanted.agent_limits.daily,
-            wanted.agent_limits.monthly,
-        ];
+        let limits = self.limits_of(&wanted);
         let mut accounts = self.load(&scopes).await?;
-        let mut left = u64::MAX;
-        for ((scope, limit), name) in scopes.iter().zip(limits).zip(["session", "daily", "monthly", "daily", "monthly"])
-        {
-            let Some(limit) = limit else { continue };
+        let mut narrowest: Option<Headroom> = None;
+        for (scope, limit) in scopes.iter().zip(limits) {
+            let Some((budget, limit, key)) = limit else { continue };
             let account = accounts.of(scope);
             let committed = account.used.saturating_add(account.reserved);
+            let headroom = Headroom { budget, committed, limit, key };
             // At least one token of answer must fit, else the call could only be paid for and thrown away.
             if committed.saturating_add(wanted.text_tokens) >= limit {
-                let message = format!("token budget exceeded ({name}: {committed}/{limit})");
-                return Err(BoardError::new(ErrorKind::Exhausted, message));
+                return Err(headroom.refusal(wanted.text_tokens.saturating_add(1)));
             }
-            left = left.min(limit - committed);
+            if narrowest.as_ref().is_none_or(|narrowest| headroom.left() < narrowest.left()) {
+                narrowest = Some(headroom);
+            }
         }
+        let left = narrowest.as_ref().map_or(u64::MAX, Headroom::left);
         let with_tools = wanted.text_tokens.saturating_add(wanted.tool_tokens);
         let tools_fit = with_tools.saturating_add(u64::from(wanted.max_output).min(SHORT_ANSWER)) <= left;
         let input = if tools_fit { with_tools } else { wanted.text_tokens }.min(left.saturating_sub(1));
@@ -126,7 +162,28 @@ impl Ledger {
             let account = accounts.by_scope.entry(scope.clone()).or_default();
             account.reserved = account.reserved.saturating_add(tokens);
         }
-        Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output, tools_fit })
+        Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output, tools_fit, narrowest })
+    }
+
+    /// The limits of a call in the order of its scopes: budget, tokens and the key that sets them.
+    fn limits_of(&self, wanted: &Wanted<'_>) -> [Option<(&'static str, u64, String)>; 5] {
+        let (general, own, agent) = (&self.limits, &wanted.agent_limits, wanted.agent);
+        let of_all = |budget: &'static str, limit: Option<u64>| Some((budget, limit?, format!("budgets.{budget}")));
+        let of_agent = |budget: &'static str, limit: Option<u64>| {
+            Some((budget, limit?, format!("agents.{agent}.budget.{budget}")))
+        };
+        let session = match (general.session, own.session) {
+            (Some(all), Some(own)) if own < all => of_agent("session", Some(own)),
+            (None, own) => of_agent("session", own),
+            (all, _) => of_all("session", all),
+        };
+        [
+            session,
+            of_all("daily", general.daily),
+            of_all("monthly", general.monthly),
+            of_agent("daily", own.daily),
+            of_agent("monthly", own.monthly),
+        ]
     }
 
     pub async fn report(&self, session: Option<&SessionKey>) -> Result<BudgetReport, BoardError> {
@@ -240,13 +297,6 @@ fn day(at: Timestamp) -> BudgetScope {
 fn month(at: Timestamp) -> BudgetScope {
     let date = at.to_zoned(TimeZone::UTC).date();
     BudgetScope::Month { year: date.year(), month: date.month() }
-}
-
-fn smaller(left: Option<u64>, right: Option<u64>) -> Option<u64> {
-    match (left, right) {
-        (Some(left), Some(right)) => Some(left.min(right)),
-        (left, right) => left.or(right),
-    }
 }
 
 #[cfg(test)]

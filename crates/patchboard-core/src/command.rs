@@ -77,6 +77,14 @@ pub enum Command {
     ListModels {
         agent: Option<Arc<str>>,
     },
+    /// Checks that a run can have that model and keeps it with the thread, if one is named, for its later runs. An
+    /// empty name stands for the agent's own.
+    SetModel {
+        thread: Option<Origin>,
+        model: Arc<str>,
+    },
+    /// Each principal has its own.
+    Workspaces(WorkspaceCommand),
     ListPlugins,
     /// Reads a plugin's file anew: a plugin's name, or the path of its file.
     LoadPlugin {
@@ -212,7 +220,8 @@ pub struct StartRun {
     /// Another model than the agent's, for this run only: `provider/model`, or a model of the agent's provider.
     pub model: Option<Arc<str>>,
     /// Set for an agent run, left out for a turn of a chat.
-    pub plan: Option<RunPlan>,
+    /// Boxed, because every command takes the room of the largest one.
+    pub plan: Option<Box<RunPlan>>,
 }
 
 /// The folder in which the tools of a run or call work.
@@ -249,9 +258,32 @@ impl FolderChoice {
 pub struct RunPlan {
     /// A strategy (then the default agent's) or a configured agent.
     pub agent: Arc<str>,
+    /// Instead of the agent's own, where neither the run nor its thread has a model.
+    pub usual_model: Option<Arc<str>>,
     pub adaptive: bool,
     pub detach: bool,
     pub verbose: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkspaceCommand {
+    List,
+    Create {
+        /// A new name is made up if there is none.
+        name: Option<Arc<str>>,
+    },
+    ListThreads {
+        workspace: Arc<str>,
+    },
+    /// Adding twice, or taking out what is not in it, changes nothing.
+    AddThread {
+        workspace: Arc<str>,
+        thread: Arc<str>,
+    },
+    RemoveThread {
+        workspace: Arc<str>,
+        thread: Arc<str>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]

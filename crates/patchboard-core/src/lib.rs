@@ -9,6 +9,7 @@
 //! - [`bridge`]: sessions of programs, their variables, workers and what they tell about themselves.
 //! - [`plugin`]: sandboxed plugins and their tools; [`channel`]: people who come by webhook, through plugins.
 //! - [`memory`], [`budget`], [`agent`], [`catalogue`]: what is recalled, what may be spent, who answers and with which model.
+//! - [`workspaces`]: threads that clients put together.
 //! - [`trace`]: every span, and how traces come in and go on.
 //! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
 //!   stand-ins for tests and demos.
@@ -45,6 +46,7 @@ pub mod text;
 pub mod tokens;
 pub mod tool;
 pub mod trace;
+pub mod workspaces;
 
 pub use board::{Board, Limits, Parts};
 pub use error::{BoardError, ErrorKind, Retry};

@@ -15,12 +15,14 @@ mod v2;
 mod v3;
 mod v4;
 mod variables;
+mod workspaces;
 
 pub(crate) use apps::{decode_known_apps, encode_known_apps};
 pub(crate) use deliveries::{decode_letter, encode_letter};
 pub(crate) use kept::{decode_todos, encode_todos};
 pub(crate) use learned::{decode_lessons, encode_lessons};
 pub(crate) use variables::{decode_shelf, decode_value, encode_shelf, encode_value};
+pub(crate) use workspaces::{decode_workspace_threads, decode_workspaces, encode_workspace_threads, encode_workspaces};
 
 /// The version messages of turns are written in.
 pub const MESSAGES_VERSION: u16 = 1;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::agent::AgentSource;
 use crate::app::message::{Decision, MessageReport};
 use crate::app::{AppProfile, Delivery};
 use crate::bridge::{PoolReport, SessionReport};
@@ -16,6 +17,7 @@ use crate::model::Role;
 use crate::plugin::PluginReport;
 use crate::port::{Fact, Page, SessionRow, TurnRow, UsageGroup};
 use crate::tool::{ToolOutput, ToolSpec};
+use crate::workspaces::{Workspace, WorkspaceThread};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
@@ -43,6 +45,12 @@ pub enum Reply {
     ToolsApproved(Vec<Arc<str>>),
     Agents(Vec<AgentSummary>),
     Models(ModelReport),
+    /// As `provider/model`; `None` for the agent's own.
+    ModelSet(Option<Arc<str>>),
+    /// In the order they were made.
+    Workspaces(Vec<Workspace>),
+    Workspace(Workspace),
+    WorkspaceThreads(Vec<WorkspaceThread>),
     Plugins(Vec<PluginReport>),
     Plugin(Box<PluginReport>),
     Webhook(WebhookOutcome),
@@ -127,8 +135,7 @@ pub struct StoredMessage {
 pub struct AgentSummary {
     pub name: Arc<str>,
     pub description: Option<Arc<str>>,
-    /// A strategy of the default agent, or an agent of the configuration.
-    pub is_built_in: bool,
+    pub source: AgentSource,
 }
 
 /// The models a run can be given.

@@ -9,11 +9,13 @@ mod calls;
 pub mod chain;
 mod embed;
 pub mod http;
+mod local_model;
 pub mod managed;
 mod names;
 mod offline;
 mod openai;
 mod reader;
+mod repetition;
 pub mod sse;
 mod telemetry;
 mod tool_texts;
@@ -24,7 +26,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::model::{ListedModel, ModelError};
+use futures_util::StreamExt;
+use patchboard_core::model::{ListedModel, Message, ModelError, ModelEvent, ModelRequest};
 use patchboard_core::port::ModelProvider;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +35,8 @@ use tokio_util::sync::CancellationToken;
 pub use crate::chain::{Chain, ChainOptions, Jitter, Link, ModelChoice};
 pub use crate::embed::{HttpEmbedder, embedder};
 pub use crate::http::Pool;
+use crate::local_model::LocalModel;
+use crate::managed::ManagedServer;
 pub use crate::offline::Offline;
 pub use crate::upstream::{Again, AttemptLimits, Failure, Foreign, ModelStream, Reached, Upstream};
 
@@ -60,6 +65,8 @@ pub struct ProviderOptions {
     pub response_timeout: Duration,
     /// The longest silence within an answer.
     pub idle_timeout: Duration,
+    /// The managed server that answers at `base_url`; it is started when it sleeps.
+    pub server: Option<Arc<ManagedServer>>,
 }
 
 impl ProviderOptions {
@@ -73,6 +80,7 @@ impl ProviderOptions {
             connect_timeout: Duration::from_secs(5),
             response_timeout: Duration::from_secs(45),
             idle_timeout: Duration::from_secs(45),
+            server: None,
         }
     }
 }
@@ -104,11 +112,40 @@ pub fn build(options: ProviderOptions, pool: &Pool) -> Result<Arc<dyn ModelProvi
 
 /// One link for a [`Chain`]. Nothing is asked, and no connection made, before the first request.
 pub fn upstream(options: ProviderOptions, pool: &Pool) -> Result<Arc<dyn Upstream>, Error> {
-    Ok(match options.kind {
+    let server = options.server.clone();
+    let upstream: Arc<dyn Upstream> = match options.kind {
         ProviderKind::Anthropic => Arc::new(anthropic::Anthropic::new(options, pool)?),
         ProviderKind::OpenAi => Arc::new(openai::OpenAi::new(options, pool)?),
         ProviderKind::Offline => Arc::new(Offline::new(options.name)),
+    };
+    Ok(match server {
+        Some(server) => Arc::new(LocalModel::new(server, upstream)),
+        None => upstream,
     })
+}
+
+/// Asks the model of `options` for a few words, once, to see that its address, key and name are right.
+pub async fn try_out(options: ProviderOptions, pool: &Pool, stop: &CancellationToken) -> Result<(), ModelError> {
+    /// Some servers refuse less.
+    const FEW_TOKENS: u32 = 16;
+    let request = ModelRequest {
+        model: Arc::default(),
+        system: Arc::default(),
+        messages: vec![Message::user("Hi")],
+        tools: Arc::from([]),
+        max_tokens: FEW_TOKENS,
+        temperature: None,
+    };
+    let limits = AttemptLimits { connect_within: options.connect_timeout };
+    let upstream = upstream(options, pool).map_err(|error| ModelError::NotConfigured(error.to_string()))?;
+    let mut answer = upstream.attempt(&request, limits, stop).await.map_err(|failure| failure.error)?;
+    while let Some(event) = answer.next().await {
+        // The first words are enough.
+        if !matches!(event?, ModelEvent::Answering { .. }) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The models a provider offers. Both APIs answer the same question in the same shape.

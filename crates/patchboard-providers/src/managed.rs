@@ -1,14 +1,17 @@
 //! The managed local model: a private Python environment with the llama.cpp server, weights to run in it, and a
 //! watched process that speaks the OpenAI dialect on loopback.
 //!
-//! [`prepare`] makes the environment once; [`ManagedServer::start`] runs the server from it. This module knows
+//! [`prepare`] makes the environment once, [`installed`] only looks whether it is there; [`ManagedServer::start`] runs the
+//! server from it at once, [`ManagedServer::asleep`] with the first call. Either way it sleeps when nobody uses it. This module knows
 //! processes and files; it must not know the provider that talks to the server, nor how progress is drawn.
 
+mod activity;
 mod child;
 mod command;
 mod environment;
 mod error;
 mod front;
+mod gguf;
 mod prepare;
 mod python;
 mod server;
@@ -23,8 +26,9 @@ use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::activity::Call;
 pub use self::error::Error;
-pub use self::prepare::{Prepared, prepare};
+pub use self::prepare::{Prepared, installed, prepare};
 pub use self::server::{ManagedServer, ServerStatus};
 
 /// What the operator chose; [`ManagedOptions::new`] has sensible defaults for the rest.
@@ -44,11 +48,16 @@ pub struct ManagedOptions {
     pub threads: Option<NonZeroU16>,
     /// Large weights on a slow disk take minutes to load.
     pub startup_timeout: Duration,
+    /// The process ends after so long without a call; the next call starts it again.
+    pub idle_after: Duration,
 }
 
 impl ManagedOptions {
     pub fn new(data_dir: PathBuf, weights: Option<PathBuf>) -> Self {
         // A second window is cheap with the small model and may not fit beside a large one.
+        // It hardly gains by a second thread either, and threads wait for each other by spinning: on a machine that is
+        // busy otherwise, two write a tenth of what one does.
+        let threads = weights.is_none().then_some(NonZeroU16::MIN);
         let parallel = if weights.is_none() { NonZeroU8::MIN.saturating_add(1) } else { NonZeroU8::MIN };
         Self {
             data_dir,
@@ -56,8 +65,9 @@ impl ManagedOptions {
             python: None,
             context_tokens: NonZeroU32::MIN.saturating_add(8191),
             parallel,
-            threads: None,
+            threads,
             startup_timeout: Duration::from_secs(300),
+            idle_after: Duration::from_secs(600),
         }
     }
 }

@@ -12,6 +12,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use patchboard_core::Board;
 use patchboard_core::access::{Grants, Surface};
+use patchboard_core::port::Clock;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -47,6 +48,7 @@ pub struct HubOptions {
     pub http_needs_token: bool,
     pub guard: Guard,
     pub times: Times,
+    pub clock: Arc<dyn Clock>,
     /// WebSockets at once, registered or not; the next one is told that there is no place. HTTP is not counted, so that
     /// the user is not locked out by apps.
     pub max_sockets: usize,
@@ -71,6 +73,8 @@ pub struct Times {
     pub pong_timeout: Duration,
     /// A connection that is no app by then is dropped.
     pub register_timeout: Duration,
+    /// How long apps have to answer a message. For as long after it was sent, whoever waits waits for what they say.
+    pub answer_window: Duration,
 }
 
 impl Default for Times {
@@ -79,6 +83,7 @@ impl Default for Times {
             ping_interval: Duration::from_secs(30),
             pong_timeout: Duration::from_secs(10),
             register_timeout: Duration::from_secs(30),
+            answer_window: Duration::from_secs(30),
         }
     }
 }
@@ -106,6 +111,7 @@ struct Inner {
     plug: Sockets,
     http_needs_token: bool,
     times: Times,
+    clock: Arc<dyn Clock>,
     /// Places for WebSockets.
     places: Arc<Semaphore>,
     /// Requests that may wait for something at once.
@@ -133,6 +139,7 @@ pub fn router(board: Board, options: HubOptions) -> Router {
         },
         http_needs_token: options.http_needs_token,
         times: options.times,
+        clock: options.clock,
         places: Arc::new(Semaphore::new(options.max_sockets)),
         waits: Semaphore::new(MAX_WAITS),
         tracker: options.tracker,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use patchboard_core::agent::{AgentSpec, AgentTable, Binding};
+use patchboard_core::agent::{AgentSource, AgentSpec, AgentTable, Binding};
 use patchboard_core::app::hub::{HubOptions, Pairing};
 use patchboard_core::board::{Limits, Parts, Recovered};
 use patchboard_core::bridge::{BridgeOptions, Signals};
@@ -15,6 +15,7 @@ use patchboard_core::budget::BudgetLimits;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::port::{Embedder, ModelProvider, Store};
 use patchboard_core::run::RunLimits;
+use patchboard_core::run::strategy::{Reasoning, SearchLimits};
 use patchboard_core::tool::desk::ToolLimits;
 use patchboard_core::tool::{Approval, ApprovalPolicy, Glob};
 use patchboard_core::{Board, board};
@@ -29,8 +30,10 @@ use patchboard_tools::{GrantRules, JsonSchemaCheck, WorkspaceOptions, Workspaces
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::config::files::{ConfigFile, FileLayer};
+use crate::config::provider_choice::LOCAL_PROVIDER;
 use crate::config::section::{self, AgentConfig, BudgetsConfig};
-use crate::config::{Config, Loaded, Secrets};
+use crate::config::{Config, DEFAULT_AGENT, Loaded, ModelRoute, Secrets};
 use crate::data_dir;
 use crate::system::{SoulFiles, SystemClock, SystemIds};
 use crate::trust::TrustedReader;
@@ -220,7 +223,8 @@ fn agent_spec(
         context_window: agent.window(&model),
         model: model.into(),
         strategy: agent.strategy.kind(),
-        reasoning: agent.reasoning(),
+        reasoning: Reasoning { searching: search_limits(loaded, &routes), ..agent.reasoning() },
+        source: agent_source(loaded, name),
         description: agent.description.as_deref().map(Into::into),
         max_tokens: agent.max_tokens,
         #[expect(clippy::cast_possible_truncation, reason = "a temperature between 0 and 2 fits")]
@@ -231,6 +235,29 @@ fn agent_spec(
         max_run_tokens: agent.max_run_tokens,
         run_timeout: agent.run_timeout.into(),
     })
+}
+
+/// Searching asks the model many times for one reply; a model on this machine's processor gets less of it.
+fn search_limits(loaded: &Loaded, routes: &[ModelRoute]) -> SearchLimits {
+    let is_local = loaded.local_model.is_some() && routes.first().is_some_and(|route| route.provider == LOCAL_PROVIDER);
+    match is_local {
+        true => SearchLimits { model_calls: 12, max_tokens: Some(loaded.config.local_model.max_tokens / 2) },
+        false => SearchLimits::default(),
+    }
+}
+
+/// A file in the working folder says more about whose agent it is than any other.
+fn agent_source(loaded: &Loaded, name: &str) -> AgentSource {
+    let files = loaded.agent_files(name);
+    let working_folder = &loaded.config.runs.working_folder;
+    let is_here = |file: &ConfigFile| file.layer == FileLayer::Project || file.folder() == *working_folder;
+    if files.iter().any(|file| is_here(file)) {
+        AgentSource::Project
+    } else if files.is_empty() && name == DEFAULT_AGENT {
+        AgentSource::BuiltIn
+    } else {
+        AgentSource::User
+    }
 }
 
 /// The options of a configured provider, key included.
@@ -248,6 +275,7 @@ pub(crate) fn provider_options(loaded: &Loaded, secrets: &Secrets, name: &str) -
         connect_timeout: provider.connect_timeout.into(),
         response_timeout: provider.response_timeout.into(),
         idle_timeout: provider.idle_timeout.into(),
+        server: loaded.local_model.clone().filter(|_| name == LOCAL_PROVIDER),
         ..ProviderOptions::new(name, kind)
     })
 }

@@ -20,6 +20,7 @@ mod exec;
 mod explain;
 mod failure;
 mod hub;
+mod local_model;
 mod mcp;
 mod onboard;
 pub(crate) mod output;

@@ -30,7 +30,7 @@ mod edit;
 mod glob;
 mod key_path;
 mod merge;
-mod nearest;
+pub(crate) mod nearest;
 mod order;
 mod overlay;
 mod paths;
@@ -51,7 +51,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
-    agent_lookup::DEFAULT_AGENT,
+    agent_lookup::{DEFAULT_AGENT, ModelRoute},
     env::Environment,
     load::{LoadRequest, Loaded, Override},
     paths::Folders,
@@ -60,8 +60,8 @@ pub(crate) use self::{
 use self::{
     section::{
         AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, GatewayConfig, HubConfig, LimitsConfig,
-        LogConfig, McpConfig, MemoryConfig, NotificationsConfig, PluginConfig, PriceConfig, ProviderConfig, RunsConfig,
-        StorageConfig, TelemetryConfig, ToolsConfig, WasmConfig, WorkerConfig,
+        LocalModelConfig, LogConfig, McpConfig, MemoryConfig, NotificationsConfig, PluginConfig, PriceConfig,
+        ProviderConfig, RunsConfig, StorageConfig, TelemetryConfig, ToolsConfig, WasmConfig, WorkerConfig,
     },
     types::{SystemUser, TimeSpan},
 };
@@ -93,9 +93,11 @@ pub(crate) struct Config {
     pub notifications: NotificationsConfig,
     /// The bridge: gRPC between tools, workers and other programs.
     pub bridge: BridgeConfig,
-    /// Model providers by name. With none configured, one is chosen from the environment, stored keys and local servers.
+    /// Model providers by name. With none configured, one is chosen from the environment, stored keys, local servers and the installed local model.
     #[schemars(extend("x-example-name" = "main"))]
     pub providers: BTreeMap<String, ProviderConfig>,
+    /// The managed local model, where it is installed.
+    pub local_model: LocalModelConfig,
     /// Agents by name. `default` always exists and answers what no binding claims.
     #[schemars(extend("x-example-name" = "default"))]
     pub agents: BTreeMap<String, AgentConfig>,
@@ -145,6 +147,7 @@ impl Default for Config {
             notifications: NotificationsConfig::default(),
             bridge: BridgeConfig::default(),
             providers: BTreeMap::new(),
+            local_model: LocalModelConfig::default(),
             agents: BTreeMap::new(),
             bindings: Vec::new(),
             budgets: BudgetsConfig::default(),

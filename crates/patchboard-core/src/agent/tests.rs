@@ -8,6 +8,7 @@ fn agent(name: &str) -> AgentSpec {
         model: "".into(),
         strategy: StrategyKind::React,
         reasoning: crate::run::strategy::Reasoning::default(),
+        source: crate::agent::AgentSource::User,
         description: None,
         max_tokens: 100,
         temperature: None,
@@ -107,4 +108,18 @@ fn a_webhook_gets_only_tools_that_are_listed_by_name() {
         assert_eq!(agent.tools_for(Surface::Gateway).as_deref(), elsewhere.as_deref());
         assert_eq!(agent.tools_for(Surface::Webhook).as_deref(), Some(by_webhook.as_slice()));
     }
+}
+
+#[test]
+fn profiles_mean_the_default_agent_unless_one_of_that_name_is_configured() {
+    let dup = AgentSpec { strategy: StrategyKind::Dup, ..agent("ask") };
+    let default = AgentSpec { strategy: StrategyKind::Tot, ..agent("default") };
+    let table = AgentTable::new(vec![default, dup], Vec::new()).unwrap();
+    let chosen = |name: &str| table.choose(name).map(|(agent, strategy)| (agent.name.to_string(), strategy)).ok();
+    for profile in ["dev", "explore", "orchestrator", "agent-builder", "assistant"] {
+        assert_eq!(chosen(profile), Some(("default".to_owned(), StrategyKind::React)), "{profile}");
+    }
+    assert_eq!(chosen("ask"), Some(("ask".to_owned(), StrategyKind::Dup)));
+    assert_eq!(chosen("default"), Some(("default".to_owned(), StrategyKind::Tot)));
+    assert_eq!(chosen("Dev"), None);
 }

@@ -116,6 +116,7 @@ pub(crate) fn bench_with(change: impl FnOnce(&mut Setup)) -> Bench {
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: crate::run::strategy::Reasoning::default(),
+        source: crate::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,

@@ -61,7 +61,7 @@ pub enum Pairing {
 pub struct HubOptions {
     pub response_timeout: Duration,
     pub expiry: Duration,
-    /// Are messages that name an app brought to others when it refuses?
+    /// Are messages that name an app brought to others when it refuses or does not answer?
     pub reroute_direct: bool,
     /// How long an app's question keeps the user's next words for it.
     pub follow_up: Duration,
@@ -78,7 +78,7 @@ impl Default for HubOptions {
         Self {
             response_timeout: Duration::from_secs(30),
             expiry: Duration::from_secs(24 * 3600),
-            reroute_direct: true,
+            reroute_direct: false,
             follow_up: Duration::from_secs(300),
             pairing: Pairing::Open,
             rules: HubRules::default(),
@@ -370,8 +370,8 @@ impl Hub {
         }
     }
 
-    pub(super) fn is_connected(&self, app: &str) -> bool {
-        self.roster().by_name(app).is_some()
+    pub(super) fn connection_of(&self, app: &str) -> Option<ConnId> {
+        self.roster().by_name(app).map(|app| app.connection)
     }
 
     /// Tells the user something in the hub's own name.

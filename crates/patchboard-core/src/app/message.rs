@@ -98,7 +98,7 @@ impl Failure {
 pub enum Rest {
     /// Goes on by itself when an app registers or the model can be asked again.
     Queued,
-    /// Nobody clearly fits: a person decides, or an app that fits registers.
+    /// Nobody clearly fits, or the app it is addressed to refused it: a person decides, or an app that fits registers.
     Held,
 }
 
@@ -188,7 +188,8 @@ pub enum Stage {
     /// The same with the help of an embedding model.
     Meaning,
     Model,
-    /// Somebody else refused it, and of those left this one fits best.
+    /// Somebody else refused it, and of those left this one came closest. Only in records of earlier versions: today
+    /// the next app has to fit as well as a first one.
     NextBest,
     CatchAll,
     /// A person said so, or whoever sent it named the app.
@@ -269,6 +270,10 @@ pub struct MessageReport {
     pub decisions: Vec<Arc<Decision>>,
     /// The one app it is for: whoever sent it, or a person since, said so.
     pub pinned: Option<Arc<str>>,
+    /// The app whose name or alias the text begins with, once that is found out.
+    pub addressed: Option<Arc<str>>,
+    /// The user gave it up after an app had taken it.
+    pub is_disowned: bool,
     /// The last record that is part of this report.
     pub version: Seq,
 }
@@ -276,14 +281,18 @@ pub struct MessageReport {
 /// Notices kept per message in memory, and what they may weigh together; the log has all of them.
 const MAX_NOTICES: usize = 200;
 const MAX_NOTICE_BYTES: usize = 1024 * 1024;
-/// An app that goes away this often with the same message is not given it again.
-const MAX_DISCONNECTS: usize = 3;
+/// An app that goes away, or says nothing, this often with the same message is not given it again.
+const MAX_UNANSWERED: usize = 3;
+/// The reason of a held message ends with this and the command, in backticks, that sends it on.
+pub const CHOOSE_WITH: &str = ". Choose with ";
 
 impl MessageReport {
     pub fn new(id: MessageId, utterance: Arc<Utterance>, at: Timestamp) -> Self {
         Self {
             id,
             pinned: utterance.only.clone(),
+            addressed: None,
+            is_disowned: false,
             utterance,
             submitted_at: at,
             reopened_at: None,
@@ -314,7 +323,12 @@ impl MessageReport {
         self.version = seq;
         match event {
             MessageEvent::Submitted(_) => {}
-            MessageEvent::Decided(decision) => self.decisions.push(decision.clone()),
+            MessageEvent::Decided(decision) => {
+                if decision.stage.is_direct() {
+                    self.addressed = decision.apps.first().cloned();
+                }
+                self.decisions.push(decision.clone());
+            }
             MessageEvent::Sent { app } => {
                 let stage = self.decisions.last().map_or(Stage::Manual, |decision| decision.stage);
                 self.attempts.push(Attempt {
@@ -361,12 +375,19 @@ impl MessageReport {
                 self.state = match end {
                     End::Refused => MessageState::Refused,
                     End::Expired => MessageState::Expired,
+                    // What an app has taken cannot be taken back; that the user did not want it is kept.
+                    End::Cancelled if self.state == MessageState::Delivered => {
+                        self.is_disowned = true;
+                        MessageState::Delivered
+                    }
                     End::Cancelled => MessageState::Cancelled,
                 };
                 self.reason = Some(reason.clone());
             }
             MessageEvent::Reopened { app, .. } => {
                 self.pinned = app.clone().or_else(|| self.utterance.only.clone());
+                self.addressed = None;
+                self.is_disowned = false;
                 self.reopened_at = Some(at);
                 for attempt in &mut self.attempts {
                     attempt.is_past = true;
@@ -412,20 +433,42 @@ impl MessageReport {
                 AttemptState::Sent | AttemptState::Delivered | AttemptState::Rejected | AttemptState::TimedOut => true,
                 AttemptState::Disconnected => {
                     disconnects += 1;
-                    disconnects >= MAX_DISCONNECTS
+                    disconnects >= MAX_UNANSWERED
                 }
             }
         })
     }
 
+    /// Why that app refused it, if it did.
+    pub fn refusal_of(&self, app: &str) -> Option<&Arc<str>> {
+        let refused = |attempt: &&Attempt| attempt.state == AttemptState::Rejected && attempt.is_with(app);
+        self.current().rev().find(refused)?.reason.as_ref()
+    }
+
+    /// Was that app given it so often without an answer that it is not given it again?
+    pub fn is_unanswered_by(&self, app: &str) -> bool {
+        let unanswered = |attempt: &&Attempt| match attempt.state {
+            AttemptState::TimedOut | AttemptState::Disconnected => attempt.is_with(app),
+            AttemptState::Sent | AttemptState::Delivered | AttemptState::Rejected => false,
+        };
+        self.current().filter(unanswered).count() >= MAX_UNANSWERED
+    }
+
+    /// How many apps refused it.
+    pub fn rejections(&self) -> usize {
+        self.current().filter(|attempt| attempt.state == AttemptState::Rejected).count()
+    }
+
+    /// The attempts since it was last sent by a person.
+    pub fn current(&self) -> impl DoubleEndedIterator<Item = &Attempt> {
+        self.attempts.iter().filter(|attempt| !attempt.is_past)
+    }
+
     /// Who refused it since it was last sent by a person, and why.
     pub fn refusals(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        let refused = self.attempts.iter().filter(|attempt| {
-            !attempt.is_past
-                && match attempt.state {
-                    AttemptState::Rejected | AttemptState::TimedOut | AttemptState::Disconnected => true,
-                    AttemptState::Sent | AttemptState::Delivered => false,
-                }
+        let refused = self.current().filter(|attempt| match attempt.state {
+            AttemptState::Rejected | AttemptState::TimedOut | AttemptState::Disconnected => true,
+            AttemptState::Sent | AttemptState::Delivered => false,
         });
         refused.map(|attempt| (attempt.app.clone(), attempt.reason.clone().unwrap_or_else(|| "".into()))).collect()
     }
@@ -457,6 +500,9 @@ impl MessageReport {
         let has = |state| self.attempts.iter().any(|attempt| attempt.state == state && !attempt.is_past);
         self.state = if has(AttemptState::Delivered) {
             MessageState::Delivered
+        } else if self.is_disowned {
+            // Nobody wants it any more: it goes to no other app.
+            MessageState::Cancelled
         } else {
             match self.state {
                 // Only an app that has it after all undoes an end.
@@ -471,7 +517,9 @@ impl MessageReport {
                 MessageState::Sent | MessageState::Delivered => MessageState::Queued,
             }
         };
-        self.reason = None;
+        if !self.is_disowned {
+            self.reason = None;
+        }
     }
 }
 

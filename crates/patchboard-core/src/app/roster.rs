@@ -110,12 +110,19 @@ impl Roster {
 
     /// Those that may come back soon.
     pub(crate) fn absent(&self, now: Timestamp) -> Vec<Arc<AppProfile>> {
-        let is_expected = |known: &&KnownApp| {
-            !known.profile.description.is_empty()
-                && now.duration_since(known.seen_at) < EXPECTED_BACK
-                && self.by_name(&known.profile.name).is_none()
-        };
-        self.known.iter().filter(is_expected).map(|known| known.profile.clone()).collect()
+        let is_expected = |known: &&KnownApp| now.duration_since(known.seen_at) < EXPECTED_BACK;
+        self.not_here().filter(is_expected).map(|known| known.profile.clone()).collect()
+    }
+
+    /// All that were here before and are not now.
+    pub(crate) fn away(&self) -> Vec<Arc<AppProfile>> {
+        self.not_here().map(|known| known.profile.clone()).collect()
+    }
+
+    fn not_here(&self) -> impl Iterator<Item = &KnownApp> {
+        let is_away =
+            |known: &&KnownApp| !known.profile.description.is_empty() && self.by_name(&known.profile.name).is_none();
+        self.known.iter().filter(is_away)
     }
 
     fn remember(&mut self, profile: &Arc<AppProfile>, now: Timestamp) {

@@ -29,8 +29,6 @@ pub use rules::{HubRules, Rule};
 const MAX_CANDIDATES: usize = 10;
 /// How much better an app that is not connected must fit than one that is, for the message to wait for it.
 const WORTH_WAITING: f32 = 1.5;
-/// How often a refused message goes to an app that fits only somewhat, before a person is asked.
-pub const MAX_GUESSES: usize = 3;
 
 /// What is asked.
 #[derive(Debug, Clone)]
@@ -40,14 +38,14 @@ pub struct Question<'a> {
     pub words: Option<&'a str>,
     /// Connected, and it has not been tried with them.
     pub open: &'a [Arc<AppProfile>],
-    /// Known from before and not connected now.
+    /// Known from before and not connected now: expected back soon.
     pub absent: &'a [Arc<AppProfile>],
+    /// The same, however long ago they were here: the user may name them.
+    pub away: &'a [Arc<AppProfile>],
     /// Whose question the user may be answering.
     pub follow_up: Option<&'a str>,
     /// Somebody who is not open to it any more has refused it: nobody who is absent is waited for then.
     pub is_refused: bool,
-    /// Guesses made already.
-    pub guesses: usize,
     pub meaning: Option<&'a Meaning>,
 }
 
@@ -93,7 +91,7 @@ impl Pipeline {
             if let Some(profile) = find(question.open, name) {
                 return Some(Answer::Go(decide(profile)));
             }
-            if let Some(profile) = find(question.absent, name).filter(|_| !question.is_refused) {
+            if let Some(profile) = find(question.away, name).filter(|_| !question.is_refused) {
                 return Some(Answer::WaitFor(profile.name.clone(), decide(profile)));
             }
         }
@@ -110,7 +108,7 @@ impl Pipeline {
             return None;
         }
         // The user's rule names it, so it is waited for even if it was never seen.
-        let absent = find(question.absent, app).map_or_else(|| Arc::from(app), |profile| profile.name.clone());
+        let absent = find(question.away, app).map_or_else(|| Arc::from(app), |profile| profile.name.clone());
         Some(Answer::WaitFor(absent.clone(), decision(stage, &absent, rest, reason)))
     }
 
@@ -119,10 +117,17 @@ impl Pipeline {
         let open: Vec<&AppProfile> = question.open.iter().map(|profile| &**profile).collect();
         let ranking = matcher.rank(text, &open, question.meaning);
         let rest = question.words;
-        let chosen = match ranking.choose(self.policy) {
+        let mut chosen = match ranking.choose(self.policy) {
             Choice::Deliver(chosen) => chosen,
             Choice::Unsure => Vec::new(),
         };
+        // Refused by others, it has to fit as if they were still there: being the only one left is no reason to have it.
+        if question.is_refused {
+            let fits = |index: &usize| {
+                ranking.candidates.get(*index).is_some_and(|one| one.confidence >= self.policy.threshold)
+            };
+            chosen.retain(fits);
+        }
         // Similarities were asked for those that are there only.
         let absent =
             if question.meaning.is_some() { None } else { self.better_absent(question, text, matcher, &chosen) };
@@ -171,15 +176,6 @@ impl Pipeline {
         if let Some(profile) = self.catch_all.as_deref().and_then(|name| find(question.open, name)) {
             let reason = "nobody clearly fits, and this app gets what fits nobody".to_owned();
             let mut decision = decision(Stage::CatchAll, &profile.name, rest, reason);
-            decision.candidates = closest.to_vec();
-            return Some(decision);
-        }
-        // Whoever refused it was the one it was meant for. The others can refuse it too, which costs less than silence.
-        if question.is_refused && question.guesses < MAX_GUESSES {
-            let best =
-                closest.first().map(|best| &best.app).or_else(|| question.open.first().map(|first| &first.name))?;
-            let reason = format!("it was refused before; of those left, {best} comes closest");
-            let mut decision = decision(Stage::NextBest, best, rest, reason);
             decision.candidates = closest.to_vec();
             return Some(decision);
         }

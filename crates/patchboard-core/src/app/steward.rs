@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 
 use super::AppProfile;
 use super::hub::{self, Handed, Hub};
-use super::message::{End, Failure, MessageEvent, MessageReport, Response, Utterance};
+use super::message::{Failure, MessageEvent, MessageReport, Response, Utterance};
 use crate::error::BoardError;
 use crate::event::Topic;
 use crate::id::{ConnId, MessageId, Seq};
@@ -29,6 +30,9 @@ const STORE_PAUSES: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(5)];
 /// Apps tend to come one after the other: so long after one, no model is asked again about a message that waits.
 const CALM: Duration = Duration::from_secs(1);
+/// Letters that wait for one steward, more than one app can have under way. What is said beyond that is refused; that
+/// apps came or went is looked up afterwards.
+pub(super) const MAILBOX: usize = 2048;
 /// How often an app whose inbox is full is tried again.
 const HAND_AGAIN: Duration = Duration::from_secs(1);
 
@@ -62,7 +66,14 @@ pub(super) struct Steward {
     hub: Hub,
     message: MessageId,
     told: watch::Sender<Option<Arc<MessageReport>>>,
-    letters: mpsc::UnboundedReceiver<Input>,
+    mail: Mail,
+}
+
+/// What a steward is told, and whether something did not fit in.
+#[derive(Debug)]
+pub(super) struct Mail {
+    pub(super) letters: mpsc::Receiver<Input>,
+    pub(super) missed: Arc<AtomicBool>,
 }
 
 /// A steward with its message in hand.
@@ -70,7 +81,9 @@ struct Work {
     hub: Hub,
     message: MessageId,
     told: watch::Sender<Option<Arc<MessageReport>>>,
-    letters: mpsc::UnboundedReceiver<Input>,
+    letters: mpsc::Receiver<Input>,
+    /// Apps came or went while there was no room for more letters.
+    missed: Arc<AtomicBool>,
     /// Letters that came while it was busy.
     unread: VecDeque<Input>,
     writer: TopicWriter,
@@ -81,6 +94,8 @@ struct Work {
     with: Vec<Owing>,
     /// The server has just started: until then, whoever is not there yet may still come.
     patience: Option<Instant>,
+    /// The connection whose app had it last and did not answer in time: that one is not given it again by itself.
+    silent: Option<ConnId>,
     /// When to try again although nothing happened.
     retry_at: Option<Instant>,
     /// No model is asked before: it failed a moment ago, or apps are just coming.
@@ -110,9 +125,9 @@ impl Steward {
         hub: Hub,
         message: MessageId,
         told: watch::Sender<Option<Arc<MessageReport>>>,
-        letters: mpsc::UnboundedReceiver<Input>,
+        mail: Mail,
     ) -> Self {
-        Self { hub, message, told, letters }
+        Self { hub, message, told, mail }
     }
 
     pub(super) async fn work(self, begin: Begin) {
@@ -141,7 +156,7 @@ impl Steward {
         }
     }
 
-    async fn begin(self, begin: Begin) -> Result<Work, (mpsc::UnboundedReceiver<Input>, BoardError)> {
+    async fn begin(self, begin: Begin) -> Result<Work, (mpsc::Receiver<Input>, BoardError)> {
         let topic = Topic::Message(self.message);
         match begin {
             Begin::New { utterance, taken } => {
@@ -152,8 +167,8 @@ impl Steward {
             Begin::Stored => {
                 let report = match self.read_back().await {
                     Ok(Some(report)) => report,
-                    Ok(None) => return Err((self.letters, hub::unknown_message())),
-                    Err(error) => return Err((self.letters, error.into())),
+                    Ok(None) => return Err((self.mail.letters, hub::unknown_message())),
+                    Err(error) => return Err((self.mail.letters, error.into())),
                 };
                 let writer = self.hub.log().open(topic, report.version.next());
                 let mut work = self.with(writer, report, None, true);
@@ -190,17 +205,19 @@ impl Steward {
     }
 
     fn with(self, writer: TopicWriter, report: MessageReport, taken: Option<Taken>, is_stored: bool) -> Work {
-        let Self { hub, message, told, letters } = self;
+        let Self { hub, message, told, mail: Mail { letters, missed } } = self;
         Work {
             hub,
             message,
             told,
             letters,
+            missed,
             unread: VecDeque::new(),
             writer,
             report,
             with: Vec::new(),
             patience: None,
+            silent: None,
             retry_at: None,
             ask_from: None,
             asked: Vec::new(),
@@ -214,7 +231,7 @@ impl Steward {
 }
 
 impl Input {
-    fn refuse(self, error: &BoardError) {
+    pub(super) fn refuse(self, error: &BoardError) {
         match self {
             Self::Answer { reply, .. } | Self::Resend { reply, .. } | Self::Cancel { reply, .. } => {
                 drop(reply.send(Err(BoardError::new(error.kind, error.message.clone()))));
@@ -237,6 +254,9 @@ impl Work {
     async fn live(&mut self) -> Result<(), Closing> {
         self.advance().await?;
         loop {
+            if self.missed.swap(false, Ordering::Relaxed) {
+                self.catch_up().await?;
+            }
             self.tell_taken();
             let input = if self.is_over() && self.unread.is_empty() {
                 match self.linger().await? {
@@ -346,10 +366,7 @@ impl Work {
                 self.reopened = Some(reply);
             }
             Some(Input::Cancel { by, reply }) => {
-                if !self.report.state.is_final() {
-                    self.with.clear();
-                    self.end(End::Cancelled, format!("cancelled by {by}")).await?;
-                }
+                self.cancel(&by).await?;
                 drop(reply.send(Ok(Reply::Message(Arc::new(self.report.clone())))));
             }
         }
@@ -362,9 +379,11 @@ impl Work {
         let now = Instant::now();
         self.retry_at = self.retry_at.filter(|at| *at > now);
         let late = self.with.iter().filter(|owing| owing.until <= now);
-        let late: Vec<(Arc<str>, Option<ConnId>)> = late.map(|owing| (owing.app.clone(), owing.connection)).collect();
-        for (app, connection) in late {
+        let late: Vec<(Arc<str>, Option<ConnId>, bool)> =
+            late.map(|owing| (owing.app.clone(), owing.connection, owing.hand_at.is_none())).collect();
+        for (app, connection, was_handed) in late {
             let failure = if connection.is_none() { Failure::Interrupted } else { Failure::Timeout };
+            self.silent = connection.filter(|_| was_handed);
             self.lost(&app, failure).await?;
         }
         let full = self.with.iter().filter(|owing| owing.hand_at.is_some_and(|at| at <= now));
@@ -373,6 +392,21 @@ impl Work {
             self.hand_again(&app).await?;
         }
         Ok(())
+    }
+
+    /// Looks who is there, where it could not be told.
+    async fn catch_up(&mut self) -> Result<(), Closing> {
+        let owing: Vec<(Arc<str>, Option<ConnId>)> =
+            self.with.iter().map(|owing| (owing.app.clone(), owing.connection)).collect();
+        for (app, connection) in owing {
+            match (connection, self.hub.connection_of(&app)) {
+                (Some(had), now) if now != Some(had) => self.lost(&app, Failure::Disconnected).await?,
+                (None, Some(_)) => self.joined(&app).await?,
+                (Some(_) | None, Some(_) | None) => {}
+            }
+        }
+        self.retry_at = None;
+        self.advance().await
     }
 
     async fn joined(&mut self, app: &Arc<str>) -> Result<(), Closing> {

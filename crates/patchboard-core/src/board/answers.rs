@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Board, messages};
 use crate::access::{self, Caller, Grant};
-use crate::agent::{AgentTable, StrategyKind};
+use crate::agent::{AgentSource, AgentTable, PROFILES, StrategyKind};
 use crate::command::{CallTool, Command, PageRequest, SessionRef};
 use crate::error::BoardError;
 use crate::id::{CallId, MemoryOwner, RunId};
@@ -98,6 +98,8 @@ impl Board {
             Command::ApproveTools { server } => self.approve_tools(caller, &server).await?,
             Command::ListAgents => Reply::Agents(self.agents()),
             Command::ListModels { agent } => self.list_models(agent.as_deref(), &stop).await?,
+            Command::SetModel { thread, model } => self.set_model(caller, thread, &model, &stop).await?,
+            Command::Workspaces(wanted) => inner.workspaces.answer(&caller.principal, wanted).await?,
             Command::ListPlugins => Reply::Plugins(self.plugins()),
             Command::LoadPlugin { named } => self.load_plugin(caller, &named, stop).await?,
             Command::UnloadPlugin { name } => self.unload_plugin(caller, &name).await?,
@@ -210,14 +212,20 @@ impl Board {
         let strategies = StrategyKind::ALL.into_iter().map(|strategy| AgentSummary {
             name: strategy.name().into(),
             description: Some(strategy.description().into()),
-            is_built_in: true,
+            source: AgentSource::BuiltIn,
         });
         let configured = self.0.agents.all().iter().map(|agent| AgentSummary {
             name: agent.name.clone(),
             description: agent.description.clone(),
-            is_built_in: false,
+            source: agent.source,
         });
-        strategies.chain(configured).collect()
+        let profiles = PROFILES.into_iter().filter(|(name, _)| self.0.agents.agent(name).is_none());
+        let profiles = profiles.map(|(name, description)| AgentSummary {
+            name: name.into(),
+            description: Some(description.into()),
+            source: AgentSource::BuiltIn,
+        });
+        strategies.chain(profiles).chain(configured).collect()
     }
 
     async fn approve_tools(&self, caller: &Caller, server: &str) -> Result<Reply, BoardError> {

@@ -82,7 +82,13 @@ impl Board {
             .try_acquire_owned()
             .map_err(|_| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
         let ToolScope { folder, folder_grant, .. } = &context.scope;
-        let plan = folder.as_ref().map(|_| RunPlan { agent: name, adaptive: false, detach: false, verbose: false });
+        let plan = folder.as_ref().map(|_| RunPlan {
+            agent: name,
+            usual_model: None,
+            adaptive: false,
+            detach: false,
+            verbose: false,
+        });
         let folder = match folder {
             Some(folder) => RunFolder::Inherit(folder.clone(), folder_grant.clone()),
             None => RunFolder::Choose(FolderChoice::Configured),

@@ -4,10 +4,16 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Board;
-use crate::agent::{AgentSpec, AgentTable};
-use crate::error::BoardError;
+use super::{Accepted, Board};
+use crate::access::Caller;
+use crate::agent::{AgentSpec, AgentTable, Origin};
+use crate::error::{BoardError, ErrorKind};
+use crate::id::SessionKey;
+use crate::port::{Batch, Durability, Space, Write};
 use crate::reply::Reply;
+
+/// What a thread's model is kept under in its space.
+const KEPT_AS: &str = "model";
 
 impl Board {
     /// The agent with its model, and how a run keeps that model on record. Refused is what its provider says it does
@@ -29,8 +35,55 @@ impl Board {
         Ok((agent, id))
     }
 
+    /// The model of the thread, else `usual`, else the agent's own.
+    pub(super) async fn with_usual_model(
+        &self,
+        accepted: Accepted,
+        usual: Option<&str>,
+        stop: &CancellationToken,
+    ) -> Result<Accepted, BoardError> {
+        let of_thread = self.thread_model(&accepted.session).await?;
+        let Some(named) = of_thread.as_deref().or(usual) else { return Ok(accepted) };
+        let (agent, model) = self.with_model(&accepted.agent, named, stop).await?;
+        Ok(Accepted { agent, model: Some(model), ..accepted })
+    }
+
     pub(super) async fn list_models(&self, agent: Option<&str>, stop: &CancellationToken) -> Result<Reply, BoardError> {
         let (agent, _) = self.0.agents.choose(agent.unwrap_or(AgentTable::DEFAULT))?;
         Ok(Reply::Models(self.0.agents.models().list(agent, stop).await))
+    }
+
+    pub(super) async fn set_model(
+        &self,
+        caller: &Caller,
+        thread: Option<Origin>,
+        named: &str,
+        stop: &CancellationToken,
+    ) -> Result<Reply, BoardError> {
+        let model = if named.is_empty() {
+            None
+        } else {
+            let (agent, _) = self.0.agents.choose(AgentTable::DEFAULT)?;
+            Some(self.with_model(agent, named, stop).await?.1)
+        };
+        if let Some(origin) = thread {
+            // Whatever agent works on it, a thread is one conversation.
+            let session = origin.session_key(AgentTable::DEFAULT);
+            if session.as_str().len() > SessionKey::MAX_BYTES {
+                return Err(BoardError::invalid("channel, account and peer are too long"));
+            }
+            self.check_session(caller, &session).await?;
+            let value = model.as_ref().map(|model| model.as_bytes().to_vec());
+            let (space, at) = (Space::Session(session), self.0.clock.now());
+            let keep = Write::Keep { space, key: KEPT_AS.into(), value, at };
+            self.0.store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await?;
+        }
+        Ok(Reply::ModelSet(model))
+    }
+
+    async fn thread_model(&self, session: &SessionKey) -> Result<Option<String>, BoardError> {
+        let kept = self.0.store.kept(&Space::Session(session.clone()), KEPT_AS).await?;
+        let unreadable = |_| BoardError::new(ErrorKind::Internal, "the thread's model cannot be read back");
+        kept.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 }

@@ -1,9 +1,14 @@
-//! Whose a conversation is: channels that clients may not name, and sessions that belong to whoever made them.
+//! Whose a conversation is: channels that clients may not name, sessions that belong to whoever made them, and the runs
+//! in them.
 
 use crate::access::{self, Caller, Grant, Surface};
-use crate::command::{CallTool, Command, SessionRef, StartRun};
+use crate::agent::Origin;
+use crate::command::{CallTool, Command, RunRef, SessionRef, StartRun};
 use crate::error::BoardError;
-use crate::id::SessionKey;
+use crate::event::Topic;
+use crate::id::{Seq, SessionKey};
+use crate::port::RunRow;
+use crate::reply::{Reply, RunSummary};
 
 use super::Board;
 
@@ -63,6 +68,40 @@ impl Board {
             )),
             Some(_) | None => Ok(()),
         }
+    }
+
+    pub(super) async fn find_run(&self, caller: &Caller, wanted: RunRef) -> Result<Reply, BoardError> {
+        let row: Option<RunRow> = match wanted {
+            RunRef::ClientId { id, within } => {
+                let within = within.map(|session| self.session_key(session)).transpose()?;
+                let found = self.0.store.run_by_client_id(&caller.principal, &id).await?;
+                found.filter(|row| within.is_none_or(|session| session == row.session))
+            }
+            RunRef::Session(session) => {
+                let session = self.session_key(session)?;
+                self.0.store.run_of_session(&session).await?
+            }
+        };
+        let row = row
+            .filter(|row| access::owns(caller, &row.principal))
+            .ok_or_else(|| BoardError::not_found("run expired or unknown"))?;
+        let last_seq = self.0.store.last_seq(&Topic::Run(row.run)).await?;
+        // The run is remembered, its events are not.
+        if last_seq == Seq(0) {
+            return Err(BoardError::not_found("run expired"));
+        }
+        Ok(Reply::Run(RunSummary { run: row.run, session: row.session, client_id: row.client_id, last_seq }))
+    }
+
+    pub(super) fn session_key(&self, session: SessionRef) -> Result<SessionKey, BoardError> {
+        match session {
+            SessionRef::Key(key) => Ok(key),
+            SessionRef::Origin(origin) => self.key_of(&origin),
+        }
+    }
+
+    fn key_of(&self, origin: &Origin) -> Result<SessionKey, BoardError> {
+        Ok(origin.session_key(&self.0.agents.route(origin)?.name))
     }
 }
 

@@ -12,12 +12,12 @@ use crate::agent::{AgentSpec, Binding, StrategyKind};
 use crate::app::hub::HubOptions;
 use crate::app::notice::NoticeOptions;
 use crate::budget::price::Price;
-use crate::command::{FolderChoice, PageRequest};
+use crate::command::{FolderChoice, PageRequest, RunRef, SessionRef};
 use crate::event::{Answered, Event};
 use crate::faulty::FaultyStore;
 use crate::id::ConnId;
 use crate::model::{ModelEvent, ModelRequest, ToolInput};
-use crate::port::{AuditRow, Page, TurnRow};
+use crate::port::{AuditRow, Page, RunRow, TurnRow};
 use crate::scripted::{
     AnyArguments, AnyFolder, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, answering, call, say,
 };
@@ -46,6 +46,7 @@ mod session_owners;
 mod storm;
 mod tools;
 mod workshop;
+mod workspaces;
 
 use workshop::Workshop;
 
@@ -101,6 +102,7 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
             model: "script-1".into(),
             strategy: StrategyKind::React,
             reasoning: crate::run::strategy::Reasoning::default(),
+            source: crate::agent::AgentSource::User,
             description: None,
             max_tokens: 1000,
             temperature: None,

@@ -108,7 +108,9 @@ impl Desk {
 fn refusal(result: Result<Reservation, BoardError>) -> String {
     let error = result.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Exhausted);
-    error.message
+    // What it would take is the subject of a test of its own.
+    let (refusal, _) = error.message.split_once(": this call needs about ").unwrap();
+    refusal.to_owned()
 }
 
 #[tokio::test]
@@ -203,6 +205,28 @@ async fn agents_have_limits_of_their_own() {
     desk.clock.advance_seconds(DAY);
     let refused = desk.reserve_for(&frugal, own, "b", 20, 1).await;
     assert_eq!(refusal(refused), "token budget exceeded (monthly: 50/70)");
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_was_needed_and_what_changes_it() {
+    let none = BudgetLimits::default();
+    for (general, own, expected) in [
+        (limits(10, None, None), none, "10 are left; raise `budgets.session` or start a new session"),
+        (limits(None, 10, None), none, "10 are left; raise `budgets.daily` or wait until midnight UTC"),
+        (limits(None, None, 10), none, "10 are left; raise `budgets.monthly` or wait for the next month (UTC)"),
+        (
+            limits(10, None, None),
+            limits(9, None, None),
+            "9 are left; raise `agents.default.budget.session` or start a new session",
+        ),
+        (limits(8, None, None), limits(9, None, None), "8 are left; raise `budgets.session` or start a new session"),
+        (none, limits(None, 7, None), "7 are left; raise `agents.default.budget.daily` or wait until midnight UTC"),
+    ] {
+        let desk = Desk::new(general);
+        let refused = desk.reserve_for(&desk.agent, own, "a", 11, 1).await.unwrap_err().message;
+        let (_, said) = refused.split_once(": this call needs about 12 tokens and ").unwrap();
+        assert_eq!(said, expected);
+    }
 }
 
 #[tokio::test]

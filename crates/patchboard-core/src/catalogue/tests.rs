@@ -63,6 +63,7 @@ fn agent(provider: &Arc<Lister>, model: &str) -> AgentSpec {
         model: model.into(),
         strategy: StrategyKind::React,
         reasoning: crate::run::strategy::Reasoning::default(),
+        source: crate::agent::AgentSource::User,
         description: None,
         max_tokens: 100,
         temperature: None,

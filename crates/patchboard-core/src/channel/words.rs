@@ -20,13 +20,22 @@ pub(super) fn failure(message: &str) -> BoardError {
     } else {
         ErrorKind::Internal
     };
-    BoardError::new(kind, message)
+    for_outside(BoardError::new(kind, message))
 }
 
 /// Whatever is wrong with a provider, a missing key included, it is not this server that the caller should blame.
 pub(super) fn refusal(mut error: BoardError) -> BoardError {
     if error.message.starts_with(PROVIDER) {
         error.kind = ErrorKind::Upstream;
+    }
+    for_outside(error)
+}
+
+/// The other side of a channel cannot change a budget, and keys of the configuration are not its business.
+fn for_outside(mut error: BoardError) -> BoardError {
+    let about_a_budget = error.message.starts_with(BUDGET) || error.message.starts_with(RUN_BUDGET);
+    if let (true, Some(end)) = (about_a_budget, error.message.find("): ")) {
+        error.message.truncate(end + 1);
     }
     error
 }

@@ -95,8 +95,8 @@ fn version_1_messages_stay_readable_and_are_written_as_they_always_were() {
 
 #[test]
 fn a_record_of_a_newer_program_is_refused_by_name() {
-    let error = decode_entry(4, b"{}").unwrap_err();
-    assert_eq!(error.to_string(), "record version 4 is newer than this program; upgrade it to read this data");
+    let error = decode_entry(5, b"{}").unwrap_err();
+    assert_eq!(error.to_string(), "record version 5 is newer than this program; upgrade it to read this data");
 }
 
 #[test]

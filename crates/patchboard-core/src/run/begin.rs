@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 
@@ -251,7 +251,8 @@ struct Setting {
 
 impl Driver {
     fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setting: Setting) -> Self {
-        let RunRequest { run, caller, agent, origin, session, content, beneath, turn, stops, trace, .. } = request;
+        let RunRequest { run, caller, agent, strategy, origin, session, content, beneath, turn, stops, trace, .. } =
+            request;
         let offer = deps.registry.offer_to_agent(agent.tools_for(caller.surface).as_deref(), setting.folder.as_deref());
         let owner = origin.memory_owner();
         let nesting = beneath.unwrap_or_else(|| Nesting::top(session.clone(), agent.max_run_tokens));
@@ -278,6 +279,8 @@ impl Driver {
             told: setting.told,
             verbose: setting.verbose,
             calls: AtomicU32::new(0),
+            without_tools: Mutex::default(),
+            max_output: agent.reasoning.max_output(strategy, agent.max_tokens),
             started: tokio::time::Instant::now(),
             _turn: turn,
             deps,

@@ -2,8 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::begin::{Begun, Start, Stops};
-use super::model_call::{CallEnd, Pending, PreparedCall};
+use super::model_call::{CallEnd, Pending, PreparedCall, ToolsNote};
 use super::nodes::NodeBook;
 use super::strategy::{Finish, Input, NodeKey, Step, Strategy, ToolUse, Voice};
 use super::workload::Workload;
@@ -69,6 +69,9 @@ pub struct Driver {
     pub(super) told: bool,
     pub(super) verbose: bool,
     pub(super) calls: AtomicU32,
+    pub(super) without_tools: Mutex<ToolsNote>,
+    /// The longest answer of one call.
+    pub(super) max_output: u32,
     pub(super) origin: Origin,
     pub(super) content: Arc<str>,
     pub(super) stops: Stops,

@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use futures_core::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
@@ -15,7 +15,8 @@ use tracing::Instrument;
 use super::driver::Driver;
 use super::nesting::{Empty, Held};
 use super::strategy::{Completion, NodeKey, ToolUse, Voice};
-use crate::budget::{Reservation, Wanted};
+use crate::access::Surface;
+use crate::budget::{Headroom, Reservation, Wanted};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Answered, Entry, Event, Pieces, UsageNote};
 use crate::id::{CallId, NodeId, Seq};
@@ -62,6 +63,16 @@ pub(super) struct CallEnd {
     pub(super) pending: Pending,
 }
 
+/// What a run knows about tools its budget had no room for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum ToolsNote {
+    #[default]
+    None,
+    /// The reply is still to say this.
+    Unsaid(String),
+    Said,
+}
+
 /// Events and rows to be committed next, and the reservation to settle once they are.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -94,10 +105,11 @@ impl Driver {
             ToolUse::Withheld => (Arc::from([]), 0),
         };
         let system_tokens = tokens::estimate(&self.system);
-        let window = u64::from(agent.context_window).saturating_sub(u64::from(agent.max_tokens));
+        let window = u64::from(agent.context_window).saturating_sub(u64::from(self.max_output));
         if !context::fit_to_window(&mut messages, system_tokens + schema_tokens, window) {
             tracing::debug!(run.id = %self.context.run, "the request is estimated to be larger than the model's window");
         }
+        let offered = !tools.is_empty();
         let said_tokens = system_tokens + tokens::estimate_messages(&messages);
         // A conversation with tool calls in it makes no sense to a model that is not told of the tools.
         let tools_are_needed = messages.iter().flat_map(|message| &message.parts).any(|part| match part {
@@ -118,7 +130,9 @@ impl Driver {
         let (tools, estimated_input) = if reservation.tools_fit {
             (tools, text_tokens + tool_tokens)
         } else {
-            tracing::debug!(run.id = %self.context.run, "the budget leaves no room for tools; asking without them");
+            if offered && tool_tokens > 0 {
+                self.note_missing_tools(tool_tokens, text_tokens, reservation.narrowest.as_ref());
+            }
             (Arc::from([]), text_tokens)
         };
         let request = ModelRequest {
@@ -135,12 +149,54 @@ impl Driver {
         Ok(PreparedCall { key, node, voice, number, request, reservation, estimated_input, held })
     }
 
+    /// Said once in the log and once in the reply: a model that is not told of its tools seems to have forgotten them.
+    fn note_missing_tools(&self, tool_tokens: u64, text_tokens: u64, narrowest: Option<&Headroom>) {
+        let Some(narrowest) = narrowest else { return };
+        let note = format!(
+            "answered without tools: describing them takes about {tool_tokens} tokens besides {text_tokens} for the \
+             conversation, and the {} budget has {} of {} left; {}",
+            narrowest.budget,
+            narrowest.left(),
+            narrowest.limit,
+            narrowest.remedy()
+        );
+        let mut noted = self.without_tools.lock().unwrap_or_else(PoisonError::into_inner);
+        if *noted == ToolsNote::None {
+            tracing::warn!(run.id = %self.context.run, agent = %self.agent.name, "{note}");
+            *noted = match self.context.caller.surface {
+                // Anybody may be behind a webhook, and nobody there can change a budget.
+                Surface::Webhook => ToolsNote::Said,
+                Surface::Gateway | Surface::Runs | Surface::Hub | Surface::Bridge | Surface::Mcp | Surface::Cli => {
+                    ToolsNote::Unsaid(note)
+                }
+            };
+        }
+    }
+
+    /// What the reply is still to say about missing tools.
+    fn unsaid_note(&self) -> Option<String> {
+        let mut noted = self.without_tools.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *noted, ToolsNote::Said) {
+            ToolsNote::Unsaid(note) => Some(note),
+            before @ (ToolsNote::None | ToolsNote::Said) => {
+                *noted = before;
+                None
+            }
+        }
+    }
+
     /// What the run's own token limit, and those of the runs that wait for it, leave for the answer.
     fn output_left(&self, input: u64) -> Result<u32, BoardError> {
         match self.context.nesting.purse.left(input) {
-            Ok(left) => Ok(u32::try_from(left).unwrap_or(u32::MAX).min(self.agent.max_tokens)),
+            Ok(left) => Ok(u32::try_from(left).unwrap_or(u32::MAX).min(self.max_output)),
             Err(Empty { used, limit }) => {
-                let message = format!("the run's token limit is reached ({used}/{limit})");
+                let needed = input.saturating_add(1);
+                let left = limit.saturating_sub(used);
+                let message = format!(
+                    "the run's token limit is reached ({used}/{limit}): the next call needs about {needed} tokens and \
+                     {left} are left; raise `agents.{}.max_run_tokens`",
+                    self.agent.name
+                );
                 Err(BoardError::new(ErrorKind::Exhausted, message))
             }
         }
@@ -188,6 +244,9 @@ impl Driver {
             Err(_) => "failed",
         };
         crate::telemetry::model_call(label, tokens, started.elapsed());
+        if result.is_ok() && voice == Voice::Reply && answer.calls.is_empty() {
+            answer.add_note(self.unsaid_note());
+        }
         trace::model_answered(&span, answer.model.as_deref(), tokens, result.as_ref().err());
         drop(span);
         let provider = answer.provider.clone().unwrap_or_else(|| self.agent.provider.name().into());
@@ -358,18 +417,7 @@ impl Answer {
                 self.provider = Some(provider);
                 self.model = Some(model);
             }
-            ModelEvent::Text(piece) => {
-                self.text.push_str(&piece);
-                match (self.unsaid.last_mut(), self.voice) {
-                    (Some(Event::Text(pieces)), Voice::Reply) | (Some(Event::Draft(pieces)), Voice::Draft)
-                        if !pieces.is_full() =>
-                    {
-                        pieces.push(&piece);
-                    }
-                    (_, Voice::Reply) => self.unsaid.push(Event::Text(Pieces::one(&piece))),
-                    (_, Voice::Draft) => self.unsaid.push(Event::Draft(Pieces::one(&piece))),
-                }
-            }
+            ModelEvent::Text(piece) => self.take_text(&piece),
             ModelEvent::Thought(piece) => {
                 self.thought.push_str(&piece);
                 match self.unsaid.last_mut() {
@@ -391,6 +439,26 @@ impl Answer {
             }
             ModelEvent::Usage(tokens) => self.usage = Some(tokens),
             ModelEvent::Stop(reason) => self.stop = Some(reason),
+        }
+    }
+
+    /// Words of the server's own at the end of the reply.
+    fn add_note(&mut self, note: Option<String>) {
+        let Some(note) = note else { return };
+        let before = if self.text.is_empty() { "" } else { "\n\n" };
+        self.take_text(&format!("{before}({note})"));
+    }
+
+    fn take_text(&mut self, piece: &str) {
+        self.text.push_str(piece);
+        match (self.unsaid.last_mut(), self.voice) {
+            (Some(Event::Text(pieces)), Voice::Reply) | (Some(Event::Draft(pieces)), Voice::Draft)
+                if !pieces.is_full() =>
+            {
+                pieces.push(piece);
+            }
+            (_, Voice::Reply) => self.unsaid.push(Event::Text(Pieces::one(piece))),
+            (_, Voice::Draft) => self.unsaid.push(Event::Draft(Pieces::one(piece))),
         }
     }
 

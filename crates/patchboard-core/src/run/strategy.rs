@@ -137,6 +137,8 @@ pub struct Reasoning {
     pub max_model_calls: Option<u32>,
     /// Rounds of tools in one run or task; `None` for as many as the model calls allow.
     pub max_turns: Option<u32>,
+    /// What tot and got may use of a slow model where nothing else is said.
+    pub searching: SearchLimits,
     pub tot: TotOptions,
     pub got: GotOptions,
 }
@@ -146,10 +148,35 @@ impl Reasoning {
         let calls = self.max_model_calls.unwrap_or(match kind {
             StrategyKind::React | StrategyKind::Dup => 10,
             // Searching strategies branch: ten calls would end them at depth one.
-            StrategyKind::Tot | StrategyKind::Got => 100,
+            StrategyKind::Tot | StrategyKind::Got => self.searching.model_calls,
         });
         // Nothing can be said without asking once.
         calls.max(1)
+    }
+
+    /// The longest answer of one call, in tokens, of an agent whose answers have at most `max_tokens`.
+    pub fn max_output(&self, kind: StrategyKind, max_tokens: u32) -> u32 {
+        match kind {
+            StrategyKind::React | StrategyKind::Dup => max_tokens,
+            StrategyKind::Tot | StrategyKind::Got => {
+                self.searching.max_tokens.map_or(max_tokens, |most| most.min(max_tokens))
+            }
+        }
+    }
+}
+
+/// Bounds of the strategies that make many calls for one reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SearchLimits {
+    /// Model calls of one run whose agent names no number.
+    pub model_calls: u32,
+    /// The longest answer of one call, where it is less than the agent's.
+    pub max_tokens: Option<u32>,
+}
+
+impl Default for SearchLimits {
+    fn default() -> Self {
+        Self { model_calls: 100, max_tokens: None }
     }
 }
 

@@ -49,8 +49,12 @@ pub enum Error {
     StartupTimeout { limit: Duration, output: String },
     #[error("the model server announced itself in an unknown form")]
     Announcement { output: String },
+    #[error("the local model is not installed in `{}`", data_dir.display())]
+    NotInstalled { data_dir: PathBuf },
     #[error("stopped before the local model was ready")]
     Stopped,
+    #[error("the local model does not start: {reason}")]
+    NotAwake { reason: String },
 }
 
 impl Error {
@@ -72,6 +76,10 @@ impl Error {
                  for the memory",
             ),
             Self::StartupTimeout { .. } => Some("use smaller weights or allow a longer start"),
+            Self::NotInstalled { .. } => Some(
+                "`patchboard serve --local-model` fetches it once (127 MB), or set `local_model.enabled` to \"auto\"",
+            ),
+            Self::NotAwake { .. } => Some("the server's log has the model's last lines"),
             Self::Spawn { .. } | Self::File { .. } | Self::NoRandomness | Self::NoPort { .. } | Self::Stopped => None,
         }
     }
@@ -93,6 +101,8 @@ impl Error {
             | Self::Busy { .. }
             | Self::NoRandomness
             | Self::NoPort { .. }
+            | Self::NotAwake { .. }
+            | Self::NotInstalled { .. }
             | Self::Stopped => None,
         }
     }

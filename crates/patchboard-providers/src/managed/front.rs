@@ -1,5 +1,5 @@
-//! The address that clients see: passes bytes to whichever process serves right now, and makes clients wait while
-//! there is none. It reads nothing of what it passes on; the server behind it checks the key.
+//! The address that clients see: passes bytes to whichever process serves right now, wakes a server that sleeps, and
+//! makes clients wait while there is none. It reads nothing of what it passes on; the server behind it checks the key.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,12 +8,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::activity::Activity;
+
 /// Further connections wait in the system's queue until one of these ends.
 const MAX_CONNECTIONS: usize = 64;
-/// How long a client waits for a restarting server before it is told to come back.
+/// How long a client waits for a server that died before it is told to come back.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a closed connection is read on, so that the answer is not lost to a reset.
 const LINGER: Duration = Duration::from_secs(2);
@@ -21,19 +24,30 @@ const LINGER: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
-    Content-Type: application/json\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 85\r\n\r\n\
-    {\"error\":{\"message\":\"the local model is restarting\",\"type\":\"unavailable\",\"code\":503}}";
+    Content-Type: application/json\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 92\r\n\r\n\
+    {\"error\":{\"message\":\"the local model is not available now\",\"type\":\"unavailable\",\"code\":503}}";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Upstream {
+    /// No process; the next call starts one.
+    Asleep,
+    /// Loading its weights.
+    Starting,
     Ready(SocketAddr),
+    /// The process died; its successor follows.
     Restarting,
+    /// It did not start for any call up to this number; a later one makes it try again.
+    Failed {
+        calls: u64,
+        reason: Arc<str>,
+    },
     Stopped,
 }
 
 pub(super) async fn serve(
     listener: TcpListener,
     upstream: watch::Receiver<Upstream>,
+    activity: Activity,
     stop: CancellationToken,
     tracker: TaskTracker,
 ) {
@@ -49,10 +63,10 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((client, _)) => {
-                let (upstream, stop) = (upstream.clone(), stop.clone());
+                let (upstream, activity, stop) = (upstream.clone(), activity.clone(), stop.clone());
                 tracker.spawn(async move {
                     tokio::select! {
-                        () = pass(client, upstream) => {}
+                        () = pass(client, upstream, &activity) => {}
                         () = stop.cancelled() => {}
                     }
                     drop(place);
@@ -66,10 +80,10 @@ pub(super) async fn serve(
     }
 }
 
-async fn pass(mut client: TcpStream, upstream: watch::Receiver<Upstream>) {
-    match tokio::time::timeout(PATIENCE, connect(upstream)).await {
-        Ok(Some(server)) => join(client, server).await,
-        Ok(None) | Err(_) => {
+async fn pass(mut client: TcpStream, upstream: watch::Receiver<Upstream>, activity: &Activity) {
+    match connect(upstream, activity).await {
+        Some(server) => join(client, server).await,
+        None => {
             if client.write_all(UNAVAILABLE).await.is_ok() {
                 let (mut from_client, mut to_client) = client.split();
                 close(&mut from_client, &mut to_client).await;
@@ -78,21 +92,28 @@ async fn pass(mut client: TcpStream, upstream: watch::Receiver<Upstream>) {
     }
 }
 
-/// Nothing when the server has stopped for good.
-async fn connect(mut upstream: watch::Receiver<Upstream>) -> Option<TcpStream> {
+/// Nothing when the server does not start, has stopped for good, or takes too long to come back. Loading weights after a
+/// sleep has a limit of its own.
+///
+/// Only connecting counts as use: clients keep idle connections open, and one kept so must not keep the server awake.
+async fn connect(mut upstream: watch::Receiver<Upstream>, activity: &Activity) -> Option<TcpStream> {
+    let call = activity.begin();
+    let patience = Instant::now() + PATIENCE;
     loop {
-        let current = *upstream.borrow_and_update();
+        let current = upstream.borrow_and_update().clone();
         match current {
             Upstream::Ready(address) => {
                 if let Ok(server) = TcpStream::connect(address).await {
                     return Some(server);
                 }
                 // The process has just died; its keeper says so in a moment.
+                tokio::time::timeout_at(patience, upstream.changed()).await.ok()?.ok()?;
             }
-            Upstream::Restarting => {}
-            Upstream::Stopped => return None,
+            Upstream::Restarting => tokio::time::timeout_at(patience, upstream.changed()).await.ok()?.ok()?,
+            Upstream::Failed { calls, .. } if calls < call.number => upstream.changed().await.ok()?,
+            Upstream::Asleep | Upstream::Starting => upstream.changed().await.ok()?,
+            Upstream::Failed { .. } | Upstream::Stopped => return None,
         }
-        upstream.changed().await.ok()?;
     }
 }
 

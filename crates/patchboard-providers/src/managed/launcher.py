@@ -60,6 +60,7 @@ def parameters(xllamacpp, settings):
     chosen.cache_ram_mib = settings["prompt_cache_mib"]
     if settings["threads"] is not None:
         chosen.cpuparams.n_threads = settings["threads"]
+        chosen.cpuparams_batch.n_threads = settings["threads"]
     # Warnings and errors only; higher levels would print conversations.
     chosen.verbosity = 2
     return chosen

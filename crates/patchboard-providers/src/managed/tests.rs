@@ -1,6 +1,8 @@
 //! Real processes stand in for Python and for the server: shell scripts that behave as each test needs.
 
+mod activity;
 mod front;
+mod gguf;
 mod launcher;
 mod parts;
 mod prepare;

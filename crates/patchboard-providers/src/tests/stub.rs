@@ -114,7 +114,8 @@ async fn answer(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Response {
-    let path = request.uri().path().to_owned();
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string);
     let headers = request.headers().clone();
     let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
     let body = String::from_utf8(body.to_vec()).unwrap();

@@ -278,6 +278,10 @@ pub(super) fn reply(reply: Reply) -> Value {
         | Reply::ToolsRegistered(_)
         | Reply::Tool(_)
         | Reply::HostTools(_)
+        | Reply::ModelSet(_)
+        | Reply::Workspaces(_)
+        | Reply::Workspace(_)
+        | Reply::WorkspaceThreads(_)
         | Reply::Webhook(_) => Value::Null,
     }
 }

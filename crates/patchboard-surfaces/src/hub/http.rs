@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use patchboard_core::access::{Caller, Grant, Surface};
-use patchboard_core::app::message::{MessageReport, MessageState};
+use patchboard_core::app::message::MessageReport;
 use patchboard_core::command::Command;
 use patchboard_core::id::{MessageId, Seq};
 use patchboard_core::reply::Reply;
@@ -18,6 +18,7 @@ use patchboard_core::{BoardError, ErrorKind, trace};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::waiting::AnswerWatch;
 use super::error::Fault;
 use super::wire::{self, report};
 use super::{Hub, map};
@@ -26,6 +27,7 @@ use crate::listen::{self, Peer};
 use crate::pump;
 use crate::trace::traceparent;
 
+mod waiting;
 mod wish;
 
 use wish::{Route, Wait, Wish};
@@ -150,6 +152,10 @@ fn told(reply: &Reply) -> Result<String, Fault> {
         | Reply::Tool(_)
         | Reply::HostTools(_)
         | Reply::Models(_)
+        | Reply::ModelSet(_)
+        | Reply::Workspaces(_)
+        | Reply::Workspace(_)
+        | Reply::WorkspaceThreads(_)
         | Reply::Workers(_) => return Err(Fault::unexpected()),
     })
 }
@@ -217,7 +223,12 @@ impl<'a> Asker<'a> {
             }
             Wait::Settled(patience) => {
                 let until = Instant::now() + patience;
-                while !is_settled(&report) && Instant::now() < until && !self.hub.0.plug.draining.is_cancelled() {
+                let watch = AnswerWatch::new(&report, self.hub.0.times.answer_window);
+                while let Some(open) = watch.open_for(&report, self.hub.0.clock.now())
+                    && Instant::now() < until
+                    && !self.hub.0.plug.draining.is_cancelled()
+                {
+                    let until = until.min(Instant::now() + open);
                     report = self.news(report.id, report.version, until).await?;
                 }
                 Ok(report)
@@ -252,22 +263,9 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// Has everybody answered who has it, and is nobody going to get it by itself?
 /// Waiting takes a place; those who only ask must find one.
 fn too_many_wait() -> Fault {
     Fault::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "too many requests wait already: ask without `wait`")
-}
-
-fn is_settled(report: &MessageReport) -> bool {
-    let rests = match report.state {
-        MessageState::Queued | MessageState::Sent => false,
-        MessageState::Delivered
-        | MessageState::Held
-        | MessageState::Refused
-        | MessageState::Expired
-        | MessageState::Cancelled => true,
-    };
-    rests && report.pending().next().is_none()
 }
 
 impl IntoResponse for Fault {

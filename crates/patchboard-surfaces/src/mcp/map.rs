@@ -107,6 +107,10 @@ pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
         | Reply::Tool(_)
         | Reply::HostTools(_)
         | Reply::Models(_)
+        | Reply::ModelSet(_)
+        | Reply::Workspaces(_)
+        | Reply::Workspace(_)
+        | Reply::WorkspaceThreads(_)
         | Reply::Workers(_) => Err(Problem::new(Problem::INTERNAL, "the board answered something else")),
     }
 }

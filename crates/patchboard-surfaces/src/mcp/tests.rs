@@ -216,6 +216,7 @@ fn board(store: Arc<LocalStore>, tools: Arc<Tools>) -> Board {
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: Reasoning::default(),
+        source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::command::Command;
+use patchboard_core::command::{Command, WorkspaceCommand};
 use patchboard_core::event::{Envelope, RunOutcome, Topic};
 use patchboard_core::id::{RunId, Seq};
 use patchboard_core::log::Pace;
@@ -40,6 +40,8 @@ pub(super) struct RunsDialect {
     /// The run this connection has started and not seen the end of.
     own: Option<OwnRun>,
     waiting: VecDeque<wire::Run>,
+    /// For runs that name none, in threads that have none.
+    model: Option<Arc<str>>,
     follows: HashMap<FollowId, Follow>,
 }
 
@@ -69,14 +71,65 @@ enum Relation {
 
 enum Pending {
     Start,
-    Attach { id: String, after: u64 },
-    FindToCancel { id: String },
-    Cancel { id: String, relation: Relation },
-    Tools { id: String, folder: Option<String>, wanted: WantedTools, pages: usize },
-    Messages { id: String, thread: String, wanted: Wanted },
-    Agents { id: String, source: Option<String> },
+    Attach {
+        id: String,
+        after: u64,
+    },
+    FindToCancel {
+        id: String,
+    },
+    Cancel {
+        id: String,
+        relation: Relation,
+    },
+    Tools {
+        id: String,
+        folder: Option<String>,
+        wanted: WantedTools,
+        pages: usize,
+    },
+    Messages {
+        id: String,
+        thread: String,
+        wanted: Wanted,
+    },
+    Agents {
+        id: String,
+        source: Option<String>,
+    },
     FindToApprove(wire::ToolApprove),
-    Approve { id: String },
+    Approve {
+        id: String,
+    },
+    Models {
+        id: String,
+    },
+    SetModel {
+        id: String,
+        scope: ModelScope,
+    },
+    FindToCancelRun(wire::CancelRun),
+    CancelRun(wire::CancelRun),
+    Workspaces {
+        id: String,
+    },
+    WorkspaceMade {
+        id: String,
+    },
+    Threads {
+        id: String,
+        workspace: String,
+    },
+    ThreadAdded(wire::WorkspaceThread),
+    ThreadRemoved(wire::WorkspaceThread),
+    /// Nobody waits for the answer.
+    Aside,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ModelScope {
+    Thread,
+    Connection,
 }
 
 enum WantedTools {
@@ -96,6 +149,7 @@ impl RunsDialect {
             asked: HashMap::new(),
             own: None,
             waiting: VecDeque::new(),
+            model: None,
             follows: HashMap::new(),
         }
     }
@@ -136,6 +190,39 @@ impl RunsDialect {
                 self.question(pending, Command::ListAgents, steps);
             }
             Request::ToolApprove(request) => self.approve(request, steps),
+            Request::ListModels(list) => {
+                self.question(Pending::Models { id: list.id }, Command::ListModels { agent: None }, steps);
+            }
+            Request::SetModel(request) => {
+                let is_of_thread = request.session_id.as_ref().is_some_and(|thread| !thread.is_empty());
+                let scope = if is_of_thread { ModelScope::Thread } else { ModelScope::Connection };
+                let command = map::set_model(&request, &account);
+                self.question(Pending::SetModel { id: request.id, scope }, command, steps);
+            }
+            Request::CancelRun(request) => self.cancel_run(request, steps),
+            Request::WorkspaceList(list) => {
+                self.workspaces(Pending::Workspaces { id: list.id }, WorkspaceCommand::List, steps);
+            }
+            Request::WorkspaceCreate(create) => {
+                let name = map::given(create.name).map(Into::into);
+                self.workspaces(Pending::WorkspaceMade { id: create.id }, WorkspaceCommand::Create { name }, steps);
+            }
+            Request::WorkspaceThreadList(list) => {
+                let command = WorkspaceCommand::ListThreads { workspace: list.workspace_id.as_str().into() };
+                self.workspaces(Pending::Threads { id: list.id, workspace: list.workspace_id }, command, steps);
+            }
+            Request::WorkspaceThreadAdd(one) => {
+                let (workspace, thread) = (one.workspace_id.as_str().into(), one.thread_id.as_str().into());
+                self.workspaces(Pending::ThreadAdded(one), WorkspaceCommand::AddThread { workspace, thread }, steps);
+            }
+            Request::WorkspaceThreadRemove(one) => {
+                let (workspace, thread) = (one.workspace_id.as_str().into(), one.thread_id.as_str().into());
+                self.workspaces(
+                    Pending::ThreadRemoved(one),
+                    WorkspaceCommand::RemoveThread { workspace, thread },
+                    steps,
+                );
+            }
         }
     }
 
@@ -165,7 +252,10 @@ impl RunsDialect {
         let Some(account) = self.account.clone() else { return };
         let id = run.id.as_deref().map(Into::into);
         let detached = run.detach.unwrap_or(false);
-        let ticket = self.ask(Pending::Start, map::start(run, &account), steps);
+        if let Some(command) = map::thread_of(&run) {
+            self.ask(Pending::Aside, command, steps);
+        }
+        let ticket = self.ask(Pending::Start, map::start(run, &account, self.model.clone()), steps);
         self.own = Some(OwnRun { id, detached, stage: Stage::Starting(ticket) });
     }
 
@@ -204,6 +294,29 @@ impl RunsDialect {
                 self.question(Pending::FindToCancel { id }, command, steps);
             }
         }
+    }
+
+    /// As `cancel`, and answered when the run has been told to stop.
+    fn cancel_run(&mut self, request: wire::CancelRun, steps: &mut Vec<Step>) {
+        let waits = self.waiting.iter().any(|run| run.id.as_ref() == Some(&request.run_id));
+        let is_own = self.own_id().is_some_and(|own| **own == *request.run_id);
+        match self.own.as_ref().filter(|_| is_own && !waits).map(|own| own.stage) {
+            Some(Stage::Running(run)) => {
+                self.question(Pending::CancelRun(request), Command::CancelRun(run), steps);
+            }
+            None if !waits => {
+                let command = map::find(&request.run_id);
+                self.question(Pending::FindToCancelRun(request), command, steps);
+            }
+            Some(Stage::Starting(_)) | None => {
+                self.cancel(request.run_id.clone(), steps);
+                steps.push(Step::Write(map::run_cancelled(&request.id, &request.run_id, self.dialogue)));
+            }
+        }
+    }
+
+    fn workspaces(&mut self, pending: Pending, command: WorkspaceCommand, steps: &mut Vec<Step>) {
+        self.question(pending, Command::Workspaces(command), steps);
     }
 
     /// An answer is to a question of the run it names, whichever run has such a call.
@@ -333,7 +446,7 @@ impl Pending {
     /// What an answer to it is sent under.
     fn id(&self) -> Option<&str> {
         match self {
-            Self::Start => None,
+            Self::Start | Self::Aside => None,
             Self::Attach { id, .. }
             | Self::FindToCancel { id }
             | Self::Cancel { id, .. }
@@ -341,7 +454,16 @@ impl Pending {
             | Self::Messages { id, .. }
             | Self::Agents { id, .. }
             | Self::FindToApprove(wire::ToolApprove { id, .. })
-            | Self::Approve { id } => Some(id),
+            | Self::Approve { id }
+            | Self::Models { id }
+            | Self::SetModel { id, .. }
+            | Self::FindToCancelRun(wire::CancelRun { id, .. })
+            | Self::CancelRun(wire::CancelRun { id, .. })
+            | Self::Workspaces { id }
+            | Self::WorkspaceMade { id }
+            | Self::Threads { id, .. }
+            | Self::ThreadAdded(wire::WorkspaceThread { id, .. })
+            | Self::ThreadRemoved(wire::WorkspaceThread { id, .. }) => Some(id),
         }
     }
 }
@@ -404,6 +526,48 @@ impl Dialect for RunsDialect {
             }
             (Pending::Agents { id, source }, Ok(Reply::Agents(agents))) => {
                 steps.push(Step::Write(map::agents(&id, &agents, source.as_deref())));
+            }
+            (Pending::Aside, Ok(_)) => {}
+            (Pending::Aside, Err(problem)) => {
+                tracing::warn!(error = %problem, "a thread could not be put into its workspace");
+            }
+            (Pending::Models { id }, Ok(Reply::Models(report))) => {
+                steps.push(Step::Write(map::models(&id, &report, self.dialogue)));
+            }
+            (Pending::SetModel { id, scope }, Ok(Reply::ModelSet(model))) => {
+                if scope == ModelScope::Connection {
+                    self.model = model;
+                }
+                steps.push(Step::Write(map::model_set(&id, None, self.dialogue)));
+            }
+            (Pending::SetModel { id, .. }, Err(problem)) => {
+                steps.push(Step::Write(map::model_set(&id, Some(&error::text(&problem)), self.dialogue)));
+            }
+            (Pending::FindToCancelRun(request), Ok(Reply::Run(run))) if map::is_ours(&run.session) => {
+                self.ask(Pending::CancelRun(request), Command::CancelRun(run.run), steps);
+            }
+            (Pending::FindToCancelRun(request), Ok(_)) => refuse(steps, Some(&request.id), "run expired or unknown"),
+            (Pending::CancelRun(wire::CancelRun { id, run_id }), Ok(_)) => {
+                steps.push(Step::Write(map::run_cancelled(&id, &run_id, self.dialogue)));
+            }
+            (Pending::Workspaces { id }, Ok(Reply::Workspaces(found))) => {
+                steps.push(Step::Write(map::workspaces(&id, &found)));
+            }
+            (Pending::WorkspaceMade { id }, Ok(Reply::Workspace(made))) => {
+                steps.push(Step::Write(map::workspace_made(&id, &made)));
+            }
+            (Pending::Threads { id, workspace }, Ok(Reply::WorkspaceThreads(found))) => {
+                steps.push(Step::Write(map::threads(&id, &workspace, &found)));
+            }
+            (Pending::ThreadAdded(wire::WorkspaceThread { id, workspace_id, thread_id }), Ok(_)) => {
+                let response =
+                    Response::WorkspaceThreadAdd { id: &id, workspace_id: &workspace_id, thread_id: &thread_id };
+                write(steps, &response);
+            }
+            (Pending::ThreadRemoved(wire::WorkspaceThread { id, workspace_id, thread_id }), Ok(_)) => {
+                let response =
+                    Response::WorkspaceThreadRemove { id: &id, workspace_id: &workspace_id, thread_id: &thread_id };
+                write(steps, &response);
             }
             (pending, Err(problem)) => refuse(steps, pending.id(), &error::text(&problem)),
             (pending, Ok(_)) => refuse(steps, pending.id(), UNEXPECTED),

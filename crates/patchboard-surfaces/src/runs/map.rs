@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
+use patchboard_core::agent::AgentSource;
 use patchboard_core::agent::Origin;
 use patchboard_core::command::{
-    ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, StartRun,
+    ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, StartRun, WorkspaceCommand,
 };
 use patchboard_core::id::{CallId, RunId};
 use patchboard_core::model::Role;
 use patchboard_core::port::Cursor;
-use patchboard_core::reply::{AgentSummary, StoredMessage};
+use patchboard_core::reply::{AgentSummary, ModelReport, StoredMessage};
 use patchboard_core::tool::ToolSpec;
+use patchboard_core::workspaces::{Workspace, WorkspaceThread};
 use serde_json::Value;
 
+use super::projection::Dialogue;
 use super::wire::{self, Output, Response};
 use super::yaml;
 
@@ -22,19 +25,21 @@ const DEFAULT_MESSAGES: u64 = 100;
 /// A larger limit is cut to this, not refused.
 const MAX_MESSAGES: u64 = 1000;
 
-pub(super) fn start(run: wire::Run, account: &str) -> Command {
+/// `usual_model` is the one of the connection.
+pub(super) fn start(run: wire::Run, account: &str, usual_model: Option<Arc<str>>) -> Command {
     Command::StartRun(StartRun {
         origin: origin(account, given(run.thread_id)),
-        content: run.message.into(),
+        content: run.message.0.into(),
         client_id: given(run.id).unwrap_or_default().into(),
         model: given(run.model).map(Into::into),
         folder: FolderChoice::new(given(run.working_folder), run.grant_folder.unwrap_or(false)),
-        plan: Some(RunPlan {
+        plan: Some(Box::new(RunPlan {
             agent: run.agent.into(),
+            usual_model,
             adaptive: run.got_adaptive.unwrap_or(false),
             detach: run.detach.unwrap_or(false),
             verbose: run.verbose.unwrap_or(false),
-        }),
+        })),
     })
 }
 
@@ -131,8 +136,69 @@ pub(super) fn agents(id: &str, agents: &[AgentSummary], source: Option<&str>) ->
     let shown = agents.iter().map(|agent| wire::Agent {
         name: &agent.name,
         description: agent.description.as_deref(),
-        source: if agent.is_built_in { "builtin" } else { "config" },
+        source: match agent.source {
+            AgentSource::BuiltIn => "builtin",
+            AgentSource::Project => "project",
+            AgentSource::User => "user",
+        },
     });
     let agents = shown.filter(|agent| source.is_none_or(|source| source == agent.source)).collect();
     wire::encode(&Response::AgentList { id, agents })
+}
+
+pub(super) fn set_model(request: &wire::SetModel, account: &str) -> Command {
+    let thread = given(request.session_id.clone()).map(|thread| origin(account, Some(thread)));
+    Command::SetModel { thread, model: request.model_id.as_str().into() }
+}
+
+pub(super) fn models(id: &str, report: &ModelReport, dialogue: Dialogue) -> String {
+    let models =
+        report.models.iter().map(|model| wire::Model { id: &model.id, name: &model.name, provider: &model.provider });
+    let models = models.collect();
+    wire::encode(&match dialogue {
+        Dialogue::Full => Response::ModelsList { id, models },
+        Dialogue::Strict => Response::StrictModelsList { id, models },
+    })
+}
+
+pub(super) fn model_set(id: &str, error: Option<&str>, dialogue: Dialogue) -> String {
+    let success = error.is_none();
+    wire::encode(&match dialogue {
+        Dialogue::Full => Response::ModelSet { id, success, error },
+        Dialogue::Strict => Response::StrictModelSet { id, success, error },
+    })
+}
+
+pub(super) fn run_cancelled(id: &str, run_id: &str, dialogue: Dialogue) -> String {
+    wire::encode(&match dialogue {
+        Dialogue::Full => Response::CancelRunAck { id, run_id },
+        Dialogue::Strict => Response::StrictCancelRunAck { id, run_id },
+    })
+}
+
+/// A run that says in which workspace its thread is.
+pub(super) fn thread_of(run: &wire::Run) -> Option<Command> {
+    let workspace = run.workspace_id.as_deref().filter(|id| !id.is_empty())?;
+    let thread = run.thread_id.as_deref().filter(|id| !id.is_empty())?;
+    Some(Command::Workspaces(WorkspaceCommand::AddThread { workspace: workspace.into(), thread: thread.into() }))
+}
+
+pub(super) fn workspaces(id: &str, found: &[Workspace]) -> String {
+    wire::encode(&Response::WorkspaceList { id, workspaces: found.iter().map(workspace).collect() })
+}
+
+pub(super) fn workspace_made(id: &str, made: &Workspace) -> String {
+    wire::encode(&Response::WorkspaceCreate { id, workspace_id: &made.id, workspace: workspace(made) })
+}
+
+fn workspace(workspace: &Workspace) -> wire::Workspace<'_> {
+    let created_at_ms = workspace.created_at.as_millisecond();
+    wire::Workspace { id: &workspace.id, name: &workspace.name, created_at_ms }
+}
+
+pub(super) fn threads(id: &str, workspace_id: &str, found: &[WorkspaceThread]) -> String {
+    let threads = found
+        .iter()
+        .map(|known| wire::Thread { thread_id: &known.thread, created_at_ms: known.created_at.as_millisecond() });
+    wire::encode(&Response::WorkspaceThreadList { id, workspace_id, threads: threads.collect() })
 }

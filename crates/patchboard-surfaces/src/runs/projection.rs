@@ -26,6 +26,9 @@ mod state;
 
 /// How much of a task's result its completion tells; the whole is in the state.
 const SUMMARY_BYTES: usize = 200;
+const BETWEEN_ANSWERS: &str = "\n\n";
+/// What an answer without a word is told as.
+const EMPTY_ANSWER: &str = "The model answered with no text. Ask again, or choose another model.";
 
 /// How a client wants its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +50,11 @@ pub(super) struct Projection {
     answers: HashMap<NodeKey, Answer>,
     /// Tools by their calls.
     calls: HashMap<CallId, Arc<str>>,
-    /// The call the latest piece of arguments belongs to.
-    writing: Option<CallId>,
     state: State,
+    /// What was said for the user in whole answers: what the run's `message_chunk`s come to.
     reply: String,
+    /// got: the plan has one task, which speaks for itself.
+    is_single_task: bool,
     failure: Option<Arc<str>>,
 }
 
@@ -70,8 +74,6 @@ struct Answer {
     text: String,
     is_reply: bool,
     calls: Vec<ToolCall>,
-    /// The last words of the node that were for the user.
-    spoken: Option<String>,
 }
 
 impl Projection {
@@ -84,9 +86,9 @@ impl Projection {
             latest: None,
             answers: HashMap::new(),
             calls: HashMap::new(),
-            writing: None,
             state: State::default(),
             reply: String::new(),
+            is_single_task: false,
             failure: None,
         }
     }
@@ -108,12 +110,7 @@ impl Projection {
             Event::Text(pieces) => self.said(node, pieces, Voice::Reply, write),
             Event::Draft(pieces) => self.said(node, pieces, Voice::Draft, write),
             Event::Thought(pieces) => self.thought(node, pieces, write),
-            Event::Arguments { call, name, begins, pieces } => {
-                if *begins {
-                    self.writing = None;
-                }
-                self.arguments(node, call, name, pieces, write);
-            }
+            Event::Arguments { call, name, pieces, .. } => self.arguments(node, call, name, pieces, write),
             Event::Answered(Answered::Whole { calls, .. }) => self.answered(node, calls, write),
             Event::Answered(Answered::Failed(_)) => self.forget_half(node),
             Event::Found(finding) => self.found(node, finding, write),
@@ -189,9 +186,6 @@ impl Projection {
     fn done(&mut self, node: &Node, answer: Option<Answer>, write: &mut dyn FnMut(String)) {
         if let Some(answer) = answer {
             self.state.answered(&answer.text, answer.is_reply, &answer.calls);
-            if let Some(spoken) = answer.spoken {
-                self.reply = spoken;
-            }
         }
         self.state.left(&node.name);
         // Encoded once for both events, and not at all for a client that has seen both.
@@ -201,14 +195,34 @@ impl Projection {
         self.mouth.say(&node.id, &Payload::Updates { id: &node.name, state }, write);
     }
 
+    /// Drafts are thoughts: they are not for the user, however they are mixed with each other.
     fn said(&mut self, node: Option<NodeId>, pieces: &Pieces, voice: Voice, write: &mut dyn FnMut(String)) {
+        let mut begins = true;
         if let Some(saying) = node.and_then(|node| self.nodes.get_mut(&node)) {
+            begins = saying.saying.is_empty();
             saying.saying.push_str(pieces.text());
             saying.is_reply = voice == Voice::Reply;
         }
+        if voice == Voice::Draft {
+            return self.thought(node, pieces, write);
+        }
+        if begins && !pieces.text().is_empty() {
+            self.part_answers(node, write);
+        }
         for content in pieces.iter() {
-            let payload = Payload::MessageChunk { content, id: node_name(&self.nodes, node) };
-            self.mouth.say(node_id(&self.nodes, node), &payload, write);
+            self.speak(node, content, write);
+        }
+    }
+
+    fn speak(&mut self, node: Option<NodeId>, content: &str, write: &mut dyn FnMut(String)) {
+        let payload = Payload::MessageChunk { content, id: node_name(&self.nodes, node) };
+        self.mouth.say(node_id(&self.nodes, node), &payload, write);
+    }
+
+    /// Words before a tool's call and the words after it are paragraphs of one reply.
+    fn part_answers(&mut self, node: Option<NodeId>, write: &mut dyn FnMut(String)) {
+        if !self.reply.is_empty() {
+            self.speak(node, BETWEEN_ANSWERS, write);
         }
     }
 
@@ -219,7 +233,7 @@ impl Projection {
         }
     }
 
-    /// The first piece names its call; later ones do not, until another call's piece comes between.
+    /// Every piece names its call: clients that take up a run in the middle have not seen the first one.
     fn arguments(
         &mut self,
         node: Option<NodeId>,
@@ -229,25 +243,30 @@ impl Projection {
         write: &mut dyn FnMut(String),
     ) {
         for arguments_delta in pieces.iter() {
-            let goes_on = self.writing.as_ref() == Some(call);
-            let (call_id, name) = if goes_on { (None, None) } else { (Some(&*call.0), Some(&**name)) };
-            let payload = Payload::ToolCallChunk { call_id, name, arguments_delta };
+            let payload = Payload::ToolCallChunk { call_id: &call.0, name, arguments_delta };
             self.mouth.say(node_id(&self.nodes, node), &payload, write);
-            if !goes_on {
-                self.writing = Some(call.clone());
-            }
         }
     }
 
     fn answered(&mut self, node: Option<NodeId>, calls: &[ToolCall], write: &mut dyn FnMut(String)) {
         if let Some(entry) = node.and_then(|node| self.nodes.get_mut(&node)) {
-            let answer = self.answers.entry(entry.key).or_default();
-            answer.text = std::mem::take(&mut entry.saying);
-            answer.is_reply = entry.is_reply && !answer.text.is_empty();
-            answer.calls = calls.to_vec();
-            if answer.is_reply {
-                answer.spoken = Some(answer.text.clone());
+            let mut text = std::mem::take(&mut entry.saying);
+            let name = entry.name.clone();
+            let says_nothing = calls.is_empty() && text.trim().is_empty();
+            let is_reply = entry.is_reply && !text.is_empty();
+            let key = entry.key;
+            if is_reply {
+                self.add_to_reply(&text);
             }
+            let is_empty = says_nothing && self.writes_answer(&name);
+            if is_empty {
+                self.part_answers(node, write);
+                self.speak(node, EMPTY_ANSWER, write);
+                self.add_to_reply(EMPTY_ANSWER);
+                EMPTY_ANSWER.clone_into(&mut text);
+            }
+            let answer = self.answers.entry(key).or_default();
+            *answer = Answer { is_reply: is_reply || is_empty, text, calls: calls.to_vec() };
         }
         for call in calls {
             self.call(node, call, write);
@@ -258,6 +277,22 @@ impl Projection {
         self.calls.insert(call.id.clone(), call.name.clone());
         let payload = Payload::ToolCall { call_id: Some(&call.id.0), name: &call.name, arguments: arguments(call) };
         self.mouth.say(node_id(&self.nodes, node), &payload, write);
+    }
+
+    fn add_to_reply(&mut self, text: &str) {
+        if !self.reply.is_empty() {
+            self.reply.push_str(BETWEEN_ANSWERS);
+        }
+        self.reply.push_str(text);
+    }
+
+    /// Do the words of a node of that name go to the user?
+    fn writes_answer(&self, name: &str) -> bool {
+        match name {
+            "think" | "plan" | "answer" | "aggregate" => true,
+            "execute_graph" => self.is_single_task,
+            _ => false,
+        }
     }
 
     fn forget_half(&mut self, node: Option<NodeId>) {
@@ -304,6 +339,7 @@ impl Projection {
                 self.mouth.say(id, &Payload::TotBacktrack { reason, to_depth: *to_depth }, write);
             }
             Finding::Planned { tasks, edges } => {
+                self.is_single_task = tasks.len() == 1;
                 let node_ids = tasks.iter().map(|task| &*task.id).collect();
                 let payload = Payload::GotPlan { node_count: tasks.len(), edge_count: edges.len(), node_ids };
                 self.mouth.say(id, &payload, write);

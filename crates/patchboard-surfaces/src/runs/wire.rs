@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(super) mod event;
+mod message;
 mod salvage;
+
+pub(super) use message::Said;
 
 /// A longer run id is refused: it would be repeated in every event of its run.
 pub(super) const MAX_RUN_ID_BYTES: usize = 1024;
@@ -14,8 +17,25 @@ pub(super) const MAX_RUN_ID_BYTES: usize = 1024;
 const MAX_PROBLEM_BYTES: usize = 1024;
 
 /// Every `type` of a request, as a request with another one is told.
-const TYPES: &[&str] =
-    &["run", "tools_list", "tool_show", "user_messages", "ping", "agent_list", "attach", "cancel", "tool_approve"];
+const TYPES: &[&str] = &[
+    "run",
+    "tools_list",
+    "tool_show",
+    "user_messages",
+    "ping",
+    "agent_list",
+    "attach",
+    "cancel",
+    "tool_approve",
+    "list_models",
+    "set_model",
+    "cancel_run",
+    "workspace_list",
+    "workspace_create",
+    "workspace_thread_list",
+    "workspace_thread_add",
+    "workspace_thread_remove",
+];
 
 #[derive(Debug)]
 pub(super) enum Request {
@@ -28,6 +48,14 @@ pub(super) enum Request {
     Attach(Attach),
     Cancel(Cancel),
     ToolApprove(ToolApprove),
+    ListModels(ListModels),
+    SetModel(SetModel),
+    CancelRun(CancelRun),
+    WorkspaceList(WorkspaceList),
+    WorkspaceCreate(WorkspaceCreate),
+    WorkspaceThreadList(WorkspaceThreads),
+    WorkspaceThreadAdd(WorkspaceThread),
+    WorkspaceThreadRemove(WorkspaceThread),
 }
 
 /// A request that could not be read, and the id to answer it under, if at least that could be.
@@ -69,6 +97,14 @@ impl Request {
             "attach" => Self::Attach(object(text)?),
             "cancel" => Self::Cancel(object(text)?),
             "tool_approve" => Self::ToolApprove(object(text)?),
+            "list_models" => Self::ListModels(object(text)?),
+            "set_model" => Self::SetModel(object(text)?),
+            "cancel_run" => Self::CancelRun(object(text)?),
+            "workspace_list" => Self::WorkspaceList(object(text)?),
+            "workspace_create" => Self::WorkspaceCreate(object(text)?),
+            "workspace_thread_list" => Self::WorkspaceThreadList(object(text)?),
+            "workspace_thread_add" => Self::WorkspaceThreadAdd(object(text)?),
+            "workspace_thread_remove" => Self::WorkspaceThreadRemove(object(text)?),
             unknown => return Err(serde_json::Error::unknown_variant(unknown, TYPES)),
         })
     }
@@ -96,7 +132,7 @@ impl Unreadable {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Run {
-    pub(super) message: String,
+    pub(super) message: Said,
     pub(super) agent: String,
     pub(super) id: Option<String>,
     pub(super) thread_id: Option<String>,
@@ -106,6 +142,8 @@ pub(super) struct Run {
     pub(super) verbose: Option<bool>,
     pub(super) detach: Option<bool>,
     pub(super) model: Option<String>,
+    /// The thread is put into it.
+    pub(super) workspace_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -166,6 +204,48 @@ pub(super) struct ToolApprove {
     pub(super) approve: bool,
 }
 
+#[derive(Debug, Deserialize)]
+pub(super) struct ListModels {
+    pub(super) id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SetModel {
+    pub(super) id: String,
+    pub(super) model_id: String,
+    pub(super) session_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CancelRun {
+    pub(super) id: String,
+    pub(super) run_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WorkspaceList {
+    pub(super) id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WorkspaceCreate {
+    pub(super) id: String,
+    pub(super) name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WorkspaceThreads {
+    pub(super) id: String,
+    pub(super) workspace_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WorkspaceThread {
+    pub(super) id: String,
+    pub(super) workspace_id: String,
+    pub(super) thread_id: String,
+}
+
 /// Everything that is said, except events and ends of runs.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -191,6 +271,62 @@ pub(super) enum Response<'a> {
     AgentList {
         id: &'a str,
         agents: Vec<Agent<'a>>,
+    },
+    ModelsList {
+        id: &'a str,
+        models: Vec<Model<'a>>,
+    },
+    /// The same, for clients that know an answer by the type of its request.
+    #[serde(rename = "list_models")]
+    StrictModelsList {
+        id: &'a str,
+        models: Vec<Model<'a>>,
+    },
+    ModelSet {
+        id: &'a str,
+        success: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a str>,
+    },
+    #[serde(rename = "set_model")]
+    StrictModelSet {
+        id: &'a str,
+        success: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a str>,
+    },
+    CancelRunAck {
+        id: &'a str,
+        run_id: &'a str,
+    },
+    #[serde(rename = "cancel_run")]
+    StrictCancelRunAck {
+        id: &'a str,
+        run_id: &'a str,
+    },
+    WorkspaceList {
+        id: &'a str,
+        workspaces: Vec<Workspace<'a>>,
+    },
+    WorkspaceCreate {
+        id: &'a str,
+        workspace_id: &'a str,
+        workspace: Workspace<'a>,
+    },
+    WorkspaceThreadList {
+        id: &'a str,
+        workspace_id: &'a str,
+        threads: Vec<Thread<'a>>,
+    },
+    WorkspaceThreadAdd {
+        id: &'a str,
+        workspace_id: &'a str,
+        thread_id: &'a str,
+    },
+    WorkspaceThreadRemove {
+        id: &'a str,
+        workspace_id: &'a str,
+        thread_id: &'a str,
     },
     Pong {
         id: &'a str,
@@ -224,6 +360,27 @@ pub(super) struct Agent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<&'a str>,
     pub(super) source: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct Model<'a> {
+    /// `provider/model`
+    pub(super) id: &'a str,
+    pub(super) name: &'a str,
+    pub(super) provider: &'a str,
+}
+
+#[derive(Serialize)]
+pub(super) struct Workspace<'a> {
+    pub(super) id: &'a str,
+    pub(super) name: &'a str,
+    pub(super) created_at_ms: i64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Thread<'a> {
+    pub(super) thread_id: &'a str,
+    pub(super) created_at_ms: i64,
 }
 
 /// Frames hold strings, numbers and JSON values only, so encoding cannot fail.

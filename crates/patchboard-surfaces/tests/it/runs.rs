@@ -64,6 +64,7 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: Reasoning::default(),
+        source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 100_000,
         temperature: None,

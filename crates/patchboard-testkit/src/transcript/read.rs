@@ -1,6 +1,7 @@
 //! Answers and events as a transcript writes them: a word, then JSON where there is more to say.
 
 use jiff::Timestamp;
+use patchboard_core::agent::AgentSource;
 use patchboard_core::budget::{BudgetLine, BudgetReport};
 use patchboard_core::event::ApprovalRequest;
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
@@ -11,6 +12,7 @@ use patchboard_core::reply::{
     StoredMessage,
 };
 use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
+use patchboard_core::workspaces::{Workspace, WorkspaceThread};
 use patchboard_core::{BoardError, ErrorKind};
 use serde_json::Value;
 use uuid::Uuid;
@@ -81,6 +83,12 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
                 })
             })?,
         }),
+        "model_set" => Reply::ModelSet(json.as_str().map(Into::into)),
+        "workspaces" => Reply::Workspaces(each(&json, workspace)?),
+        "workspace" => Reply::Workspace(workspace(&json)?),
+        "threads" => Reply::WorkspaceThreads(each(&json, |thread| {
+            Ok(WorkspaceThread { thread: text_of(thread).into(), created_at: noon()? })
+        })?),
         "workers" => Reply::Workers(each(&json, worker::pool)?),
         "messages" => Reply::Messages {
             messages: each(&json["messages"], |message| {
@@ -93,7 +101,11 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
             Ok(AgentSummary {
                 name: text_of(&agent["name"]).into(),
                 description: agent["description"].as_str().map(Into::into),
-                is_built_in: agent["built_in"].as_bool().unwrap_or(false),
+                source: match text_of(&agent["source"]) {
+                    "builtin" => AgentSource::BuiltIn,
+                    "project" => AgentSource::Project,
+                    _ => AgentSource::User,
+                },
             })
         })?),
         "approvals" => Reply::Approvals(page(&json, |item| {
@@ -101,6 +113,10 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
         })?),
         other => return Err(format!("no answer is called `{other}`")),
     }))
+}
+
+fn workspace(json: &Value) -> Read<Workspace> {
+    Ok(Workspace { id: text_of(&json["id"]).into(), name: text_of(&json["name"]).into(), created_at: noon()? })
 }
 
 /// `kind the rest is the message`

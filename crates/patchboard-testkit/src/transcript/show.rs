@@ -4,7 +4,9 @@ use patchboard_core::agent::Origin;
 use patchboard_core::app::AppProfile;
 use patchboard_core::app::message::{AppNotice, MessageState, Response};
 use patchboard_core::bridge::WorkerId;
-use patchboard_core::command::{ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef};
+use patchboard_core::command::{
+    ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, WorkspaceCommand,
+};
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
 use patchboard_core::log::Pace;
@@ -13,7 +15,7 @@ pub(super) fn command(command: &Command) -> String {
     match command {
         Command::StartRun(start) => {
             let by = start.plan.as_ref().map_or_else(String::new, |plan| format!(" by {}", plan.agent));
-            let words = start.plan.as_ref().map(plan).unwrap_or_default();
+            let words = start.plan.as_deref().map(plan).unwrap_or_default();
             let folder = folder(&start.folder);
             let model = start.model.as_deref().map(|model| format!(" with {model}")).unwrap_or_default();
             let (from, id) = (origin(&start.origin), name(&start.client_id));
@@ -63,6 +65,11 @@ pub(super) fn command(command: &Command) -> String {
         Command::ListAgents => "list agents".to_owned(),
         Command::ApproveTools { server } => format!("approve tools of {server}"),
         Command::ListModels { agent } => format!("list models of agent {}", agent.as_deref().unwrap_or("-")),
+        Command::SetModel { thread, model } => {
+            let of = thread.as_ref().map(|thread| format!(" of {}", origin(thread))).unwrap_or_default();
+            format!("set model{of} to {model:?}")
+        }
+        Command::Workspaces(wanted) => workspaces(wanted),
         Command::ListPlugins => "list plugins".to_owned(),
         Command::LoadPlugin { named } => format!("load plugin {named}"),
         Command::ApprovePlugin { name } => format!("approve plugin {name}"),
@@ -138,6 +145,18 @@ pub(super) fn command(command: &Command) -> String {
     }
 }
 
+fn workspaces(wanted: &WorkspaceCommand) -> String {
+    match wanted {
+        WorkspaceCommand::List => "list workspaces".to_owned(),
+        WorkspaceCommand::Create { name } => format!("create workspace {}", name.as_deref().unwrap_or("-")),
+        WorkspaceCommand::ListThreads { workspace } => format!("list threads of workspace {workspace}"),
+        WorkspaceCommand::AddThread { workspace, thread } => format!("add thread {thread} to workspace {workspace}"),
+        WorkspaceCommand::RemoveThread { workspace, thread } => {
+            format!("remove thread {thread} from workspace {workspace}")
+        }
+    }
+}
+
 fn number(message: MessageId) -> u128 {
     message.0.as_u128()
 }
@@ -164,6 +183,9 @@ fn response(response: &Response) -> String {
 
 fn plan(plan: &RunPlan) -> String {
     let mut text = String::new();
+    if let Some(model) = &plan.usual_model {
+        text.push_str(&format!(" usually with {model}"));
+    }
     for (word, is_set) in [("adaptive", plan.adaptive), ("detached", plan.detach), ("verbose", plan.verbose)] {
         if is_set {
             text.push_str(&format!(" {word}"));

@@ -145,9 +145,22 @@ fn port(surface: &str, listen: Listen, running: Option<SocketAddr>) -> Finding {
 }
 
 async fn provider(loaded: &mut Loaded, secrets: &mut Secrets) -> Finding {
-    let chosen = loaded.ensure_provider(secrets).await;
+    let chosen = match loaded.find_provider(&CancellationToken::new()).await {
+        Ok(chosen) => chosen,
+        Err(error) => {
+            let hint = error.hint().unwrap_or("`patchboard explain PB0205` says more").to_owned();
+            return Finding::Bad { problem: format!("model: {error}"), hint };
+        }
+    };
+    if let Some(choice) = chosen.as_ref().filter(|choice| choice.installed.is_some()) {
+        let model = choice.provider.default_model();
+        return Finding::Good(format!("model: the local model {model} is installed and starts with the first call"));
+    }
     let name = match &chosen {
-        Some(choice) => choice.name.clone(),
+        Some(choice) => {
+            loaded.config.adopt(choice, secrets);
+            choice.name.clone()
+        }
         None => match loaded.config.agents.get("default").and_then(|agent| loaded.config.provider_name(agent)) {
             Some(name) => name.to_owned(),
             None => return Finding::Note("model: the default agent has no provider of its own".to_owned()),

@@ -1,30 +1,42 @@
 //! `patchboard onboard`
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
+use patchboard_core::model::ModelError;
+use patchboard_providers::{Pool, ProviderKind, ProviderOptions, list_models, try_out};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::SecretString;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 
 use super::failure::Failure;
 use super::{Where, output};
 use crate::config::files::{DiskReader, FileLayer, FileReader, FileWarning};
-use crate::config::onboard::{OnboardRequest, Prompt, onboard};
+use crate::config::onboard::{Check, ModelServer, OnboardRequest, Prompt, Target, onboard};
+use crate::config::section;
 
 #[derive(Debug, Args)]
 pub(crate) struct OnboardArgs {
     #[command(flatten)]
     place: Where,
-    /// anthropic, openai or ollama; asked for when left out.
+    /// anthropic, openai, ollama, or with --base-url any name; asked for when left out.
     #[arg(long)]
     provider: Option<String>,
-    /// API root of a server that speaks the OpenAI API.
+    /// API root of a server that speaks the OpenAI API, such as https://api.example.com/v1.
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Model to use.
+    /// Model to use; the server's list is offered when left out.
     #[arg(long)]
     model: Option<String>,
+    /// Read the key from the first line of standard input.
+    #[arg(long)]
+    key_stdin: bool,
+    /// Store everything without asking the server whether key, address and model are right.
+    #[arg(long)]
+    no_check: bool,
 }
 
 pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
@@ -35,6 +47,10 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
         // Editing it would make the rest of it count too.
         return Err(Failure::unusable(format!("the configuration file {message}")).hint(hint));
     }
+    let key = match args.key_stdin {
+        true => Some(SecretString::from(read_line()?.trim().to_owned())),
+        false => None,
+    };
     let onboarded = onboard(
         OnboardRequest {
             config_path: request.config_path,
@@ -43,10 +59,20 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
             provider: args.provider,
             base_url: args.base_url,
             model: args.model,
+            key,
+            check: if args.no_check { Check::No } else { Check::Yes },
         },
-        &mut Terminal,
+        &mut Terminal { is_person: io::stdin().is_terminal() },
+        &Network::new()?,
     );
-    let done = onboarded.map_err(|error| Failure::failed(format!("{:#}", anyhow::Error::from(error))))?;
+    let done = onboarded.map_err(|error| {
+        let hint = error.hint();
+        let failure = Failure::failed(format!("{:#}", anyhow::Error::from(error)));
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })?;
     // What this command wrote is the operator's, also where agents may write.
     if let Some(file) = &edited
         && let Some(text) = DiskReader.read(file)?
@@ -62,8 +88,56 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How long a list of models may take.
+const LIST_TIMEOUT: Duration = Duration::from_secs(20);
+/// A server on this machine may have to load the model first.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// Asks real servers, one question after the other.
+struct Network {
+    runtime: Runtime,
+    pool: Pool,
+}
+
+impl Network {
+    fn new() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { runtime, pool: Pool::new() })
+    }
+}
+
+impl ModelServer for Network {
+    fn models(&self, target: &Target<'_>) -> Result<Vec<String>, ModelError> {
+        let stop = CancellationToken::new();
+        let listed = self.runtime.block_on(list_models(options(target, LIST_TIMEOUT), &self.pool, &stop))?;
+        Ok(listed.into_iter().map(|model| model.id.to_string()).collect())
+    }
+
+    fn try_out(&self, target: &Target<'_>, model: &str) -> Result<(), ModelError> {
+        let options = ProviderOptions { model: Some(model.into()), ..options(target, TRIAL_TIMEOUT) };
+        self.runtime.block_on(try_out(options, &self.pool, &CancellationToken::new()))
+    }
+}
+
+fn options(target: &Target<'_>, timeout: Duration) -> ProviderOptions {
+    let kind = match target.kind {
+        section::ProviderKind::Anthropic => ProviderKind::Anthropic,
+        section::ProviderKind::Openai => ProviderKind::OpenAi,
+        section::ProviderKind::Offline => ProviderKind::Offline,
+    };
+    ProviderOptions {
+        base_url: Some(target.address.to_owned()),
+        api_key: target.key.cloned(),
+        response_timeout: timeout,
+        idle_timeout: timeout,
+        ..ProviderOptions::new(target.name, kind)
+    }
+}
+
 /// Questions on standard error, so that standard output stays what was asked for.
-struct Terminal;
+struct Terminal {
+    is_person: bool,
+}
 
 impl Prompt for Terminal {
     fn say(&mut self, line: &str) -> io::Result<()> {
@@ -77,7 +151,14 @@ impl Prompt for Terminal {
             write!(io::stderr(), "{question} [{default}]: ")?;
         }
         io::stderr().flush()?;
-        let answer = read_line()?;
+        let answer = match read_line() {
+            // Without a terminal what is not said is what is offered.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !self.is_person && !default.is_empty() => {
+                writeln!(io::stderr())?;
+                String::new()
+            }
+            answer => answer?,
+        };
         let answer = answer.trim();
         Ok(if answer.is_empty() { default } else { answer }.to_owned())
     }
@@ -91,6 +172,10 @@ impl Prompt for Terminal {
         drop(silence);
         writeln!(io::stderr())?;
         answer.map(|answer| answer.trim().into())
+    }
+
+    fn is_person(&self) -> bool {
+        self.is_person
     }
 }
 

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
-use super::{Where, output};
+use super::{Where, local_model, output};
 use crate::config::problem::Code;
 use crate::config::{Config, Override};
 use crate::data_dir::{DataDir, Sharing};
@@ -61,18 +61,18 @@ impl OwnServer {
         for warning in loaded.warnings.iter().filter(|warning| warning.code == Code::WithheldKey) {
             output::error(&warning.to_string());
         }
-        let chosen = loaded.ensure_provider(&mut secrets).await;
-        if let (Some(chosen), Choice::Told) = (chosen, choice) {
-            output::error(&chosen.why);
-        }
         let data_dir = loaded.config.data_dir.clone();
         let data = DataDir::take(&data_dir, Sharing::of(&loaded.config));
         let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
+        let (background, stop) = (TaskTracker::new(), CancellationToken::new());
+        let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, &stop, &background).await?;
+        if let (Some(why), Choice::Told) = (chosen, choice) {
+            output::error(&why);
+        }
         let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
-        let server =
-            Server::start(&loaded, &secrets, data, metrics, traces, TaskTracker::new(), CancellationToken::new())
-                .await
-                .map_err(Failure::cannot_start)?;
+        let server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
+            .await
+            .map_err(Failure::cannot_start)?;
         Ok(Self { data_dir, server })
     }
 

@@ -5,17 +5,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use patchboard_providers::managed::{ManagedOptions, ManagedServer, prepare};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
-use super::progress::Bar;
-use super::{Where, output};
+use super::{Where, local_model, output};
 use crate::config::env::NO_COLOR;
-use crate::config::provider_choice::ProviderChoice;
-use crate::config::section::{LogFormat, PriceConfig, ProviderConfig, ProviderKind};
+use crate::config::section::LogFormat;
 use crate::config::{Config, Loaded, Override, Secrets};
 use crate::data_dir::{DataDir, Sharing};
 use crate::serve::{self, Server};
@@ -42,7 +39,7 @@ pub(crate) struct ServeArgs {
     /// File to write the addresses to, as JSON, once every listener accepts.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-    /// Run a local model beside the server: the given GGUF file, or a small one that is fetched once.
+    /// Run a local model beside the server: the given GGUF file, or a small one. What is missing for it is fetched once.
     #[arg(long, value_name = "FILE.gguf", num_args = 0..=1)]
     local_model: Option<Option<PathBuf>>,
 }
@@ -60,6 +57,13 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
         if let Some(value) = value {
             request.overrides.push(Override::new(flag, path, value.as_str()));
         }
+    }
+    if let Some(Some(weights)) = &args.local_model {
+        request.overrides.push(Override::new(
+            "--local-model",
+            "local_model.weights",
+            weights.to_string_lossy().as_ref(),
+        ));
     }
     let (loaded, secrets) = Config::load_for_start(request)?;
     raise_file_limit();
@@ -83,18 +87,20 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
     let background = TaskTracker::new();
     let data = DataDir::take(&loaded.config.data_dir, Sharing::of(&loaded.config));
     let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
-    let local_model = match &args.local_model {
-        Some(weights) => {
-            let started = start_local_model(&mut loaded, &mut secrets, weights.clone(), &stop, &background);
+    match &args.local_model {
+        Some(_) => {
+            let started = local_model::install_and_start(&mut loaded, &mut secrets, &stop, &background);
             tokio::select! {
-                started = started => Some(started?),
+                started = started => started?,
                 () = signals.any() => return Ok(ExitCode::SUCCESS),
             }
         }
-        None => None,
-    };
-    if let Some(choice) = loaded.ensure_provider(&mut secrets).await {
-        tracing::info!("{}", choice.why);
+        None => {
+            let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, &stop, &background).await?;
+            if let Some(why) = chosen {
+                tracing::info!("{why}");
+            }
+        }
     }
     let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
     let server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
@@ -123,7 +129,6 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
         stopped = server.shut_down() => stopped?,
         () = signals.any() => tracing::warn!("stopped at once"),
     }
-    drop(local_model);
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -164,45 +169,6 @@ pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<Option<Tr
     let directives = loaded.config.log.directives(&loaded.env);
     telemetry::start_logging(&directives, format, colour, redactor, layer).map_err(Failure::unusable)?;
     Ok(traces)
-}
-
-/// Prepares and starts the managed model, and makes it what agents without a provider use.
-async fn start_local_model(
-    loaded: &mut Loaded,
-    secrets: &mut Secrets,
-    weights: Option<PathBuf>,
-    stop: &CancellationToken,
-    background: &TaskTracker,
-) -> Result<ManagedServer, Failure> {
-    let options = ManagedOptions::new(loaded.config.data_dir.clone(), weights);
-    let bar = Bar::new();
-    let prepared = prepare(&options, &bar, stop).await;
-    bar.finish();
-    let prepared = prepared.map_err(Failure::no_local_model)?;
-    let server = ManagedServer::start(prepared, stop, background).await.map_err(Failure::no_local_model)?;
-    let provider = ProviderConfig {
-        base_url: Some(server.base_url()),
-        model: Some(server.model_name().to_owned()),
-        price: Some(PriceConfig::FREE),
-        ..ProviderConfig::of_kind(ProviderKind::Openai)
-    };
-    let choice = ProviderChoice {
-        name: "local".to_owned(),
-        provider,
-        key: Some(server.api_key().clone()),
-        why: format!("using the local model {}", server.model_name()),
-    };
-    tracing::info!("{}", choice.why);
-    loaded.config.adopt(&choice, secrets);
-    for agent in loaded.config.agents.values_mut().filter(|agent| agent.provider.is_none()) {
-        agent.provider = Some(choice.name.clone());
-        agent.context_window.get_or_insert(server.context_tokens());
-        agent.max_tokens = agent.max_tokens.min(server.context_tokens() / 4);
-        if !server.understands_tools() && agent.tools.is_none() {
-            agent.tools = Some(Vec::new());
-        }
-    }
-    Ok(server)
 }
 
 /// As many files as the system allows: every connection is one.

@@ -83,9 +83,14 @@ impl HubClient {
     /// The message once there is something newer than `version`, or as it is when the time is up.
     pub(crate) async fn message_after(&self, id: &str, version: u64, wait: Duration) -> Result<Value, HubError> {
         let wait = wait.min(LONGEST_WAIT);
-        // Whole seconds, rounded up: asking for zero would not wait at all.
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        let path = format!("/v1/messages/{}?newer_than={version}&wait={seconds}", encoded(id));
+        let path = format!("/v1/messages/{}?newer_than={version}&wait={}", encoded(id), whole_seconds(wait));
+        self.get(&path, wait).await
+    }
+
+    /// The message once every app that has it has told something or had its time to, or as it is when the time is up.
+    pub(crate) async fn message_settled(&self, id: &str, wait: Duration) -> Result<Value, HubError> {
+        let wait = wait.min(LONGEST_WAIT);
+        let path = format!("/v1/messages/{}?wait={}", encoded(id), whole_seconds(wait));
         self.get(&path, wait).await
     }
 
@@ -238,6 +243,11 @@ impl LocalUrl {
 pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+/// Rounded up: asking for zero would not wait at all.
+fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 fn take_items(page: &mut Value) -> Vec<Value> {

@@ -3,6 +3,8 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
+use patchboard_providers::managed::ManagedServer;
+
 use super::{
     Config, DEFAULT_AGENT, Environment, check,
     files::{self, ConfigFile, DiskReader, FileLayer, FileReader},
@@ -71,6 +73,10 @@ pub(crate) struct Loaded {
     pub switched_off: Vec<SwitchedOff>,
     pub folders: Folders,
     pub env: Environment,
+    /// The managed server behind the provider [`LOCAL_PROVIDER`], once there is one.
+    ///
+    /// [`LOCAL_PROVIDER`]: super::provider_choice::LOCAL_PROVIDER
+    pub local_model: Option<Arc<ManagedServer>>,
     /// Where this or the next start looks for configuration.
     places: Vec<PathBuf>,
     pub(crate) tree: Node,
@@ -80,6 +86,12 @@ impl Loaded {
     /// Every place where this or the next start looks for configuration, whether or not there is a file.
     pub(crate) fn configuration_files(&self) -> Vec<PathBuf> {
         self.places.clone()
+    }
+
+    /// The files that say anything of an agent.
+    pub(crate) fn agent_files(&self, name: &str) -> Vec<Arc<ConfigFile>> {
+        let agent = self.tree.get(&KeyPath::dotted("agents").key(name));
+        agent.map(Node::files).unwrap_or_default()
     }
 
     /// Which layer set the value at a key such as `data_dir`.
@@ -172,8 +184,17 @@ fn examine(request: LoadRequest) -> (Loaded, Vec<Problem>) {
         found.retain(|problem| !is_left_to_trust(problem, &config, &*reader));
         problems.extend(locate(found, &tree, &problems));
     }
-    let loaded =
-        Loaded { config, warnings: ConfigProblems::default(), files, switched_off, folders, env, places, tree };
+    let loaded = Loaded {
+        config,
+        warnings: ConfigProblems::default(),
+        files,
+        switched_off,
+        folders,
+        env,
+        local_model: None,
+        places,
+        tree,
+    };
     (loaded, problems)
 }
 

@@ -10,10 +10,10 @@ use super::{
     Config,
     section::{
         AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, ChannelRateConfig,
-        GatewayConfig, GotConfig, HubConfig, LimitsConfig, LogConfig, McpConfig, MemoryConfig, ModelChoice,
-        NotificationsConfig, NtfyConfig, PluginConfig, PriceConfig, ProviderConfig, RateLimitConfig, RetentionConfig,
-        RuleConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, TotConfig,
-        WasmConfig, WebhookConfig, WorkerConfig,
+        GatewayConfig, GotConfig, HubConfig, LimitsConfig, LocalModelConfig, LogConfig, McpConfig, MemoryConfig,
+        ModelChoice, NotificationsConfig, NtfyConfig, PluginConfig, PriceConfig, ProviderConfig, RateLimitConfig,
+        RetentionConfig, RuleConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig,
+        TotConfig, WasmConfig, WebhookConfig, WorkerConfig,
     },
 };
 
@@ -32,6 +32,7 @@ pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
         fields_of::<BridgeConfig>(),
         fields_of::<TlsConfig>(),
         fields_of::<ProviderConfig>(),
+        fields_of::<LocalModelConfig>(),
         fields_of::<AgentConfig>(),
         fields_of::<TotConfig>(),
         fields_of::<GotConfig>(),

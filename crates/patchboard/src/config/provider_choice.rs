@@ -4,18 +4,24 @@
 
 use std::collections::BTreeMap;
 
+use patchboard_providers::managed::{self, ManagedOptions, Prepared};
 use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Config, Environment, Loaded, Secrets,
     agent_lookup::OFFLINE_PROVIDER,
     env::{ANTHROPIC_API_KEY, OPENAI_API_KEY},
     probe::probe,
-    section::{PriceConfig, ProviderConfig, ProviderKind},
+    section::{LocalModelConfig, LocalModelUse, PriceConfig, ProviderConfig, ProviderKind},
+    types::TimeSpan,
 };
 use crate::credentials::CredentialStore;
 
 pub(crate) use super::probe::{Candidate, LocalServer};
+
+/// What the managed local model is called as a provider.
+pub(crate) const LOCAL_PROVIDER: &str = "local";
 
 /// A provider that was chosen rather than configured.
 #[derive(Clone, Debug)]
@@ -25,6 +31,8 @@ pub(crate) struct ProviderChoice {
     pub key: Option<SecretString>,
     /// One sentence for the operator.
     pub why: String,
+    /// The managed local model was chosen, and is run from this.
+    pub installed: Option<Prepared>,
 }
 
 /// What the choice depends on.
@@ -35,6 +43,14 @@ pub(crate) struct Findings<'a> {
     pub stored: &'a BTreeMap<String, SecretString>,
     /// Model servers that answered on this machine, best first.
     pub local: &'a [LocalServer],
+    /// The managed local model, if it is installed.
+    pub installed: Option<InstalledModel<'a>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InstalledModel<'a> {
+    pub name: &'a str,
+    pub idle_timeout: TimeSpan,
 }
 
 /// Vendors in the order they are considered: name, kind, key variable, title.
@@ -44,7 +60,7 @@ const VENDORS: [(&str, ProviderKind, &str, &str); 2] = [
 ];
 
 /// Chooses: keys in the environment, then stored keys, then a local server,
-/// then the built-in offline provider.
+/// then the installed local model, then the built-in offline provider.
 pub(crate) fn choose(findings: &Findings<'_>) -> ProviderChoice {
     let from_environment = VENDORS.iter().find_map(|(name, kind, variable, title)| {
         let key = findings.env.get(variable)?.trim();
@@ -61,7 +77,10 @@ pub(crate) fn choose(findings: &Findings<'_>) -> ProviderChoice {
         })
     };
     let from_local = || findings.local.iter().find_map(local_server);
-    from_environment.or_else(from_store).or_else(from_local).unwrap_or_else(offline)
+    let from_installed = || {
+        findings.installed.map(|model| installed(model, "no provider or key is configured, and it is installed here"))
+    };
+    from_environment.or_else(from_store).or_else(from_local).or_else(from_installed).unwrap_or_else(offline)
 }
 
 fn vendor(
@@ -81,7 +100,7 @@ fn vendor(
         Some(_) | None => String::new(),
     };
     let why = format!("using {title}{place} with model {model}: {because}");
-    ProviderChoice { name: name.to_owned(), provider, key: Some(key), why }
+    ProviderChoice { name: name.to_owned(), provider, key: Some(key), why, installed: None }
 }
 
 fn local_server(server: &LocalServer) -> Option<ProviderChoice> {
@@ -100,7 +119,33 @@ fn local_server(server: &LocalServer) -> Option<ProviderChoice> {
             server.title,
             server.root()
         ),
+        installed: None,
     })
+}
+
+/// Its address and key exist once there is a server.
+fn installed(model: InstalledModel<'_>, because: &str) -> ProviderChoice {
+    let InstalledModel { name, idle_timeout } = model;
+    ProviderChoice {
+        name: LOCAL_PROVIDER.to_owned(),
+        provider: local_provider(name),
+        key: None,
+        why: format!(
+            "using the local model {name}: {because}; it starts with the first call and stops after {idle_timeout} without one"
+        ),
+        installed: None,
+    }
+}
+
+/// A processor may take minutes to read what a data centre reads at once.
+pub(crate) fn local_provider(model: &str) -> ProviderConfig {
+    ProviderConfig {
+        model: Some(model.to_owned()),
+        price: Some(PriceConfig::FREE),
+        response_timeout: TimeSpan::from_secs(600),
+        idle_timeout: TimeSpan::from_secs(120),
+        ..ProviderConfig::of_kind(ProviderKind::Openai)
+    }
 }
 
 fn offline() -> ProviderChoice {
@@ -108,28 +153,75 @@ fn offline() -> ProviderChoice {
         name: OFFLINE_PROVIDER.to_owned(),
         provider: ProviderConfig::of_kind(ProviderKind::Offline),
         key: None,
-        why: "using the built-in offline provider: no provider or key is configured and no local model server answers; run `patchboard onboard` to choose one".to_owned(),
+        why: "using the built-in offline provider: no provider or key is configured and no local model server answers; run `patchboard onboard` to choose one, or `patchboard serve --local-model` to fetch a small model".to_owned(),
+        installed: None,
     }
 }
 
 impl Loaded {
-    /// Makes sure there is a provider. With none configured one is chosen and
-    /// put into the configuration and the secrets as if it had been written
-    /// there; the answer says which and why. Local servers are only looked for
-    /// when no key is found.
-    pub(crate) async fn ensure_provider(&mut self, secrets: &mut Secrets) -> Option<ProviderChoice> {
+    /// The provider to use where none is configured, with the reason; `None` where one is. Local servers, and then the
+    /// installed local model, are only looked for when no key is found. With `local_model.enabled = "on"` it is that model
+    /// whatever else there is.
+    pub(crate) async fn find_provider(
+        &self,
+        stop: &CancellationToken,
+    ) -> Result<Option<ProviderChoice>, managed::Error> {
+        let usage = self.config.local_model.enabled;
+        if usage == LocalModelUse::On {
+            let options = self.local_model_options();
+            let Some(prepared) = managed::installed(&options, stop).await? else {
+                return Err(managed::Error::NotInstalled { data_dir: options.data_dir });
+            };
+            let choice = installed(self.installed_model(&prepared), "`local_model.enabled` is \"on\"");
+            return Ok(Some(ProviderChoice { installed: Some(prepared), ..choice }));
+        }
         if !self.config.providers.is_empty() {
-            return None;
+            return Ok(None);
         }
         let stored = self.stored_keys();
-        let findings = |local| Findings { env: &self.env, stored: &stored, local };
-        let mut choice = choose(&findings(&[]));
-        if choice.provider.kind == ProviderKind::Offline {
-            let local = probe(&candidates(&self.config)).await;
-            choice = choose(&findings(&local));
+        let findings = |local, installed| Findings { env: &self.env, stored: &stored, local, installed };
+        let choice = choose(&findings(&[], None));
+        if choice.provider.kind != ProviderKind::Offline {
+            return Ok(Some(choice));
         }
-        self.config.adopt(&choice, secrets);
-        Some(choice)
+        let local = probe(&candidates(&self.config)).await;
+        let choice = choose(&findings(&local, None));
+        if choice.provider.kind != ProviderKind::Offline || usage == LocalModelUse::Off {
+            return Ok(Some(choice));
+        }
+        let Some(prepared) = self.installed_or_warn(stop).await else { return Ok(Some(choice)) };
+        let choice = choose(&findings(&local, Some(self.installed_model(&prepared))));
+        Ok(Some(ProviderChoice { installed: Some(prepared), ..choice }))
+    }
+
+    /// What managing the model takes.
+    pub(crate) fn local_model_options(&self) -> ManagedOptions {
+        let LocalModelConfig { weights, idle_timeout, .. } = &self.config.local_model;
+        let mut options = ManagedOptions::new(self.config.data_dir.clone(), weights.clone());
+        options.idle_after = (*idle_timeout).into();
+        options
+    }
+
+    fn installed_model<'a>(&self, prepared: &'a Prepared) -> InstalledModel<'a> {
+        InstalledModel { name: prepared.model_name(), idle_timeout: self.config.local_model.idle_timeout }
+    }
+
+    /// A model that was not asked for must not keep the server from starting.
+    async fn installed_or_warn(&self, stop: &CancellationToken) -> Option<Prepared> {
+        match managed::installed(&self.local_model_options(), stop).await {
+            Ok(None) if self.config.local_model.weights.is_some() => {
+                tracing::warn!(
+                    "`local_model.weights` is set, but the model server is not installed: \
+                     `patchboard serve --local-model` fetches it once"
+                );
+                None
+            }
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "the local model is not used");
+                None
+            }
+        }
     }
 
     fn stored_keys(&self) -> BTreeMap<String, SecretString> {

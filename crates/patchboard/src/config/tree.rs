@@ -95,6 +95,19 @@ impl Node {
         }
     }
 
+    /// The files that this or anything in it came from.
+    pub(crate) fn files(&self) -> Vec<Arc<ConfigFile>> {
+        let own = match &self.origin {
+            Origin::File { file, .. } => vec![Arc::clone(file)],
+            Origin::Default | Origin::Env(_) | Origin::Flag(_) => Vec::new(),
+        };
+        match &self.content {
+            Content::Table(table) => own.into_iter().chain(table.values().flat_map(Self::files)).collect(),
+            Content::List(items) => own.into_iter().chain(items.iter().flat_map(Self::files)).collect(),
+            Content::Leaf(_) => own,
+        }
+    }
+
     /// Where the value at `path` came from; for a key nobody set, where the
     /// innermost table around it did, so that a complaint about an absent key
     /// points at its section.

@@ -164,7 +164,7 @@ fn settings(path: &str, value: &Value, lines: &mut Vec<Line>) {
 fn danger(path: &str) -> Danger {
     const WORDS: &[(Danger, &[&str])] = &[
         (Danger::StartsProgram, &["command", "enabled"]),
-        (Danger::LoadsPlugin, &["wasm", "grants", "settings", "plugin", "sha256"]),
+        (Danger::LoadsPlugin, &["wasm", "grants", "settings", "plugin", "sha256", "weights"]),
         (Danger::Approval, &["approval", "pairing", "expose", "allow_pickle", "tools"]),
         (
             Danger::Address,

@@ -38,7 +38,7 @@ pub(crate) fn obeyed(loaded: &Loaded, cwd: &Path) -> ObeyedFiles {
     ObeyedFiles {
         configs: content_files(loaded).into_iter().map(|file| (file.path, file.layer)).collect(),
         programs: workers.chain(servers).collect(),
-        files: config.plugins.iter().map(|plugin| plugin.path.clone()).collect(),
+        files: config.plugins.iter().map(|plugin| &plugin.path).chain(&config.local_model.weights).cloned().collect(),
         held: std::env::current_exe().into_iter().collect(),
         secrets: config.secret_files(),
         data_dir: config.data_dir.clone(),

@@ -43,6 +43,14 @@ impl Hub {
         self.enrol(Task::Learn { text, app: app.clone(), verdict, strength });
     }
 
+    /// The user gave a message up that the hub itself had to find an app for: its words are for none of them. `had` are
+    /// the apps that the hub chose and that were given it; none when it was held.
+    pub(crate) fn learn_given_up(&self, text: &Arc<str>, had: &[Arc<str>]) {
+        for app in had {
+            self.learn(text.clone(), app, Verdict::Wrong, Strength::Strong);
+        }
+    }
+
     /// Returns when nothing that was learned about the app is left, in memory and, but for the next save, in the store.
     pub(super) async fn unlearn(&self, app: Arc<str>) {
         let (done, forgotten) = oneshot::channel();

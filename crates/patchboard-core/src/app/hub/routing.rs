@@ -24,6 +24,7 @@ pub(crate) struct View {
     /// Connected and not yet tried.
     pub(crate) open: Vec<Arc<AppProfile>>,
     pub(crate) absent: Vec<Arc<AppProfile>>,
+    away: Vec<Arc<AppProfile>>,
     follow_up: Option<Arc<str>>,
 }
 
@@ -48,7 +49,12 @@ impl Hub {
         let now = self.0.clock.now();
         let roster = self.roster();
         let untried = roster.connected().iter().filter(|app| !report.has_tried(&app.profile.name));
-        View { open: untried.map(|app| app.profile.clone()).collect(), absent: roster.absent(now), follow_up }
+        View {
+            open: untried.map(|app| app.profile.clone()).collect(),
+            absent: roster.absent(now),
+            away: roster.away(),
+            follow_up,
+        }
     }
 
     /// Only the stages that need nobody else; `None` when they do not know.
@@ -182,7 +188,6 @@ impl Hub {
 }
 
 fn question<'a>(text: &'a str, report: &'a MessageReport, view: &'a View) -> Question<'a> {
-    let counts = |stage| report.attempts.iter().filter(|attempt| !attempt.is_past && attempt.stage == stage).count();
     // Whoever went away and is back has not refused it.
     let is_open = |app: &str| view.open.iter().any(|profile| profile.name.eq_ignore_ascii_case(app));
     Question {
@@ -190,9 +195,9 @@ fn question<'a>(text: &'a str, report: &'a MessageReport, view: &'a View) -> Que
         words: report.words().map(|words| &**words),
         open: &view.open,
         absent: &view.absent,
+        away: &view.away,
         follow_up: view.follow_up.as_deref(),
         is_refused: report.refusals().iter().any(|(app, _)| !is_open(app)),
-        guesses: counts(Stage::NextBest),
         meaning: None,
     }
 }

@@ -124,6 +124,38 @@ fn nothing_but_an_app_that_has_it_undoes_an_end() {
 }
 
 #[test]
+fn what_was_taken_and_then_given_up_stays_where_it_is() {
+    check(&["sent a", "ack a", "cancelled"], "delivered (because) | a delivered");
+    check(&["sent a", "ack a", "cancelled", "notice a"], "delivered (because) | a delivered");
+    check(
+        &["sent a", "sent b", "ack a", "cancelled", "reject a"],
+        "cancelled (because) | a rejected: No reason provided | b sent",
+    );
+    check(&["sent a", "ack a", "cancelled", "reopened b", "sent b"], "sent | past a delivered | b sent");
+    check(
+        &["sent a", "ack a", "cancelled", "reopened b", "sent b", "reject b"],
+        "queued | past a delivered | b rejected: No reason provided",
+    );
+}
+
+#[test]
+fn the_app_it_is_addressed_to() {
+    let addressed = |words: &[&str]| fold(None, words).addressed.as_deref().map(str::to_owned);
+    assert_eq!(addressed(&["sent a"]), None);
+    assert_eq!(addressed(&["direct a"]).as_deref(), Some("a"));
+    assert_eq!(addressed(&["direct a", "sent a", "timeout a"]).as_deref(), Some("a"));
+    assert_eq!(addressed(&["direct a", "sent a", "reject a", "reopened"]), None);
+}
+
+#[test]
+fn how_often_an_app_said_nothing() {
+    let unanswered = |words: &[&str]| fold(None, words).is_unanswered_by("A");
+    assert!(!unanswered(&["sent a", "timeout a", "sent a", "gone a", "sent b", "gone b"]));
+    assert!(unanswered(&["sent a", "timeout a", "sent a", "gone a", "sent a", "cut a"]));
+    assert!(!unanswered(&["sent a", "timeout a", "reopened", "sent a", "gone a", "sent a", "cut a"]));
+}
+
+#[test]
 fn a_late_refusal_does_not_change_what_it_waits_for() {
     check(&["sent a", "timeout a", "held who", "reject a"], "held (who) | a rejected: No reason provided");
     check(&["sent a", "timeout a", "waits for b", "reject a"], "queued (for b) | a rejected: No reason provided");

@@ -30,7 +30,7 @@ impl FollowUps {
 
     /// `now` is the time since some fixed moment.
     pub fn noticed(&mut self, user: &Arc<str>, app: &Arc<str>, notice: &AppNotice, now: Duration) {
-        if self.window.is_zero() || !asks(notice) {
+        if self.window.is_zero() || !asks(app, notice) {
             return;
         }
         self.asked.retain(|_, asked| asked.until > now);
@@ -53,9 +53,21 @@ impl FollowUps {
     }
 }
 
-fn asks(notice: &AppNotice) -> bool {
-    let last = if notice.body.trim().is_empty() { &notice.title } else { &notice.body };
-    notice.expects_reply || notice.priority == Priority::High || last.trim_end().ends_with(['?', '？', '؟'])
+/// A title that is merely the app's name, which also stands in for none, is no title of the notice's own. One of its own
+/// says what the notice is: an error that is urgent is no question, whatever its text ends with.
+fn asks(app: &str, notice: &AppNotice) -> bool {
+    if notice.expects_reply {
+        return true;
+    }
+    let has_own_title = !notice.title.trim().eq_ignore_ascii_case(app);
+    if has_own_title {
+        return is_question(&notice.title);
+    }
+    notice.priority == Priority::High || is_question(&notice.body)
+}
+
+fn is_question(text: &str) -> bool {
+    text.trim_end().ends_with(['?', '？', '؟'])
 }
 
 #[cfg(test)]

@@ -17,9 +17,9 @@ struct Case {
     pipeline: Pipeline,
     open: Vec<Arc<AppProfile>>,
     absent: Vec<Arc<AppProfile>>,
+    away: Vec<Arc<AppProfile>>,
     follow_up: Option<&'static str>,
     is_refused: bool,
-    guesses: usize,
     words: Option<&'static str>,
 }
 
@@ -33,7 +33,7 @@ fn case(open: &[&str], absent: &[&str]) -> Case {
         policy: Policy::default(),
     };
     let (open, absent) = (apps(open), apps(absent));
-    Case { pipeline, open, absent, follow_up: None, is_refused: false, guesses: 0, words: None }
+    Case { pipeline, open, away: absent.clone(), absent, follow_up: None, is_refused: false, words: None }
 }
 
 impl Case {
@@ -43,9 +43,9 @@ impl Case {
             words: self.words,
             open: &self.open,
             absent: &self.absent,
+            away: &self.away,
             follow_up: self.follow_up,
             is_refused: self.is_refused,
-            guesses: self.guesses,
             meaning: None,
         }
     }
@@ -79,6 +79,13 @@ fn a_name_at_the_beginning() {
 }
 
 #[test]
+fn who_has_long_been_away_is_waited_for_only_when_named() {
+    let case = Case { absent: Vec::new(), ..case(&["recipes"], &["heating"]) };
+    case.check("heating: off", "wait for heating: direct heating `off`");
+    case.check("turn up the thermostat", "nobody");
+}
+
+#[test]
 fn who_asked_goes_before_rules_and_after_names() {
     let case = Case { follow_up: Some("lamp"), ..case(&["notebook", "lamp", "music"], &[]) };
     case.check("play it", "follow-up lamp");
@@ -99,11 +106,25 @@ fn aliases_and_rules() {
 #[test]
 fn a_refused_message_waits_for_nobody_but_goes_to_whom_it_names() {
     let case = Case { is_refused: true, ..case(&["lamp"], &["music", "desk"]) };
-    case.check("play zxqv", "next-best lamp");
-    case.check("desk: zxqv", "next-best lamp");
+    case.check("play zxqv", "nobody");
+    case.check("desk: zxqv", "nobody");
     case.check("lamp: zxqv", "direct lamp `zxqv`");
-    let tired = Case { guesses: MAX_GUESSES, ..case };
-    tired.check("play zxqv", "nobody");
+}
+
+#[test]
+fn a_refused_message_goes_only_to_one_that_fits_as_well_as_a_first_one() {
+    let fitting = Case { is_refused: true, ..case(&["recipes", "heating"], &[]) };
+    fitting.check("turn up the thermostat", "matcher heating");
+    fitting.check(GIBBERISH, "nobody");
+    // Whoever is alone is given what it fits somewhat, unless others were asked before.
+    let pipeline =
+        Pipeline { policy: Policy { lone: 0.0, margin: 0.0, threshold: 1.1, several: 1.1 }, ..case(&[], &[]).pipeline };
+    let alone = Case { pipeline, ..case(&["heating"], &[]) };
+    alone.check("turn up the thermostat", "matcher heating");
+    let left = Case { is_refused: true, ..alone };
+    left.check("turn up the thermostat", "nobody");
+    let caught = Case { is_refused: true, ..case(&["lamp", "inbox"], &[]) };
+    caught.check(GIBBERISH, "catch-all inbox");
 }
 
 #[test]
@@ -115,14 +136,14 @@ fn what_fits_nobody_goes_to_the_catch_all() {
 
 #[test]
 fn others_get_the_words_without_the_name_they_were_addressed_to() {
-    let case = Case { is_refused: true, words: Some("zxqv"), ..case(&["lamp"], &[]) };
-    case.check("notebook: zxqv", "next-best lamp `zxqv`");
+    let case = Case { is_refused: true, words: Some("zxqv"), ..case(&["lamp", "inbox"], &[]) };
+    case.check("notebook: zxqv", "catch-all inbox `zxqv`");
     let choice = ModelChoice { picks: vec![Pick { app: "lamp".into(), reason: None }] };
     let decision = case.pipeline.by_model(&case.question("notebook: zxqv"), &choice, &[]).unwrap();
     assert_eq!((shown(&decision).as_str(), &*decision.reason), ("model lamp `zxqv`", "chosen by the model"));
     // A comma alone makes no name: the words stay the user's.
     let plain = Case { words: None, ..case };
-    plain.check("Well, zxqv", "next-best lamp");
+    plain.check("Well, zxqv", "catch-all inbox");
 }
 
 #[test]
@@ -132,7 +153,7 @@ fn the_matcher_decides_by_words() {
     let absent = case(&["recipes"], &["heating"]);
     absent.check("turn up the thermostat", "wait for heating: matcher heating");
     let refused = Case { is_refused: true, ..absent };
-    refused.check("turn up the thermostat", "next-best recipes");
+    refused.check("turn up the thermostat", "nobody");
 }
 
 #[test]

@@ -110,6 +110,27 @@ async fn reasons_for_refusing_are_told_to_the_model() {
     assert!(asked[1].messages[0].text().contains("lamp: <data>I only do light</data>"));
 }
 
+/// Three refusals are enough: it is most likely for none of them, whatever the model thinks.
+#[tokio::test(start_paused = true)]
+async fn what_several_apps_refused_is_held_and_the_model_not_asked_again() {
+    let bench = with_model([chooses(&["a"]), chooses(&["b"]), chooses(&["c"]), chooses(&["d"])]);
+    let mut apps = Vec::new();
+    for (connection, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        apps.push(bench.register(connection as u64, name).await);
+    }
+    let sent = bench.submit(GIBBERISH).await.id;
+    for app in &apps[..3] {
+        app.delivery().await;
+        app.reject(sent, "no").await;
+    }
+    let report = bench.read(sent).await;
+    assert_eq!(report.state, MessageState::Held);
+    let reason = report.reason.clone().unwrap();
+    assert!(reason.starts_with("a: no; b: no; c: no; no other app clearly fits. Choose with `"), "{reason}");
+    assert_eq!(apps[3].given().await, None);
+    assert_eq!(bench.model.seen().len(), 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_model_that_finds_nobody_is_not_asked_again_until_somebody_new_comes() {
     let bench = with_model([nobody(), chooses(&["radio"])]);

@@ -6,7 +6,7 @@ use super::{Closing, Work};
 use crate::app::Notice;
 use crate::app::hub::unknown_message;
 use crate::app::matcher::{Strength, Verdict};
-use crate::app::message::{AppNotice, AttemptState, MessageEvent, Response, Stage};
+use crate::app::message::{AppNotice, Attempt, AttemptState, End, MessageEvent, MessageState, Response, Stage};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::Seq;
 use crate::reply::Reply;
@@ -87,6 +87,49 @@ impl Work {
         });
     }
 
+    /// The user gives it up, also after an app took it: then it teaches whom it was not for.
+    pub(super) async fn cancel(&mut self, by: &str) -> Result<(), Closing> {
+        let is_over = match self.report.state {
+            MessageState::Queued | MessageState::Sent | MessageState::Held => false,
+            MessageState::Delivered => self.report.is_disowned,
+            MessageState::Refused | MessageState::Expired | MessageState::Cancelled => true,
+        };
+        if is_over {
+            return Ok(());
+        }
+        self.with.clear();
+        self.teach_given_up();
+        let had: Vec<&str> = self.report.current().map(|attempt| &*attempt.app).collect();
+        let had = had.join(" and ");
+        let reason = if self.report.state == MessageState::Delivered {
+            format!("given up by {by} after {had} took it")
+        } else if had.is_empty() {
+            format!("cancelled by {by}")
+        } else {
+            format!("cancelled by {by}; {had} had it")
+        };
+        self.end(End::Cancelled, reason).await
+    }
+
+    /// Where the user chose the app, that they changed their mind says nothing about the words.
+    fn teach_given_up(&self) {
+        let was_found = |attempt: &&Attempt| match attempt.stage {
+            Stage::Matcher | Stage::Meaning | Stage::Model | Stage::NextBest => true,
+            Stage::Direct
+            | Stage::FollowUp
+            | Stage::Alias
+            | Stage::Rule
+            | Stage::CatchAll
+            | Stage::Manual
+            | Stage::Nobody => false,
+        };
+        let had: Vec<Arc<str>> = self.report.current().filter(was_found).map(|attempt| attempt.app.clone()).collect();
+        let was_asked = self.report.state == MessageState::Held && self.report.addressed.is_none();
+        if self.report.pinned.is_none() && (was_asked || !had.is_empty()) {
+            self.hub.learn_given_up(&self.report.utterance.text, &had);
+        }
+    }
+
     /// A person sends it again. Naming another app says that those who took it were the wrong ones.
     pub(super) async fn reopen(&mut self, app: Option<Arc<str>>, by: Arc<str>) -> Result<(), Closing> {
         if let Some(right) = &app {
@@ -99,6 +142,7 @@ impl Work {
             }
         }
         self.with.clear();
+        self.silent = None;
         self.retry_at = None;
         self.ask_from = None;
         self.asked.clear();

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{Closing, Work, store_pause};
 use crate::app::hub::ahead;
-use crate::app::message::{Decision, End, MessageEvent, MessageReport, MessageState, Rest};
+use crate::app::message::{CHOOSE_WITH, Decision, End, MessageEvent, MessageReport, MessageState, Rest};
 use crate::event::Event;
 use crate::id::MessageId;
 use crate::port::{Durability, MessageRow, Write};
@@ -27,13 +27,23 @@ impl Work {
         if waits_already && is_same {
             return Ok(());
         }
-        let (title, choices) = match rest {
-            Rest::Queued => ("Message waits", String::new()),
-            Rest::Held => ("Which app is this for?", choices(self.message, &decision)),
+        let (title, reason) = match rest {
+            Rest::Queued => ("Message waits", reason),
+            Rest::Held if self.report.refusals().is_empty() => {
+                let closest = ahead(&decision.candidates).map(|candidate| &*candidate.app);
+                ("Which app is this for?", reason + &choice(self.message, closest))
+            }
+            // Of those that are left none is any nearer for it.
+            Rest::Held => ("No app took this message", reason + &choice(self.message, None)),
         };
-        let said = format!("“{}”: {reason}{choices}", excerpt(&self.report.utterance.text));
-        let rested = MessageEvent::Rested { rest, reason: reason.into() };
-        self.record(vec![MessageEvent::Decided(Arc::new(decision)), rested]).await?;
+        let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
+        let mut events = Vec::new();
+        // An app that is waited for was decided on before.
+        if self.report.decisions.last().is_none_or(|last| **last != decision) {
+            events.push(MessageEvent::Decided(Arc::new(decision)));
+        }
+        events.push(MessageEvent::Rested { rest, reason: reason.into() });
+        self.record(events).await?;
         if !waits_already {
             self.hub.say(self.message, title, said);
         }
@@ -123,7 +133,6 @@ fn excerpt(text: &str) -> String {
     short
 }
 
-fn choices(message: MessageId, decision: &Decision) -> String {
-    let closest = ahead(&decision.candidates).map_or("APP", |candidate| &*candidate.app);
-    format!(". Choose with `patchboard hub route {message} {closest}`")
+fn choice(message: MessageId, app: Option<&str>) -> String {
+    format!("{CHOOSE_WITH}`patchboard hub route {message} {}`", app.unwrap_or("APP"))
 }

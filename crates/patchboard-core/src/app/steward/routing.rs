@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Closing, Input, Work};
+use super::{Closing, Input, MAILBOX, Work};
 use crate::app::Delivery;
 use crate::app::hub::{Routed, View};
 use crate::app::message::{AttemptState, Decision, End, MessageEvent, MessageState, Rest, Scored, Stage};
@@ -16,6 +16,8 @@ use crate::error::BoardError;
 /// Pauses between tries to ask a model that cannot be reached; the last one repeats.
 const MODEL_PAUSES: [Duration; 4] =
     [Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300)];
+/// A message that so many apps refused is most likely for none of them: it goes to no other by itself.
+const MAX_REJECTIONS: usize = 3;
 /// Apps remembered as asked about; with more, the models are asked again.
 const MAX_ASKED: usize = 1000;
 
@@ -58,6 +60,7 @@ impl Work {
         let view = self.hub.view(&self.report);
         let text = self.report.utterance.text.clone();
         let routed = match self.hub.route_here(&text, &self.report, &view) {
+            _ if self.report.rejections() >= MAX_REJECTIONS => self.hub.last_resort(&self.report, &view, Vec::new()),
             Ok(routed) => routed,
             Err(closest) if self.hub.can_ask(&view) && !self.has_asked(&view) => {
                 if let Some(from) = self.ask_from.filter(|from| *from > Instant::now()) {
@@ -105,7 +108,8 @@ impl Work {
                     return Err(Closing);
                 }
                 routed = &mut asking => break routed,
-                letter = self.letters.recv(), if !pointless => {
+                // What does not fit any more waits in the mailbox.
+                letter = self.letters.recv(), if !pointless && self.unread.len() < MAILBOX => {
                     let mut letter = letter.ok_or(Closing)?;
                     // Nobody who waits shall wait for a model.
                     if let Input::Joined { heard, .. } = &mut letter {
@@ -149,13 +153,7 @@ impl Work {
             return Ok(());
         }
         let reason = format!("the model that routes cannot be asked: {error}");
-        let decision = Decision {
-            stage: Stage::Nobody,
-            apps: Vec::new(),
-            text: None,
-            reason: reason.clone().into(),
-            candidates: Vec::new(),
-        };
+        let decision = nowhere(&reason);
         self.rest(Rest::Queued, reason, decision).await
     }
 
@@ -164,34 +162,56 @@ impl Work {
         if let Some(app) = &self.report.pinned {
             return Some(app.clone());
         }
-        if self.hub.options().reroute_direct {
-            return None;
-        }
-        let direct = self.report.attempts.iter().rev().find(|attempt| !attempt.is_past && attempt.stage.is_direct());
-        direct.map(|attempt| attempt.app.clone())
+        self.report.addressed.clone().filter(|_| !self.hub.options().reroute_direct)
     }
 
     async fn bring_to(&mut self, app: &Arc<str>) -> Result<(), Closing> {
-        let tried = self.report.has_tried(app);
-        if !tried && self.hub.is_connected(app) {
-            let mut decision = self.manual(app);
-            if self.report.pinned.is_none()
-                && let Some(before) = self.report.decisions.iter().rev().find(|decision| decision.stage.is_direct())
-            {
-                decision = (**before).clone();
+        let connection = self.hub.connection_of(app);
+        let decision = self.chosen(app);
+        if self.is_only(app) {
+            // Whoever called the app as a tool is told that it is not there, and does not expect it to act later.
+            if connection.is_some() && !self.report.has_tried(app) {
+                return self.send(decision).await;
             }
-            return self.send(decision).await;
-        }
-        // Whoever called the app as a tool is told that it is not there, and does not expect it to act later.
-        let is_tool_call = self.is_only(app);
-        if tried || is_tool_call {
             let refusals = self.refusals();
             let reason = if refusals.is_empty() { format!("{app} is not connected") } else { refusals };
             return self.end(End::Refused, reason).await;
         }
-        let reason = format!("waiting for {app}, which is not connected");
-        let decision = self.manual(app);
-        self.rest(Rest::Queued, reason, decision).await
+        if let Some(why) = self.report.refusal_of(app) {
+            let reason = format!("{app} refused it: {why}");
+            return self.hold(reason).await;
+        }
+        if self.report.is_unanswered_by(app) {
+            let reason = format!("{app} was given it several times and never answered");
+            return self.hold(reason).await;
+        }
+        match connection {
+            Some(connection) if self.silent != Some(connection) => self.send(decision).await,
+            // It may still answer; what it does not answer it may still be busy with, so it is not given it twice.
+            Some(_) => {
+                let reason = format!("{app} did not answer in time; waiting for its answer, or for it to come back");
+                self.rest(Rest::Queued, reason, decision).await
+            }
+            None => {
+                let reason = format!("waiting for {app}, which is not connected");
+                self.rest(Rest::Queued, reason, decision).await
+            }
+        }
+    }
+
+    /// Nobody gets it until a person decides.
+    async fn hold(&mut self, reason: String) -> Result<(), Closing> {
+        let decision = nowhere(&reason);
+        self.rest(Rest::Held, reason, decision).await
+    }
+
+    /// Why the one app it is for gets it.
+    fn chosen(&self, app: &Arc<str>) -> Decision {
+        let addressed = self.report.decisions.iter().rev().find(|decision| decision.stage.is_direct());
+        match addressed {
+            Some(decision) if self.report.pinned.is_none() => (**decision).clone(),
+            Some(_) | None => self.manual(app),
+        }
     }
 
     /// Was it for that app from the beginning, and for no other?
@@ -214,8 +234,13 @@ impl Work {
 
     /// Nobody fits, or nobody is left.
     async fn nobody(&mut self, decision: Decision, view: &View) -> Result<(), Closing> {
+        let refusals = self.refusals();
         if !view.open.is_empty() || self.report.state == MessageState::Held {
-            return self.rest(Rest::Held, decision.reason.to_string(), decision).await;
+            let reason = match refusals.is_empty() {
+                true => decision.reason.to_string(),
+                false => format!("{refusals}; no other app clearly fits"),
+            };
+            return self.rest(Rest::Held, reason, decision).await;
         }
         let away = self.report.attempts.iter().rev().find(|attempt| {
             !attempt.is_past && attempt.state == AttemptState::Disconnected && !self.report.has_tried(&attempt.app)
@@ -224,7 +249,6 @@ impl Work {
             let reason = format!("waiting for {} to come back", away.app);
             return self.rest(Rest::Queued, reason, decision).await;
         }
-        let refusals = self.refusals();
         if refusals.is_empty() {
             return self.rest(Rest::Queued, "no app is connected".to_owned(), decision).await;
         }
@@ -294,4 +318,9 @@ impl Work {
         let stripped = self.decision_for(app).and_then(|decision| decision.text.clone());
         stripped.unwrap_or_else(|| self.report.utterance.text.clone())
     }
+}
+
+fn nowhere(reason: &str) -> Decision {
+    let reason = reason.into();
+    Decision { stage: Stage::Nobody, apps: Vec::new(), text: None, reason, candidates: Vec::new() }
 }

@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
-use crate::app::bench::{GIBBERISH, bench, let_others_run, user};
-use crate::app::message::MessageState;
+use serde_json::json;
+use tokio_util::task::TaskTracker;
+
+use crate::app::bench::{GIBBERISH, bench, let_others_run, user, with_model};
+use crate::app::message::{MessageState, Response};
 use crate::command::Command;
+use crate::error::ErrorKind;
 use crate::faulty::FaultyStore;
 use crate::port::Store;
+use crate::scripted::call;
 
 #[tokio::test(start_paused = true)]
 async fn over_it_stays_at_hand_for_a_while_and_is_called_again_when_needed() {
@@ -44,8 +49,42 @@ async fn many_that_are_over() {
     tokio::time::sleep(2 * super::LINGER).await;
     for message in [messages[0], messages[1_099]] {
         notebook.reject(message, "after all").await;
-        assert_eq!(bench.read(message).await.state, MessageState::Refused);
+        assert_eq!(bench.read(message).await.state, MessageState::Held);
     }
+}
+
+/// A store that hangs, an app that talks on meanwhile, and another one that goes: what does not fit into the mailbox is
+/// refused, and whoever left is missed afterwards.
+#[tokio::test(start_paused = true)]
+async fn more_letters_than_fit_are_refused_and_who_left_is_found_out() {
+    let bench = with_model([call(&[("route_to_lamp", json!({})), ("route_to_notebook", json!({}))], 20, 5)]);
+    let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
+    let sent = bench.submit(GIBBERISH).await.id;
+    lamp.delivery().await;
+    let gate = bench.store.hold();
+    let tasks = TaskTracker::new();
+    let acks = (0..super::MAILBOX + 10).map(|_| {
+        let lamp = lamp.clone();
+        tasks.spawn(async move { lamp.answer(sent, Response::Ack).await })
+    });
+    let acks: Vec<_> = acks.collect();
+    for _ in 0..10 {
+        let_others_run().await;
+    }
+    let leaving = tasks.spawn(async move { notebook.leave().await });
+    let_others_run().await;
+    gate.close();
+    leaving.await.unwrap();
+    let mut refused = 0;
+    for ack in acks {
+        if let Err(error) = ack.await.unwrap() {
+            assert_eq!(error.kind, ErrorKind::Exhausted);
+            refused += 1;
+        }
+    }
+    assert!((1..=10).contains(&refused), "{refused}");
+    let left = "delivered | lamp delivered | notebook disconnected: Client disconnected";
+    assert_eq!(bench.short(sent).await, left);
 }
 
 #[tokio::test(start_paused = true)]

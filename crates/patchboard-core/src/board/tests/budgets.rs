@@ -24,10 +24,9 @@ async fn a_refusal_before_the_start_is_a_plain_error_and_leaves_nothing() {
     bench.chat("alice", "hi").await;
     let runs_before = bench.store.run_of_session(&session("alice")).await.unwrap();
     let refused = bench.ask(&caller(1), start("alice", "more")).await.unwrap_err();
-    assert_eq!(
-        (refused.kind, refused.message.as_str()),
-        (ErrorKind::Exhausted, "token budget exceeded (session: 30/30)")
-    );
+    let expected = "token budget exceeded (session: 30/30): this call needs about 17 tokens and 0 are left; \
+                    raise `budgets.session` or start a new session";
+    assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::Exhausted, expected));
     assert_eq!(bench.store.run_of_session(&session("alice")).await.unwrap(), runs_before, "no run");
     assert_eq!((bench.live_runs(), bench.model.seen().len()), (0, 1));
     assert_eq!(bench.spent("alice").await[0], (30, 0));
@@ -38,8 +37,10 @@ async fn a_refusal_before_the_start_is_a_plain_error_and_leaves_nothing() {
 async fn a_refusal_in_the_middle_fails_the_run() {
     let bench = bench_with([call(&[("echo", json!({}))], 50, 45)], |setup| setup.budgets = limits(100, None));
     let events = bench.chat("alice", "go").await;
-    let refusal = "failed token budget exceeded (session: 95/100)";
-    assert_eq!(events[1..], ["call echo {}", "usage 50+45", "result {}", refusal, "end Failed"]);
+    assert_eq!(events[1..4], ["call echo {}", "usage 50+45", "result {}"]);
+    let refusal = "failed token budget exceeded (session: 95/100): this call needs about ";
+    assert!(events[4].starts_with(refusal), "{}", events[4]);
+    assert_eq!(events[5..], ["end Failed"]);
     assert_eq!((bench.said("alice").await.len(), bench.spent("alice").await[0]), (0, (95, 0)));
 }
 
@@ -61,7 +62,8 @@ async fn six_parallel_requests_cannot_spend_one_budget_twice() {
     let (granted, refused): (Vec<_>, Vec<_>) = future::join_all(asked).await.into_iter().partition(Result::is_ok);
     assert_eq!(granted.len(), 1);
     for refused in refused {
-        assert_eq!(refused.unwrap_err().message, "token budget exceeded (daily: 40/40)");
+        let message = refused.unwrap_err().message;
+        assert!(message.starts_with("token budget exceeded (daily: 40/40): "), "{message}");
     }
     gate.add_permits(1);
     for granted in granted {
@@ -108,7 +110,24 @@ async fn where_only_the_conversation_fits_the_model_is_asked_without_tools() {
     let bench = bench_with([say(&["Hello"], 20, 10)], |setup| setup.budgets = limits(100, None));
     let events = bench.chat("alice", "hi").await;
     assert_eq!(events.last().unwrap(), "end Completed");
+    let said: String = events.iter().filter_map(|event| event.strip_prefix("text ")).collect();
+    let said = said.replace('|', "");
+    assert!(said.starts_with("Hello\n\n(answered without tools: describing them takes about "), "{said}");
+    let remedy = "and the session budget has 100 of 100 left; raise `budgets.session` or start a new session)";
+    assert!(said.ends_with(remedy), "{said}");
     let asked = &bench.model.seen()[0];
     assert_eq!(asked.tools.len(), 0);
     assert!(u64::from(asked.max_tokens) < 100, "{}", asked.max_tokens);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_tools_are_mentioned_once_and_only_where_tools_would_have_been_offered() {
+    for (tools, expected) in [(None, 1), (Some(vec![]), 0)] {
+        let bench = bench_with([say(&["Hello"], 20, 10)], |setup| {
+            setup.budgets = limits(100, None);
+            setup.agent.tools = tools;
+        });
+        let said = bench.chat("alice", "hi").await.join("\n");
+        assert_eq!(said.matches("answered without tools").count(), expected, "{said}");
+    }
 }

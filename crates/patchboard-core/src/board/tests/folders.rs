@@ -52,7 +52,14 @@ fn operator_on_runs() -> Caller {
 
 fn run_in(folder: FolderChoice, plan: Option<RunPlan>) -> Command {
     let origin = Origin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
-    Command::StartRun(StartRun { origin, content: "go".into(), client_id: "r".into(), model: None, folder, plan })
+    Command::StartRun(StartRun {
+        origin,
+        content: "go".into(),
+        client_id: "r".into(),
+        model: None,
+        folder,
+        plan: plan.map(Box::new),
+    })
 }
 
 fn bench_of(folders: Arc<CountedGrants>, scripts: impl IntoIterator<Item = Script>) -> Bench {

@@ -1,8 +1,9 @@
 //! Another model than the agent's, for one run.
 
 use super::resuming::die;
-use super::runs::{on_runs, plan, run_of};
+use super::runs::{on_runs, plan, run_of, runs_origin};
 use super::*;
+use crate::command::RunPlan;
 
 fn with_model(command: Command, named: &str) -> Command {
     let Command::StartRun(start) = command else { panic!("not a start") };
@@ -54,4 +55,50 @@ async fn a_resumed_run_goes_on_with_its_model() {
     assert_eq!(bench.board.recover().await.unwrap().resumed, 1);
     assert_eq!(rest(bench.follow(run).await).await.last().unwrap(), "end Completed");
     assert_eq!(asked(&bench), ["m-9"]);
+}
+
+async fn set(bench: &Bench, thread: Option<&str>, model: &str) -> Result<Option<Arc<str>>, String> {
+    let thread = thread.map(|thread| runs_origin(Some(thread)));
+    let command = Command::SetModel { thread, model: model.into() };
+    match bench.ask(&on_runs(1), command).await {
+        Ok(Reply::ModelSet(model)) => Ok(model),
+        Ok(other) => panic!("not a set model: {other:?}"),
+        Err(error) => Err(error.message),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_has_its_own_model_else_its_threads_else_the_usual_one() {
+    let bench = bench([]);
+    assert_eq!(set(&bench, Some("t"), "m-t").await, Ok(Some("scripted/m-t".into())));
+    let usual = || RunPlan { usual_model: Some("scripted/usual".into()), ..plan("react") };
+    for command in [
+        run_of(Some("t"), "1", "go", plan("react")),
+        run_of(Some("t"), "2", "go", usual()),
+        with_model(run_of(Some("t"), "3", "go", usual()), "m-own"),
+        run_of(Some("other"), "4", "go", usual()),
+        run_of(None, "5", "go", usual()),
+        run_of(Some("other"), "6", "go", plan("react")),
+    ] {
+        let run = started(bench.ask(&on_runs(1), command).await);
+        assert_eq!(rest(bench.follow(run).await).await.last().unwrap(), "end Completed");
+    }
+    assert_eq!(asked(&bench), ["m-t", "m-t", "m-own", "usual", "usual", "script-1"]);
+    // An empty name gives it back.
+    assert_eq!(set(&bench, Some("t"), "").await, Ok(None));
+    let run = started(bench.ask(&on_runs(1), run_of(Some("t"), "7", "go", plan("react"))).await);
+    rest(bench.follow(run).await).await;
+    assert_eq!(asked(&bench).last().unwrap(), "script-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_threads_model_outlives_the_server_and_an_unknown_one_changes_nothing() {
+    let bench = bench([]);
+    set(&bench, Some("t"), "m-t").await.unwrap();
+    assert!(set(&bench, Some("t"), "scriptd/x").await.unwrap_err().contains("did you mean `scripted`?"));
+    assert!(set(&bench, None, "scriptd/x").await.is_err());
+    let bench = bench.restart([]).await;
+    let run = started(bench.ask(&on_runs(1), run_of(Some("t"), "1", "go", plan("react"))).await);
+    rest(bench.follow(run).await).await;
+    assert_eq!(asked(&bench), ["m-t"]);
 }

@@ -5,14 +5,14 @@ use crate::command::{CallTool, FolderChoice, RunPlan};
 use crate::model::Role;
 
 pub(super) fn plan(agent: &str) -> RunPlan {
-    RunPlan { agent: agent.into(), adaptive: false, detach: false, verbose: false }
+    RunPlan { agent: agent.into(), usual_model: None, adaptive: false, detach: false, verbose: false }
 }
 
 pub(super) fn on_runs(connection: u64) -> Caller {
     Caller { surface: Surface::Runs, ..caller(connection) }
 }
 
-fn runs_origin(thread: Option<&str>) -> Origin {
+pub(super) fn runs_origin(thread: Option<&str>) -> Origin {
     Origin { channel: "runs".into(), account: "local".into(), peer: thread.map(str::to_owned), guild: None, team: None }
 }
 
@@ -24,7 +24,7 @@ pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPla
         client_id: id.into(),
         model: None,
         folder: FolderChoice::Configured,
-        plan: Some(plan),
+        plan: Some(Box::new(plan)),
     })
 }
 

@@ -14,6 +14,7 @@ fn agent(name: &str, description: Option<&str>) -> AgentSpec {
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: crate::run::strategy::Reasoning::default(),
+        source: crate::agent::AgentSource::User,
         description: description.map(Arc::from),
         max_tokens: 1000,
         temperature: None,

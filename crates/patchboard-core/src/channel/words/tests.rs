@@ -28,3 +28,13 @@ fn a_provider_without_a_key_is_trouble_upstream() {
     assert_eq!(refusal(refused).kind, ErrorKind::Upstream);
     assert_eq!(refusal(BoardError::shutting_down()).kind, ErrorKind::Unavailable);
 }
+
+#[test]
+fn what_a_budget_would_have_needed_stays_inside() {
+    let whole =
+        "token budget exceeded (daily: 9/10): this call needs about 5 tokens and 1 are left; raise `budgets.daily`";
+    assert_eq!(failure(whole).message, "token budget exceeded (daily: 9/10)");
+    let refused =
+        BoardError::new(ErrorKind::Exhausted, "the run's token limit is reached (90/100): the next call needs");
+    assert_eq!(refusal(refused).message, "the run's token limit is reached (90/100)");
+}

@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::within;
+use crate::managed::activity::Activity;
 use crate::managed::front::{Upstream, serve};
 
 async fn front(upstream: Upstream) -> (SocketAddr, watch::Sender<Upstream>, DropGuard) {
@@ -17,7 +19,7 @@ async fn front(upstream: Upstream) -> (SocketAddr, watch::Sender<Upstream>, Drop
     let (say, hear) = watch::channel(upstream);
     let stop = CancellationToken::new();
     let tracker = TaskTracker::new();
-    tracker.spawn(serve(listener, hear, stop.clone(), tracker.clone()));
+    tracker.spawn(serve(listener, hear, Activity::new(Instant::now()), stop.clone(), tracker.clone()));
     (address, say, stop.drop_guard())
 }
 
@@ -32,7 +34,7 @@ async fn a_stopped_server_is_a_well_formed_503() {
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
     let error: serde_json::Value = serde_json::from_str(body).unwrap();
-    assert_eq!(error["error"]["message"], "the local model is restarting");
+    assert_eq!(error["error"]["message"], "the local model is not available now");
 }
 
 #[tokio::test]

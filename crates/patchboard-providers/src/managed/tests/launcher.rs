@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{TestDir, within};
+use crate::managed::gguf::ModelFacts;
 use crate::managed::{ManagedServer, Prepared};
 
 /// Answers the one question that the launcher asks, notes its parameters and prints to standard output like
@@ -20,6 +21,7 @@ class CommonParams:
     def __init__(self):
         self.model = types.SimpleNamespace()
         self.cpuparams = types.SimpleNamespace()
+        self.cpuparams_batch = types.SimpleNamespace()
 
 class Server:
     def __init__(self, params):
@@ -84,6 +86,8 @@ async fn sets_the_server_up_and_announces_it() {
         parallel: NonZeroU8::new(3).unwrap(),
         threads: NonZeroU16::new(5),
         startup_timeout: super::GUARD,
+        idle_after: super::GUARD,
+        facts: ModelFacts::default(),
     };
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
     let server = within(ManagedServer::start(prepared, &stop, &tracker)).await.unwrap();
@@ -98,7 +102,7 @@ async fn sets_the_server_up_and_announces_it() {
             "model": {"path": dir.path("model.gguf")}, "model_alias": ["small"], "api_keys": null,
             "hostnames": ["127.0.0.1"], "port": 0, "offline": true, "ui": false, "endpoint_slots": false,
             "cors_origins": "", "use_jinja": true, "n_parallel": 3, "n_ctx": 12288, "cache_ram_mib": 256,
-            "cpuparams": {"n_threads": 5}, "verbosity": 2,
+            "cpuparams": {"n_threads": 5}, "cpuparams_batch": {"n_threads": 5}, "verbosity": 2,
         })
     );
     stop.cancel();

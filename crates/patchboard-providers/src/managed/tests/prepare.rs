@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{TestDir, within};
-use crate::managed::{Error, ManagedOptions, Prepared, Progress, prepare};
+use crate::managed::{Error, ManagedOptions, Prepared, Progress, installed, prepare};
 
 /// Behaves like an interpreter of the version in `answer`, with `pip.sh` as its `pip`. Notes what it is asked.
 const PYTHON: &str = r#"
@@ -226,4 +226,40 @@ async fn helpers_see_no_foreign_variables() {
         .collect();
     assert_eq!(foreign, [""; 0]);
     assert!(variables.lines().any(|name| name == "TMPDIR"));
+}
+
+#[tokio::test]
+async fn what_is_installed_is_found_and_nothing_is_made() {
+    let stage = Stage::new("3 11 1 1", PIP);
+    let look = async || within(installed(&stage.options, &CancellationToken::new())).await;
+    assert!(look().await.unwrap().is_none());
+    assert!(!stage.dir.path("data").exists());
+    assert_eq!(stage.log(), [""; 0]);
+
+    let prepared = stage.prepare().await.unwrap();
+    stage.log();
+    let found = look().await.unwrap().unwrap();
+    assert_eq!((found.weights, found.python), (prepared.weights, prepared.python));
+    assert_eq!(stage.log(), ["ask"]);
+
+    // Another Python, and weights cut short: made anew by `prepare` only.
+    stage.dir.write("answer", "3 12 1 1");
+    assert!(look().await.unwrap().is_none());
+    stage.dir.write("answer", "3 11 1 1");
+    stage.dir.write("data/local-model/weights/SmolLM2-135M-Instruct.Q4_1.gguf", "cut");
+    assert!(look().await.unwrap().is_none());
+    assert_eq!(stage.log(), ["ask"]);
+    assert_eq!(stage.left_behind(), ["launcher.py", "lock", "server", "weights"]);
+}
+
+#[tokio::test]
+async fn own_weights_are_used_where_the_server_is_installed() {
+    let mut stage = Stage::new("3 11 1 1", PIP);
+    stage.options.weights = Some(stage.dir.write("my.gguf", b"GGUF\x03\0\0\0"));
+    stage.prepare().await.unwrap();
+    let found = within(installed(&stage.options, &CancellationToken::new())).await.unwrap().unwrap();
+    assert_eq!(found.model_name(), "my");
+    stage.options.weights = Some(stage.dir.write("my.gguf", "no model"));
+    let refused = within(installed(&stage.options, &CancellationToken::new())).await;
+    assert!(matches!(refused, Err(Error::Weights { .. })));
 }

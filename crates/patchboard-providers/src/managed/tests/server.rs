@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{TestDir, is_alive, kill, within};
+use crate::managed::gguf::ModelFacts;
 use crate::managed::server::Timing;
 use crate::managed::{Error, ManagedServer, Prepared, ServerStatus};
 
@@ -27,6 +28,7 @@ const QUICK: Timing = Timing {
     longest_delay: Duration::from_millis(4),
     settled_after: Duration::from_secs(60),
     farewell: Duration::from_secs(20),
+    idle_after: Duration::from_secs(600),
 };
 
 struct Stage {
@@ -44,8 +46,8 @@ impl Stage {
         Self { dir, stop: CancellationToken::new(), tracker: TaskTracker::new(), upstream: Arc::new(upstream) }
     }
 
-    async fn start(&self, script: &str, startup: Duration, timing: Timing) -> Result<ManagedServer, Error> {
-        let prepared = Prepared {
+    fn prepared(&self, script: &str, startup: Duration) -> Prepared {
+        Prepared {
             directory: self.dir.0.clone(),
             python: self.dir.script("python", script),
             launcher: self.dir.path("launcher.py"),
@@ -55,8 +57,19 @@ impl Stage {
             parallel: NonZeroU8::new(2).unwrap(),
             threads: None,
             startup_timeout: startup,
-        };
+            idle_after: Duration::from_secs(600),
+            facts: ModelFacts { trained_window: Some(2048), tools: Some(false) },
+        }
+    }
+
+    async fn start(&self, script: &str, startup: Duration, timing: Timing) -> Result<ManagedServer, Error> {
+        let prepared = self.prepared(script, startup);
         within(ManagedServer::start_with(prepared, timing, &self.stop, &self.tracker)).await
+    }
+
+    async fn asleep(&self, script: &str, timing: Timing) -> ManagedServer {
+        let prepared = self.prepared(script, super::GUARD);
+        ManagedServer::asleep_with(prepared, timing, &self.stop, &self.tracker).await.unwrap()
     }
 
     async fn started(&self, script: &str) -> ManagedServer {
@@ -224,4 +237,96 @@ async fn stopping_during_the_start_leaves_no_process() {
     assert!(matches!(stage.start(script, super::GUARD, QUICK).await, Err(Error::Stopped)));
     stage.ended().await;
     stage.assert_no_process_left();
+}
+
+async fn until(server: &ManagedServer, status: ServerStatus) {
+    let mut upstream = server.upstream.clone();
+    while server.status() != status {
+        within(upstream.changed()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn asleep_there_is_no_process_and_the_first_call_starts_it() {
+    let stage = Stage::new().await;
+    let server = stage.asleep(GOOD, QUICK).await;
+    assert_eq!((server.status(), stage.dir.path("pids").exists()), (ServerStatus::Asleep, false));
+    // What the weights say, for nobody else can be asked.
+    assert_eq!((server.context_tokens(), server.understands_tools()), (2048, false));
+    let call = within(server.awake()).await.unwrap();
+    assert_eq!(server.status(), ServerStatus::Ready);
+    assert!(is_alive(&stage.last_pid()));
+    assert_eq!(stage.exchange(&server).await, "pong");
+    drop(call);
+}
+
+#[tokio::test]
+async fn calls_at_once_start_one_process() {
+    let stage = Stage::new().await;
+    let server = stage.asleep(GOOD, QUICK).await;
+    let calls = futures_util::future::join_all((0..8).map(|_| server.awake()));
+    assert!(within(calls).await.iter().all(Result::is_ok));
+    assert_eq!(stage.dir.read("pids").lines().count(), 1);
+}
+
+#[tokio::test]
+async fn a_client_of_the_address_wakes_it_too() {
+    let stage = Stage::new().await;
+    let server = stage.asleep(GOOD, QUICK).await;
+    assert_eq!(stage.exchange(&server).await, "pong");
+    assert_eq!(server.status(), ServerStatus::Ready);
+}
+
+#[tokio::test]
+async fn unused_it_sleeps_and_a_call_under_way_keeps_it_awake() {
+    let stage = Stage::new().await;
+    let timing = Timing { idle_after: Duration::from_millis(1), ..QUICK };
+    let server = stage.asleep(GOOD, timing).await;
+    let call = within(server.awake()).await.unwrap();
+    let first = stage.last_pid();
+    // Far longer than it may be idle, as its own clock goes.
+    assert_eq!(stage.exchange(&server).await, "pong");
+    assert!(is_alive(&first));
+    drop(call);
+    until(&server, ServerStatus::Asleep).await;
+    let call = within(server.awake()).await.unwrap();
+    assert_ne!(stage.last_pid(), first);
+    assert!(!is_alive(&first), "the old one is gone before the new one starts");
+    assert_eq!(stage.exchange(&server).await, "pong", "at the same address");
+    drop(call);
+}
+
+#[tokio::test]
+async fn a_server_started_at_once_sleeps_as_well() {
+    let stage = Stage::new().await;
+    let timing = Timing { idle_after: Duration::from_millis(1), ..QUICK };
+    let server = stage.start(GOOD, super::GUARD, timing).await.unwrap();
+    until(&server, ServerStatus::Asleep).await;
+    assert_eq!(stage.exchange(&server).await, "pong");
+}
+
+#[tokio::test]
+async fn a_failed_start_is_told_and_the_next_call_tries_again() {
+    let stage = Stage::new().await;
+    let flaky = format!(
+        "echo run >> \"$dir/runs\"\ncase $(wc -l < \"$dir/runs\" | tr -d ' ') in 1) read -r ignored; echo 'no memory' >&2; \
+         exit 7 ;; esac\n{GOOD}"
+    );
+    let server = stage.asleep(&flaky, QUICK).await;
+    let error = within(server.awake()).await.unwrap_err().to_string();
+    assert!(error.starts_with("the local model does not start: ") && error.ends_with("no memory"), "{error}");
+    assert_eq!(server.status(), ServerStatus::Failed);
+    within(server.awake()).await.unwrap();
+    assert_eq!(stage.dir.read("runs").lines().count(), 2);
+}
+
+#[tokio::test]
+async fn stopping_ends_a_sleeping_server_and_tells_who_waits() {
+    let stage = Stage::new().await;
+    let server = stage.asleep("exec sleep 600", QUICK).await;
+    let waiting = server.awake();
+    stage.stop.cancel();
+    assert!(matches!(within(waiting).await, Err(Error::Stopped)));
+    stage.ended().await;
+    assert_eq!(server.status(), ServerStatus::Stopped);
 }

@@ -289,6 +289,7 @@ fn board(adapter: Arc<Adapter>, clock: Arc<ManualClock>, model: Arc<ScriptedMode
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: Reasoning::default(),
+        source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,

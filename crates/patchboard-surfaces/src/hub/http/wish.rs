@@ -50,7 +50,7 @@ pub(super) struct Wish {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     No,
-    /// Until every app that has the message has answered, and none is to be asked.
+    /// Until every app that has the message has told something or has had its time to, and none is to be asked.
     Settled(Duration),
     /// Until there is something newer than that record.
     News(Seq, Duration),

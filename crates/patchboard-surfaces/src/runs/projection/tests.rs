@@ -254,7 +254,7 @@ proptest! {
 }
 
 #[test]
-fn the_reply_is_what_was_said_last_for_the_user() {
+fn the_reply_is_what_was_said_for_the_user() {
     let entered =
         |node, name: &str| (Some(node), Event::NodeEntered { key: NodeKey(node), name: name.into(), again: false });
     let answered =
@@ -262,13 +262,21 @@ fn the_reply_is_what_was_said_last_for_the_user() {
     let left = |node, outcome| (Some(node), Event::NodeLeft(outcome));
     let text = |node, text: &str| (Some(node), Event::Text(Pieces::one(text)));
     let draft = |node, text: &str| (Some(node), Event::Draft(Pieces::one(text)));
-    let reply = |middle: Vec<(Option<u32>, Event)>| {
+    // And the pieces that were sent of it.
+    let told = |middle: Vec<(Option<u32>, Event)>| {
         let mut events = vec![(None, briefing(StrategyKind::React, None))];
         events.extend(middle);
         events.push((None, Event::RunEnded { outcome: RunOutcome::Completed }));
-        let frames = told(&records(events), 0, Dialogue::Full);
-        let end: Value = serde_json::from_str(frames.last().unwrap()).unwrap();
-        end["reply"].as_str().unwrap().to_owned()
+        let frames = self::told(&records(events), 0, Dialogue::Full);
+        let frames: Vec<Value> = frames.iter().map(|frame| serde_json::from_str(frame).unwrap()).collect();
+        let chunks = frames.iter().filter(|frame| frame["event"]["type"] == "message_chunk");
+        let chunks: String = chunks.map(|frame| frame["event"]["content"].as_str().unwrap()).collect();
+        (frames.last().unwrap()["reply"].as_str().unwrap().to_owned(), chunks)
+    };
+    let reply = |middle| {
+        let (reply, chunks) = told(middle);
+        assert_eq!(reply, chunks);
+        reply
     };
     let spoken = |node| vec![entered(node, "think"), text(node, "spo"), text(node, "ken"), answered(node)];
     let mut done = spoken(0);
@@ -281,11 +289,13 @@ fn the_reply_is_what_was_said_last_for_the_user() {
 
     let mut then_half = done.clone();
     then_half.extend([entered(1, "x"), text(1, "half"), left(1, NodeOutcome::Interrupted)]);
-    assert_eq!(reply(then_half), "spoken");
+    then_half.extend([entered(2, "x"), text(2, "half of it"), answered(2), left(2, NodeOutcome::Done)]);
+    let told_twice = "spoken\n\nhalf\n\nhalf of it".to_owned();
+    assert_eq!(told(then_half), ("spoken\n\nhalf of it".to_owned(), told_twice), "it was cut and said again");
 
-    let mut then_failed = done;
-    then_failed.extend([entered(1, "x"), text(1, "whole"), answered(1), left(1, NodeOutcome::Failed("no".into()))]);
-    assert_eq!(reply(then_failed), "spoken");
+    let mut then_more = done;
+    then_more.extend([entered(1, "x"), text(1, ""), text(1, "more"), answered(1), left(1, NodeOutcome::Done)]);
+    assert_eq!(reply(then_more), "spoken\n\nmore");
 
     // Several answers in one node, side by side with another node: each node has its own words.
     let mut two_nodes = vec![entered(0, "x"), entered(1, "y")];
@@ -298,7 +308,7 @@ fn the_reply_is_what_was_said_last_for_the_user() {
         text(0, "is"),
     ]);
     two_nodes.extend([answered(0), left(0, NodeOutcome::Done), left(1, NodeOutcome::Done)]);
-    assert_eq!(reply(two_nodes), "it is");
+    assert_eq!(reply(two_nodes), "let me see\n\nit is");
 }
 
 #[test]
@@ -323,4 +333,43 @@ fn checkpoint_ids_are_of_version_six_and_keep_the_time() {
     let nanoseconds = (ticks as i128 - 0x01B2_1DD2_1381_4000) * 100;
     assert_eq!(nanoseconds, at.as_nanosecond());
     assert!(checkpoint::id(run(), "2026-11-15T12:00:01Z".parse().unwrap()) > id, "they sort by time");
+}
+
+#[test]
+fn an_empty_answer_says_so_and_drafts_are_thoughts() {
+    for (strategy, drafting, speaking) in [
+        (StrategyKind::React, None, "think"),
+        (StrategyKind::Dup, Some("understand"), "plan"),
+        (StrategyKind::Tot, Some("think_evaluate"), "answer"),
+        (StrategyKind::Got, Some("execute_graph"), "aggregate"),
+    ] {
+        let whole = || Event::Answered(Answered::Whole { stop: StopReason::EndOfTurn, calls: Vec::new() });
+        let entered = |node, name: &str| Event::NodeEntered { key: NodeKey(node), name: name.into(), again: false };
+        let mut events = vec![(None, briefing(strategy, None))];
+        if let Some(name) = drafting {
+            events.extend([
+                (Some(0), entered(0, name)),
+                (Some(0), Event::Draft(Pieces::one("hm"))),
+                (Some(0), whole()),
+            ]);
+            events.push((Some(0), Event::NodeLeft(NodeOutcome::Done)));
+        }
+        events.extend([(Some(1), entered(1, speaking)), (Some(1), whole())]);
+        events.extend([(Some(1), Event::NodeLeft(NodeOutcome::Done))]);
+        events.push((None, Event::RunEnded { outcome: RunOutcome::Completed }));
+        let frames: Vec<Value> = told(&records(events), 0, Dialogue::Full)
+            .iter()
+            .map(|frame| serde_json::from_str(frame).unwrap())
+            .collect();
+        let of = |kind: &str| -> Vec<&Value> {
+            frames.iter().map(|frame| &frame["event"]).filter(|event| event["type"] == kind).collect()
+        };
+        let reply = frames.last().unwrap()["reply"].as_str().unwrap();
+        assert!(reply.contains("no text"), "{reply}");
+        let [chunk] = of("message_chunk")[..] else { panic!("not one piece: {frames:#?}") };
+        assert_eq!((chunk["content"].as_str().unwrap(), chunk["id"].as_str().unwrap()), (reply, speaking));
+        assert_eq!(chunk["node_id"], format!("run-{speaking}-1"), "in the node that should have spoken");
+        let thoughts: Vec<&str> = of("thought_chunk").iter().map(|event| event["id"].as_str().unwrap()).collect();
+        assert_eq!(thoughts, Vec::from_iter(drafting));
+    }
 }

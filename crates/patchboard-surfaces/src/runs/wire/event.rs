@@ -109,8 +109,8 @@ pub(in crate::runs) enum Payload<'a> {
         edges_added: usize,
     },
     ToolCallChunk {
-        call_id: Option<&'a str>,
-        name: Option<&'a str>,
+        call_id: &'a str,
+        name: &'a str,
         arguments_delta: &'a str,
     },
     ToolCall {

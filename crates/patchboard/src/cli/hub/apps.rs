@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::report::{self, App};
-use super::{HubTarget, Wanted};
+use super::{HubTarget, Wanted, words};
 use crate::cli::failure::Failure;
 use crate::cli::output;
-use crate::client::hub::Forget;
+use crate::client::hub::{Forget, HubClient, HubError};
+use crate::config::nearest::nearest;
 
 #[derive(Debug, Args)]
 pub(super) struct ClientsArgs {
@@ -61,8 +63,10 @@ pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, Failure> {
     match shown.is_empty() {
         true => output::error("no app is connected"),
         false => {
-            let rows: Vec<Vec<String>> = shown.into_iter().map(|(_, app)| row(app)).collect();
-            output::table(&["NAME", "STATE", "SINCE", "PENDING", "LEARNED", "DESCRIPTION"], &rows);
+            let zone = TimeZone::system();
+            let rows: Vec<_> = shown.into_iter().map(|(_, app)| row(app, &zone)).collect();
+            let head = ["NAME", "STATE", "SINCE", "PENDING", "LEARNED"];
+            words::listing(&head, &rows).iter().for_each(|line| output::line(line));
         }
     }
     if others > 0 {
@@ -71,42 +75,83 @@ pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(app: App) -> Vec<String> {
+/// Versions can be sentences.
+const VERSION_LETTERS: usize = 12;
+
+fn row(app: App, zone: &TimeZone) -> (Vec<String>, String) {
     let state = match (app.connected, app.approved) {
         (true, _) => "connected",
         (false, true) => "away",
         (false, false) => "away, not approved",
     };
     let name = match &app.version {
-        Some(version) => format!("{} {version}", app.name),
+        Some(version) => format!("{} {}", app.name, words::fit(version, VERSION_LETTERS)),
         None => app.name,
     };
     let description = match app.capabilities.is_empty() {
         true => app.description,
         false => format!("{} [{}]", app.description, app.capabilities.join(", ")),
     };
-    vec![name, state.to_owned(), app.since, app.pending.to_string(), app.lessons.to_string(), description]
+    let since = words::at(&app.since, zone, words::MINUTE);
+    (vec![name, state.to_owned(), since, app.pending.to_string(), app.lessons.to_string()], description)
+}
+
+/// There is no such app; perhaps there is one with nearly that name.
+pub(super) async fn unknown(client: &HubClient, name: &str) -> Failure {
+    let names = names(client).await;
+    let failure = Failure::failed(output::one_line(&format!("no app is called `{name}`")));
+    failure.hint(match nearest(name, names.iter().map(String::as_str)) {
+        Some(meant) => output::one_line(&format!("did you mean `{meant}`?")),
+        None => "`patchboard hub clients --all` lists the apps".to_owned(),
+    })
+}
+
+/// Of all apps the hub knows, as far as it tells.
+pub(super) async fn names(client: &HubClient) -> Vec<String> {
+    let items = client.clients().await.unwrap_or_default();
+    items.iter().filter_map(|item| report::read::<App>(item).ok()).map(|app| app.name).collect()
+}
+
+/// An app may be let in before it has ever asked; a slip of the pen lets in another one.
+fn note_unknown(known: &[String], name: &str) {
+    if known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return;
+    }
+    let meant = nearest(name, known.iter().map(String::as_str));
+    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+    output::error(&output::one_line(&format!("no app of that name was here yet{meant}")));
 }
 
 pub(super) async fn approve(args: AppArgs) -> Result<ExitCode, Failure> {
-    args.target.client()?.approve(&args.name).await.map_err(|error| Wanted::Nothing.failure(error))?;
+    let client = args.target.client()?;
+    let known = names(&client).await;
+    client.approve(&args.name).await.map_err(|error| Wanted::Nothing.failure(error))?;
     output::line(&output::one_line(&format!("{} may register", args.name)));
+    note_unknown(&known, &args.name);
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) async fn pair(args: AppArgs) -> Result<ExitCode, Failure> {
-    let answer = args.target.client()?.pair(&args.name).await.map_err(|error| Wanted::Nothing.failure(error))?;
+    let client = args.target.client()?;
+    let known = names(&client).await;
+    let answer = client.pair(&args.name).await.map_err(|error| Wanted::Nothing.failure(error))?;
     let Some(token) = answer.get("token").and_then(Value::as_str) else {
         return Err(Failure::failed("the hub made no token"));
     };
     output::line(&output::one_line(token));
     output::error("this is shown once: give it to the app, which registers with it as `payload.token`");
+    note_unknown(&known, &args.name);
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) async fn forget(args: ForgetArgs) -> Result<ExitCode, Failure> {
     let what = if args.unpair { Forget::Everything } else { Forget::Lessons };
-    args.target.client()?.forget(&args.name, what).await.map_err(|error| Wanted::Nothing.failure(error))?;
+    let client = args.target.client()?;
+    match client.forget(&args.name, what).await {
+        Ok(_) => {}
+        Err(HubError::Refused { status: 404, .. }) => return Err(unknown(&client, &args.name).await),
+        Err(error) => return Err(Wanted::Nothing.failure(error)),
+    }
     output::line(&output::one_line(&match what {
         Forget::Everything => format!("{} is unknown now", args.name),
         Forget::Lessons => format!("what was learned about {} is forgotten", args.name),

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use jiff::tz::TimeZone;
 use patchboard_core::app::message::MessageState;
 use serde_json::Value;
 
@@ -81,27 +82,38 @@ pub(super) async fn list(args: MessagesArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let reports = items.iter().map(report::read).collect::<anyhow::Result<Vec<Report>>>()?;
-    output::table(&["ID", "STATE", "SAID", "TO", "TEXT"], &reports.into_iter().map(row).collect::<Vec<_>>());
+    listed(&reports, &TimeZone::system()).iter().for_each(|line| output::line(line));
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(report: Report) -> Vec<String> {
+fn listed(reports: &[Report], zone: &TimeZone) -> Vec<String> {
+    let rows: Vec<_> = reports.iter().map(|report| (row(report, zone), report.text.clone())).collect();
+    let mut lines = words::listing(&["ID", "STATE", "SAID", "TO"], &rows);
+    lines.extend(words::next_step_of_held(reports));
+    lines
+}
+
+fn row(report: &Report, zone: &TimeZone) -> Vec<String> {
     let mut clients: Vec<&str> = Vec::new();
     for attempt in &report.attempts {
         if !clients.contains(&attempt.client.as_str()) {
             clients.push(&attempt.client);
         }
     }
-    let to = if clients.is_empty() { "-".to_owned() } else { clients.join(",") };
-    vec![report.id, report.state, report.submitted_at, to, report.text]
+    let to = if clients.is_empty() { "-".to_owned() } else { words::fit(&clients.join(","), TO_LETTERS) };
+    let said = words::at(&report.submitted_at, zone, words::MINUTE);
+    vec![report.id.clone(), report.state.clone(), said, to]
 }
+
+/// What is left of a line beside an id, a state and a time.
+const TO_LETTERS: usize = 13;
 
 pub(super) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let message = args.target.client()?.message(&args.id).await.map_err(|error| Wanted::Message.failure(error))?;
     if args.json {
         output::line(&message.to_string());
     } else {
-        words::timeline(&report::read(&message)?).iter().for_each(|line| output::line(line));
+        words::timeline(&report::read(&message)?, &TimeZone::system()).iter().for_each(|line| output::line(line));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -111,14 +123,23 @@ pub(super) async fn resend(args: OneArgs) -> Result<ExitCode, Failure> {
 }
 
 pub(super) async fn route(args: RouteArgs) -> Result<ExitCode, Failure> {
-    changed(args.target.client()?.route(&args.id, &args.app).await)
+    let client = args.target.client()?;
+    let answer = client.route(&args.id, &args.app).await;
+    // Of the two that may be unknown, say which.
+    let is_unknown = matches!(answer, Err(HubError::Refused { status: 400 | 404, .. }));
+    if is_unknown && client.message(&args.id).await.is_ok() {
+        return Err(super::apps::unknown(&client, &args.app).await);
+    }
+    changed(answer)
 }
 
 pub(super) async fn cancel(args: OneArgs) -> Result<ExitCode, Failure> {
     let answer = args.target.client()?.cancel(&args.id).await.map_err(|error| Wanted::Message.failure(error))?;
     let report: Report = report::read(&answer)?;
     output::line(&words::headline(&report));
-    // An app may have been faster.
+    if report.state == MessageState::Delivered.name() {
+        output::error("an app has it already; the hub takes note that it was not wanted");
+    }
     Ok(if report.state == MessageState::Cancelled.name() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -128,6 +149,7 @@ fn changed(answer: Result<Value, HubError>) -> Result<ExitCode, Failure> {
     if let Some(decision) = report.decisions.last().filter(|_| !report.is_lost()) {
         output::line(&words::decision(decision));
     }
+    words::next_step(&report).iter().for_each(|line| output::line(line));
     Ok(ExitCode::SUCCESS)
 }
 

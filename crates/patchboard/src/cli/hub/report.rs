@@ -82,9 +82,14 @@ impl Report {
         self.attempts.iter().any(|attempt| attempt.state == "sent")
     }
 
-    /// Did it end well, or may it still?
+    /// It ended without an app, or waits for a person because an app refused it.
     pub(super) fn is_lost(&self) -> bool {
-        matches!(self.state.as_str(), "refused" | "expired" | "cancelled")
+        let is_refused = || self.attempts.iter().any(|attempt| attempt.state == "rejected");
+        match self.state.as_str() {
+            "refused" | "expired" | "cancelled" => true,
+            "held" => is_refused(),
+            _ => false,
+        }
     }
 }
 

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use clap::Args;
 use patchboard_core::app::hub::MAX_TEXT;
+use patchboard_core::app::route::direct;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::report::{self, Report};
 use super::words::{self, Told};
-use super::{HubTarget, Wanted};
+use super::{HubTarget, Wanted, apps};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::client::hub::HubClient;
+use crate::config::nearest::nearest;
 
 /// How long is waited when nobody says how long.
 const USUAL_WAIT: Duration = Duration::from_secs(120);
@@ -36,8 +38,8 @@ pub(super) struct SendArgs {
     /// How sure the speech recognition was, from 0 to 1.
     #[arg(long, value_name = "N", requires = "voice", value_parser = confidence)]
     confidence: Option<f64>,
-    /// Wait for what apps answer, and print it as it arrives: for so many seconds, or until nothing more happens by
-    /// itself.
+    /// Wait for what apps answer, and print it as it arrives: until nothing more happens by itself, or for so many
+    /// seconds, also for an app that is not connected or has acknowledged and not yet told anything.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
     wait: Option<Option<String>>,
     /// Print the message as one line of JSON.
@@ -81,6 +83,9 @@ pub(super) async fn run(args: SendArgs) -> Result<ExitCode, Failure> {
     let told = if args.json { None } else { Some(Told::default()) };
     let mut answer = client.submit(&message).await.map_err(|error| Wanted::Nothing.failure(error))?;
     let report = follow(&client, &mut answer, wait, told).await?;
+    if !args.json {
+        note_misspelt(&client, &text, &report).await;
+    }
     if args.json {
         output::line(&answer.to_string());
     }
@@ -105,21 +110,33 @@ async fn follow(client: &HubClient, answer: &mut Value, wait: Wait, mut told: Op
             told.news(&report).iter().for_each(|line| output::line(line));
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        let patience = match outlook(&report, wait) {
+        let outlook = outlook(&report, wait);
+        let patience = match outlook {
             Outlook::Answers => left,
-            Outlook::Afterword => left.min(AFTERWORD),
+            Outlook::Afterword if wait == Wait::UntilItRests => left.min(AFTERWORD),
+            Outlook::Afterword => left,
             Outlook::Nothing => Duration::ZERO,
         };
         if patience.is_zero() {
             break;
         }
-        let newer = client.message_after(&report.id, report.version, patience);
+        let is_last = outlook == Outlook::Afterword && wait != Wait::UntilItRests;
+        let newer = async {
+            match is_last {
+                // The hub knows how long apps have.
+                true => client.message_settled(&report.id, patience).await,
+                false => client.message_after(&report.id, report.version, patience).await,
+            }
+        };
         let Ok(newer) = tokio::time::timeout(patience, newer).await else { break };
         *answer = newer.map_err(|error| Wanted::Message.failure(error))?;
         let next: Report = report::read(answer)?;
         // A hub that answers without news before the time is up must not be asked in a tight loop.
         let is_news = next.version > report.version;
         report = next;
+        if is_last && !is_news {
+            break;
+        }
         if !is_news {
             tokio::time::sleep(AFTERWORD.min(patience)).await;
         }
@@ -129,7 +146,22 @@ async fn follow(client: &HubClient, answer: &mut Value, wait: Wait, mut told: Op
         said = now;
         output::line(&said);
     }
+    if told.is_some() {
+        words::next_step(&report).iter().for_each(|line| output::line(line));
+    }
     Ok(report)
+}
+
+/// Tells of an app with nearly the name that the text begins with, when no app has that name.
+async fn note_misspelt(client: &HubClient, text: &str, report: &Report) {
+    let is_addressed = report.decisions.iter().any(|decision| matches!(decision.stage.as_str(), "direct" | "alias"));
+    let Some((name, _)) = direct::split(text).filter(|_| !is_addressed) else { return };
+    let names = apps::names(client).await;
+    let has_it = |app: &str| report.attempts.iter().any(|attempt| attempt.client.eq_ignore_ascii_case(app));
+    if let Some(meant) = nearest(name, names.iter().map(String::as_str)).filter(|meant| !has_it(meant)) {
+        let hint = format!("hint: no app is called `{name}`; did you mean `{meant}`?");
+        output::error(&output::one_line(&hint));
+    }
 }
 
 fn outlook(report: &Report, wait: Wait) -> Outlook {

@@ -1,16 +1,86 @@
 //! Messages in words, for people. Whatever came from apps or users is made fit for a terminal here.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use patchboard_core::app::message::CHOOSE_WITH;
+
 use super::report::{Attempt, Candidate, Decision, Notification, Report};
 use crate::cli::output;
 
 /// `ID STATE`, and why it is in that state.
 pub(super) fn headline(report: &Report) -> String {
-    let Report { id, state, reason, .. } = report;
-    match reason {
+    let Report { id, state, .. } = report;
+    match why(report) {
         Some(reason) => output::one_line(&format!("{id} {state}: {reason}")),
         None => output::one_line(&format!("{id} {state}")),
     }
 }
+
+/// The reason without the command it ends with, which has a line of its own.
+fn why(report: &Report) -> Option<&str> {
+    let reason = report.reason.as_deref()?;
+    Some(reason.rsplit_once(CHOOSE_WITH).map_or(reason, |(why, _)| why))
+}
+
+/// What to type about a message that does not go on by itself.
+pub(super) fn next_step(report: &Report) -> Option<String> {
+    let id = &report.id;
+    let step = match report.state.as_str() {
+        "held" => {
+            let told = report.reason.as_deref().and_then(|reason| reason.rsplit_once(CHOOSE_WITH));
+            let command = told.map(|(_, command)| command.trim_matches('`').to_owned());
+            command.unwrap_or_else(|| format!("patchboard hub route {id} APP"))
+        }
+        "refused" | "expired" => format!("patchboard hub resend {id}"),
+        _ => return None,
+    };
+    Some(output::one_line(&format!("next: {step}")))
+}
+
+/// What to type about those of a list that are held.
+pub(super) fn next_step_of_held(reports: &[Report]) -> Option<String> {
+    let held: Vec<&Report> = reports.iter().filter(|report| report.state == "held").collect();
+    match held.as_slice() {
+        [] => None,
+        [one] => next_step(one),
+        more => Some(format!("next, for each of the {} held: patchboard hub route ID APP", more.len())),
+    }
+}
+
+/// A time as the user's clock shows it; what is no time is left as it is.
+pub(super) fn at(time: &str, zone: &TimeZone, shape: &str) -> String {
+    let local = |time: Timestamp| time.to_zoned(zone.clone()).strftime(shape).to_string();
+    time.parse().map_or_else(|_| time.to_owned(), local)
+}
+
+/// For lists: the day and the minute.
+pub(super) const MINUTE: &str = "%d %b %H:%M";
+const SECOND: &str = "%Y-%m-%d %H:%M:%S";
+
+/// At most so many letters on one line, with a sign that there is more.
+pub(super) fn fit(text: &str, letters: usize) -> String {
+    let text = output::one_line(text);
+    if text.chars().count() <= letters {
+        return text;
+    }
+    let mut short: String = text.chars().take(letters.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// A table whose rows each have a text of their own below them, within the width of a terminal.
+pub(super) fn listing(head: &[&str], rows: &[(Vec<String>, String)]) -> Vec<String> {
+    let cells: Vec<Vec<String>> = rows.iter().map(|(cells, _)| cells.clone()).collect();
+    let mut shown = output::columns(head, &cells).into_iter();
+    let mut lines: Vec<String> = shown.next().into_iter().collect();
+    for (row, (_, text)) in shown.zip(rows) {
+        lines.push(row);
+        lines.push(format!("  {}", fit(text, WIDTH - 2)));
+    }
+    lines
+}
+
+const WIDTH: usize = 80;
 
 pub(super) fn decision(decision: &Decision) -> String {
     let Decision { stage, clients, reason, .. } = decision;
@@ -61,21 +131,23 @@ pub(super) fn notification(notification: &Notification) -> String {
 }
 
 /// Everything there is to know, in the order it happened as far as the hub tells.
-pub(super) fn timeline(report: &Report) -> Vec<String> {
+pub(super) fn timeline(report: &Report, zone: &TimeZone) -> Vec<String> {
     let mut lines = vec![headline(report)];
+    lines.extend(next_step(report));
+    let local = |time: &str| at(time, zone, SECOND);
     lines.push(format!("text        {}", output::plain(&report.text).replace('\n', "\n            ")));
     let heard = match report.confidence {
         Some(confidence) => format!("{}, heard with confidence {confidence}", report.input_method),
         None => report.input_method.clone(),
     };
-    lines.push(output::one_line(&format!("said        {} ({heard})", report.submitted_at)));
-    lines.push(output::one_line(&format!("kept until  {}", report.expires_at)));
+    lines.push(output::one_line(&format!("said        {} ({heard})", local(&report.submitted_at))));
+    lines.push(output::one_line(&format!("kept until  {}", local(&report.expires_at))));
     for decided in &report.decisions {
         lines.push(format!("routed      {}", decision(decided)));
         lines.extend(candidates(decided).into_iter().map(|line| format!("  candidate {line}")));
     }
     for tried in &report.attempts {
-        let when = output::one_line(&format!("{} (by {})", tried.sent_at, tried.stage));
+        let when = output::one_line(&format!("{} (by {})", local(&tried.sent_at), tried.stage));
         lines.push(format!("sent        {when}: {}", attempt(tried)));
     }
     lines.extend(report.notifications.iter().map(|one| format!("told        {}", notification(one))));
@@ -93,7 +165,9 @@ pub(super) struct Told {
 impl Told {
     /// What is new since the last time.
     pub(super) fn news(&mut self, report: &Report) -> Vec<String> {
-        let mut lines: Vec<String> = report.decisions.iter().skip(self.decisions).map(decision).collect();
+        // Why nobody gets it is the reason of the state it comes to.
+        let sent = |decision: &&Decision| !decision.clients.is_empty();
+        let mut lines: Vec<String> = report.decisions.iter().skip(self.decisions).filter(sent).map(decision).collect();
         self.decisions = self.decisions.max(report.decisions.len());
         for (index, tried) in report.attempts.iter().enumerate() {
             match self.attempts.get_mut(index) {

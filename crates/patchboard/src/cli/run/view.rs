@@ -54,6 +54,8 @@ pub(super) struct View {
     asides: Asides,
     /// The node whose words are being written, and the words.
     speaking: Option<(String, String)>,
+    /// The node entered last, of those seen from their beginning.
+    entered: Option<String>,
     /// Standard output is inside a line.
     mid_line: bool,
     picture: Option<Picture>,
@@ -68,13 +70,16 @@ enum Picture {
 
 impl View {
     pub(super) fn new(reply: Reply, asides: Asides) -> Self {
-        Self { reply, asides, speaking: None, mid_line: false, picture: None, activity: None }
+        Self { reply, asides, speaking: None, entered: None, mid_line: false, picture: None, activity: None }
     }
 
     pub(super) fn event(&mut self, event: &Event) -> Vec<Say> {
         let mut said = Vec::new();
         match &event.what {
-            Happening::NodeEnter { id } => self.enter(id, &mut said),
+            Happening::NodeEnter { id } => {
+                self.entered = Some(event.node_id.clone());
+                self.enter(id, &mut said);
+            }
             Happening::NodeExit { id, result } => self.leave(event, id, result, &mut said),
             Happening::MessageChunk { content, id } => self.words(event, id, content, &mut said),
             Happening::ToolCall { name, arguments } => {
@@ -109,15 +114,19 @@ impl View {
         let mut said = Vec::new();
         self.activity = None;
         self.draw(&mut said);
-        let spoken = self.speaking.take().map(|(_, words)| words).unwrap_or_default();
-        // Joined in the middle of the reply, its end is all that was asked for.
-        let is_there = !spoken.is_empty() && end.reply.ends_with(&spoken);
-        if !is_there {
+        let (node, spoken) = self.speaking.take().unwrap_or_default();
+        let is_end = !spoken.is_empty() && end.reply.ends_with(&spoken);
+        let words = match self.reply {
+            // Joined in the middle of the reply, its end is all that was asked for.
+            Reply::AsItComes if is_end => "",
+            // What was said before tools were called is a part of the reply, and not of what a program asked for.
+            Reply::AtTheEnd if is_end && self.entered.as_deref() == Some(&*node) => &spoken,
+            Reply::AsItComes | Reply::AtTheEnd => &end.reply,
+        };
+        if !words.is_empty() {
             self.end_line(&mut said);
-            if !end.reply.is_empty() {
-                self.mid_line = !end.reply.ends_with('\n');
-                said.push(Say::Words(plain(&end.reply)));
-            }
+            self.mid_line = !words.ends_with('\n');
+            said.push(Say::Words(plain(words)));
         }
         self.end_line(&mut said);
         if let Some(Usage { prompt_tokens, completion_tokens, .. }) = end.total_usage {
@@ -150,17 +159,25 @@ impl View {
     }
 
     fn words(&mut self, event: &Event, name: &str, content: &str, said: &mut Vec<Say>) {
-        if self.reply == Reply::AtTheEnd || !SPEAKING.contains(&name) || content.is_empty() {
+        let begins = self.speaking.as_ref().is_none_or(|(node, words)| *node != event.node_id || words.is_empty());
+        // The space between two paragraphs of the reply: here they stand on lines of their own anyway.
+        let content = if begins { content.trim_start_matches('\n') } else { content };
+        if !SPEAKING.contains(&name) || content.is_empty() {
             return;
         }
-        if self.speaking.as_ref().is_none_or(|(node, _)| *node != event.node_id) {
-            self.activity = None;
-            self.draw(said);
-            self.end_line(said);
+        if begins {
+            if self.reply == Reply::AsItComes {
+                self.activity = None;
+                self.draw(said);
+                self.end_line(said);
+            }
             self.speaking = Some((event.node_id.clone(), String::new()));
         }
         if let Some((_, words)) = &mut self.speaking {
             words.push_str(content);
+        }
+        if self.reply == Reply::AtTheEnd {
+            return;
         }
         self.mid_line = !content.ends_with('\n');
         said.push(Say::Words(plain(content)));
@@ -220,7 +237,7 @@ impl View {
             (Asides::None | Asides::Lines, _) | (Asides::Pictures, None) => return,
         };
         // The reply is below the picture by now; what still changes would be drawn over it.
-        if self.speaking.is_some() {
+        if self.speaking.is_some() && self.reply == Reply::AsItComes {
             return;
         }
         self.end_line(said);

@@ -98,6 +98,7 @@ impl AgentConfig {
             max_turns: self.max_turns,
             tot: self.tot.options(),
             got: self.got.options(),
+            ..Reasoning::default()
         }
     }
 

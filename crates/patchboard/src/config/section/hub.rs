@@ -14,7 +14,8 @@ use crate::config::types::{Listen, TimeSpan};
 pub(crate) struct HubConfig {
     /// Loopback address to listen on. Port 0 picks a free port; `off` disables the hub.
     pub listen: Listen,
-    /// How long an app has to acknowledge a message before the next one is tried.
+    /// How long an app has to answer a message: before the next one is tried, and for what it has to tell to whoever
+    /// waits.
     pub response_timeout: TimeSpan,
     /// How often connected apps are pinged.
     pub ping_interval: TimeSpan,
@@ -26,7 +27,8 @@ pub(crate) struct HubConfig {
     /// App that gets what fits nobody. Left out, such messages are held until the user decides.
     #[schemars(example = &"notebook")]
     pub catch_all: Option<String>,
-    /// Try other apps when the one addressed by name rejects or does not answer.
+    /// Try other apps when the one addressed by name rejects or does not answer. Otherwise the message is held, or
+    /// waits for that app.
     pub reroute_direct: bool,
     /// Who may register an app.
     pub pairing: Pairing,
@@ -67,7 +69,7 @@ impl Default for HubConfig {
             pong_timeout: TimeSpan::from_secs(10),
             agent: None,
             catch_all: None,
-            reroute_direct: true,
+            reroute_direct: false,
             pairing: Pairing::Open,
             expiry: TimeSpan::from_secs(24 * 3600),
             follow_up: TimeSpan::from_secs(5 * 60),

@@ -9,7 +9,7 @@ use crate::config::{
     types::{SecretRef, TimeSpan},
 };
 
-/// A model provider. With none configured, one is chosen from the environment, stored keys and local servers.
+/// A model provider. With none configured, one is chosen from the environment, stored keys, local servers and the installed local model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["kind"]))]

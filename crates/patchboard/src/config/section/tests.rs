@@ -30,7 +30,7 @@ fn defaults_of_the_contract() {
         response_timeout = "30s"
         ping_interval = "30s"
         pong_timeout = "10s"
-        reroute_direct = true
+        reroute_direct = false
         pairing = "open"
         expiry = "24h"
         [bridge]
@@ -117,6 +117,7 @@ fn reasoning_as_configured() {
         max_turns: Some(4),
         tot: TotOptions { breadth: 5, depth: 10, search: Search::DepthFirst, beam: 2, threshold: 0.25 },
         got: GotOptions { max_tasks: 64, parallel: 1, adaptive: true, ..GotOptions::default() },
+        ..Reasoning::default()
     };
     assert_eq!(agent.reasoning(), wanted);
 }

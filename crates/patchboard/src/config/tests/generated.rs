@@ -69,6 +69,7 @@ fn sample_with_everything_on_is_understood() {
         .file("project/key.pem", PEM)
         .file("project/ca.pem", PEM)
         .file("project/plugins/webhook-json.wasm", "w")
+        .file("project/model.gguf", "GGUF")
         .folder("project/servers")
         .folder("project/workers")
         .folder(".cargo/bin")

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use secrecy::{ExposeSecret, SecretString};
+use tokio_util::sync::CancellationToken;
 
 use super::bench::Bench;
 use crate::config::{
-    Config, Environment,
-    provider_choice::{Candidate, Findings, LocalServer, ProviderChoice, candidates, choose},
+    Config, Environment, Loaded,
+    provider_choice::{Candidate, Findings, InstalledModel, LocalServer, ProviderChoice, candidates, choose},
+    types::TimeSpan,
 };
 
 fn local(name: &'static str, port: u16, models: &[&str]) -> LocalServer {
@@ -19,7 +21,7 @@ fn choice(env: &[(&str, &str)], stored: &[(&str, &str)], local: &[LocalServer]) 
     let env: Environment = env.iter().copied().collect();
     let stored: BTreeMap<String, SecretString> =
         stored.iter().map(|(name, key)| ((*name).to_owned(), SecretString::from(*key))).collect();
-    choose(&Findings { env: &env, stored: &stored, local })
+    choose(&Findings { env: &env, stored: &stored, local, installed: None })
 }
 
 #[test]
@@ -66,7 +68,7 @@ fn says_why() {
         ),
         (
             choice(&[], &[], &[]),
-            "using the built-in offline provider: no provider or key is configured and no local model server answers; run `patchboard onboard` to choose one",
+            "using the built-in offline provider: no provider or key is configured and no local model server answers; run `patchboard onboard` to choose one, or `patchboard serve --local-model` to fetch a small model",
         ),
     ];
     for (choice, why) in cases {
@@ -93,12 +95,47 @@ fn own_listeners_are_not_asked() {
     assert_eq!(candidates(&Config::default())[0], Candidate::new("ollama", "Ollama", 11434));
 }
 
+#[test]
+fn the_installed_model_comes_after_everything_but_the_offline_provider() {
+    let installed = InstalledModel { name: "small", idle_timeout: TimeSpan::from_secs(600) };
+    let chosen = |env: &[(&str, &str)], stored: &[(&str, &str)], local: &[LocalServer]| {
+        let env: Environment = env.iter().copied().collect();
+        let stored: BTreeMap<String, SecretString> =
+            stored.iter().map(|(name, key)| ((*name).to_owned(), SecretString::from(*key))).collect();
+        choose(&Findings { env: &env, stored: &stored, local, installed: Some(installed) })
+    };
+    assert_eq!(chosen(&[("OPENAI_API_KEY", "k")], &[], &[]).name, "openai");
+    assert_eq!(chosen(&[], &[("anthropic", "k")], &[]).name, "anthropic");
+    assert_eq!(chosen(&[], &[], &[local("ollama", 11434, &["llama3.2"])]).name, "ollama");
+    assert_eq!(chosen(&[], &[], &[local("ollama", 11434, &["nomic-embed-text"])]).name, "local");
+    let choice = chosen(&[], &[], &[]);
+    assert_eq!((choice.name.as_str(), choice.provider.default_model()), ("local", "small"));
+    assert_eq!(
+        choice.why,
+        "using the local model small: no provider or key is configured, and it is installed here; it starts with the first call and stops after 10m without one"
+    );
+}
+
+async fn found(loaded: &Loaded) -> Option<ProviderChoice> {
+    loaded.find_provider(&CancellationToken::new()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_model_that_must_be_used_must_be_installed() {
+    let bench = Bench::with_file("[local_model]\nenabled = \"on\"").env("ANTHROPIC_API_KEY", "key");
+    let (loaded, _) = Config::load_for_start(bench.request()).unwrap();
+    let refused = loaded.find_provider(&CancellationToken::new()).await.unwrap_err();
+    assert!(refused.to_string().starts_with("the local model is not installed in `"), "{refused}");
+    assert!(refused.hint().unwrap().contains("`patchboard serve --local-model`"));
+}
+
 #[tokio::test]
 async fn a_chosen_provider_is_used_like_a_configured_one() {
     let bench = Bench::new().env("ANTHROPIC_API_KEY", "key");
     let (mut loaded, mut secrets) = Config::load_for_start(bench.request()).unwrap();
-    let choice = loaded.ensure_provider(&mut secrets).await.unwrap();
+    let choice = found(&loaded).await.unwrap();
     assert_eq!(choice.name, "anthropic");
+    loaded.config.adopt(&choice, &mut secrets);
     let config = &loaded.config;
     let routes = config.model_routes(&config.agents["default"]);
     assert_eq!(routes.len(), 1);
@@ -109,15 +146,15 @@ async fn a_chosen_provider_is_used_like_a_configured_one() {
 #[tokio::test]
 async fn stored_keys_are_found() {
     let bench = Bench::new().file(".config/patchboard/credentials/openai.key", "stored\n");
-    let (mut loaded, mut secrets) = Config::load_for_start(bench.request()).unwrap();
-    assert_eq!(loaded.ensure_provider(&mut secrets).await.unwrap().name, "openai");
-    assert_eq!(secrets.provider_keys["openai"].expose_secret(), "stored");
+    let (loaded, _) = Config::load_for_start(bench.request()).unwrap();
+    let choice = found(&loaded).await.unwrap();
+    assert_eq!((choice.name.as_str(), choice.key.unwrap().expose_secret()), ("openai", "stored"));
 }
 
 #[tokio::test]
 async fn a_configured_provider_is_left_alone() {
     let bench = Bench::with_file("[providers.x]\nkind = \"offline\"").env("ANTHROPIC_API_KEY", "key");
-    let (mut loaded, mut secrets) = Config::load_for_start(bench.request()).unwrap();
-    assert!(loaded.ensure_provider(&mut secrets).await.is_none());
+    let (loaded, _) = Config::load_for_start(bench.request()).unwrap();
+    assert!(found(&loaded).await.is_none());
     assert_eq!(loaded.config.providers.keys().collect::<Vec<_>>(), ["x"]);
 }

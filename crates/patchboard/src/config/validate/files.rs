@@ -44,6 +44,12 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
             Problem::warning(problem.code, problem.path, problem.message).hint("the server starts without this plugin")
         }));
     }
+    if let Some(weights) = &config.local_model.weights {
+        // The model is one of several that may be chosen.
+        problems.extend(missing_file(weights, at("local_model.weights")).map(|problem| {
+            Problem::warning(problem.code, problem.path, problem.message).hint("the local model is not used without it")
+        }));
+    }
     for (index, worker) in config.workers.iter().enumerate() {
         if let Some(folder) = &worker.working_folder {
             let path = at("workers").index(index).key("working_folder");

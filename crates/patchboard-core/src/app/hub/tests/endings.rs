@@ -77,7 +77,11 @@ async fn an_app_that_never_makes_room_has_said_nothing() {
     }
     let over = bench.submit("notebook: one more").await.id;
     tokio::time::sleep(Duration::from_secs(31)).await;
-    assert_eq!(bench.short(over).await, "refused (notebook: Response timeout) | notebook timeout: Response timeout");
+    // It never had it, so it is tried again, for as long as an app is that keeps going away.
+    assert_eq!(bench.short(over).await, "sent | notebook timeout: Response timeout | notebook sent");
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let report = bench.read(over).await;
+    assert_eq!((report.state, report.attempts.len()), (MessageState::Held, 3));
     assert_eq!(notebook.given().await.map(|delivery| delivery.text.to_string()).as_deref(), Some("x"));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::app::bench::{Bench, bench, operator, restarted, user};
+use crate::app::bench::{Bench, GIBBERISH, bench, operator, profile, restarted, user};
 use crate::command::Command;
 use crate::port::{Space, Store, Write};
 use crate::reply::{AppSummary, Reply};
@@ -37,6 +37,30 @@ async fn answers_and_corrections_teach() {
     let refused = bench.submit("notebook: zxqv").await.id;
     notebook.reject(refused, "no").await;
     assert_eq!(lessons(&bench).await, counts(3, 1));
+}
+
+/// What the user gives up was not for the app that the hub chose; which app they chose themselves says nothing.
+#[tokio::test(start_paused = true)]
+async fn giving_up_teaches_where_the_hub_chose() {
+    let bench = bench();
+    let described = profile("lamp", "I control the thermostat and the heating at home");
+    let (notebook, lamp) = (bench.register(1, "notebook").await, bench.try_register(2, described, None).await.unwrap());
+    let named = bench.submit("notebook: grumbly wombat").await.id;
+    bench.cancel(named).await;
+    let chosen = bench.submit(GIBBERISH).await.id;
+    bench.resend(chosen, Some("notebook")).await;
+    notebook.ack(chosen).await;
+    let taught = lessons(&bench).await;
+    bench.cancel(chosen).await;
+    assert_eq!(lessons(&bench).await, taught, "a person chose");
+    let found = bench.submit("turn up the thermostat").await.id;
+    lamp.ack(found).await;
+    let before = lessons(&bench).await;
+    for _ in 0..2 {
+        bench.cancel(found).await;
+    }
+    let more = |(name, count): &(String, u64)| (name.clone(), count + u64::from(name == "lamp"));
+    assert_eq!(lessons(&bench).await, before.iter().map(more).collect::<Vec<_>>(), "once");
 }
 
 /// How much the matcher makes of an example is its own affair; that it is asked and told is the hub's.

@@ -78,11 +78,12 @@ async fn cancelled_for_good() {
     let notebook = bench.register(1, "notebook").await;
     let lamp = bench.register(2, "lamp").await;
     let sent = bench.submit("notebook: zxqv").await;
-    assert_eq!(short(&*bench.cancel(sent.id).await), "cancelled (cancelled by local) | notebook sent");
+    let cancelled = "cancelled (cancelled by local; notebook had it)";
+    assert_eq!(short(&*bench.cancel(sent.id).await), format!("{cancelled} | notebook sent"));
     notebook.reject(sent.id, "no").await;
     notebook.leave().await;
     pass(&bench, Duration::from_secs(60)).await;
-    assert_eq!(bench.short(sent.id).await, "cancelled (cancelled by local) | notebook rejected: no");
+    assert_eq!(bench.short(sent.id).await, format!("{cancelled} | notebook rejected: no"));
     assert_eq!(lamp.given().await, None);
     let held = bench.submit(GIBBERISH).await;
     assert_eq!(bench.cancel(held.id).await.state, MessageState::Cancelled);
@@ -91,12 +92,27 @@ async fn cancelled_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_what_is_over_changes_nothing() {
+async fn cancelling_what_an_app_has_taken_says_that_it_was_not_wanted() {
     let bench = bench();
-    let notebook = bench.register(1, "notebook").await;
+    let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     let sent = bench.submit("notebook: zxqv").await;
     notebook.ack(sent.id).await;
-    assert_eq!(short(&*bench.cancel(sent.id).await), "delivered | notebook delivered");
+    let disowned = "delivered (given up by local after notebook took it) | notebook delivered";
+    for _ in 0..2 {
+        assert_eq!(short(&*bench.cancel(sent.id).await), disowned);
+    }
+    assert_eq!(bench.records(sent.id).await, ["submitted", "decided", "sent", "answered", "ended"]);
+    notebook.notify(sent.id, "noted").await;
+    assert_eq!(bench.short(sent.id).await, disowned);
+    // Given back after all, it goes to nobody else.
+    notebook.reject(sent.id, "not mine").await;
+    let over = "cancelled (given up by local after notebook took it) | notebook rejected: not mine";
+    assert_eq!(bench.short(sent.id).await, over);
+    assert_eq!(*bench.read(sent.id).await, bench.replayed(sent.id).await);
+    assert_eq!(lamp.given().await, None);
+    assert_eq!(bench.resend(sent.id, Some("lamp")).await.state, MessageState::Sent);
+    lamp.ack(sent.id).await;
+    assert_eq!(bench.read(sent.id).await.state, MessageState::Delivered);
     let unknown = Command::CancelMessage(crate::id::MessageId(uuid::Uuid::nil()));
     assert_eq!(bench.ask(&user(), unknown).await.unwrap_err().kind, ErrorKind::NotFound);
 }

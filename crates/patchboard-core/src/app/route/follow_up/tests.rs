@@ -1,7 +1,11 @@
 use super::*;
 
 fn notice(body: &str, priority: Priority, expects_reply: bool) -> AppNotice {
-    AppNotice { title: "notebook".into(), body: body.into(), priority, expects_reply }
+    titled("notebook", body, priority, expects_reply)
+}
+
+fn titled(title: &str, body: &str, priority: Priority, expects_reply: bool) -> AppNotice {
+    AppNotice { title: title.into(), body: body.into(), priority, expects_reply }
 }
 
 fn after(notice: &AppNotice, passed: u64) -> Option<Arc<str>> {
@@ -21,11 +25,28 @@ fn a_question_opens_the_window() {
 }
 
 #[test]
+fn a_title_of_its_own_says_whether_a_notice_asks() {
+    let opens = |title: &str, body: &str, priority| after(&titled(title, body, priority, false), 0).is_some();
+    for priority in [Priority::Low, Priority::Normal, Priority::High] {
+        assert!(!opens("SmartHole Error", "it failed", priority));
+        assert!(!opens("Error", "Did you mean that?", priority));
+        assert!(!opens("Error", "", priority));
+        assert!(opens("Which list? ", "", priority));
+        assert!(opens("今日？", "for the meeting", priority));
+    }
+    // The app's own name says no more than no title does.
+    assert!(opens(" NoteBook ", "Which list?", Priority::Low));
+    assert!(!opens("notebook?s", "Which list?", Priority::High));
+    assert!(after(&titled("Error", "it failed", Priority::Low, true), 0).is_some(), "the app said so itself");
+}
+
+#[test]
 fn one_answer_closes_it_and_a_newer_question_replaces_it() {
     let mut asked = FollowUps::new(Duration::from_secs(300));
     let question = notice("which?", Priority::Normal, false);
     asked.noticed(&"user".into(), &"notebook".into(), &question, Duration::ZERO);
-    asked.noticed(&"user".into(), &"calendar".into(), &question, Duration::from_secs(1));
+    let newer = titled("calendar", "which?", Priority::Normal, false);
+    asked.noticed(&"user".into(), &"calendar".into(), &newer, Duration::from_secs(1));
     assert_eq!(asked.open("user", Duration::from_secs(2)).as_deref(), Some("calendar"));
     assert_eq!(asked.open("other", Duration::from_secs(2)), None);
     asked.answered("user");

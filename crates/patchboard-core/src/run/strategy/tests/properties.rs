@@ -273,7 +273,7 @@ fn reasonings() -> impl Generate<Value = (Reasoning, bool)> {
         .prop_map(|(max_tasks, parallel, max_plans, adaptive)| GotOptions { max_tasks, parallel, max_plans, adaptive });
     let limits = (proptest::option::of(1u32..60), proptest::option::of(0u32..5));
     (limits, tot, got, any::<bool>()).prop_map(|((max_model_calls, max_turns), tot, got, adaptive)| {
-        (Reasoning { max_model_calls, max_turns, tot, got }, adaptive)
+        (Reasoning { max_model_calls, max_turns, tot, got, ..Reasoning::default() }, adaptive)
     })
 }
 

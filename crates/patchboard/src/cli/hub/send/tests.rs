@@ -36,6 +36,7 @@ fn what_is_still_to_come() {
         (because("queued"), minute, Outlook::Answers),
         (because("held"), minute, Outlook::Nothing),
         (of("delivered"), rests, Outlook::Afterword),
+        (of("delivered"), minute, Outlook::Afterword),
         (Report { attempts: vec![pending], ..of("delivered") }, rests, Outlook::Answers),
         (Report { notifications: vec![Notification::default()], ..of("delivered") }, minute, Outlook::Nothing),
         (because("refused"), minute, Outlook::Nothing),

@@ -1,6 +1,10 @@
+use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::{Told, candidates, decision, headline, notification, timeline};
+use super::{
+    MINUTE, Told, at, candidates, decision, fit, headline, listing, next_step, next_step_of_held, notification,
+    timeline,
+};
 use crate::cli::hub::report::{Notification, Report, read};
 
 fn report(value: &serde_json::Value) -> Report {
@@ -66,6 +70,8 @@ fn only_news_is_told() {
         "notifications": [{ "client": "tasks", "title": "tasks", "body": "Added." }],
     }));
     assert_eq!(told.news(&third), ["tasks acknowledged it", "tasks: Added."]);
+    let nobody = json!({ "stage": "nobody", "clients": [], "reason": "nobody fits" });
+    assert!(Told::default().news(&report(&json!({ "decisions": [nobody] }))).is_empty(), "the headline says so");
     assert!(told.news(&third).is_empty());
 }
 
@@ -94,5 +100,42 @@ fn a_whole_message() {
         "sent        T4 (by next-best): tasks acknowledged it",
         "told        tasks: Added.",
     ];
-    assert_eq!(timeline(&message), wanted);
+    assert_eq!(timeline(&message, &TimeZone::UTC), wanted);
+}
+
+#[test]
+fn what_does_not_go_on_by_itself_says_what_to_type() {
+    let reason = "notes refused it: no. Really. Choose with `patchboard hub route msg-1 APP`";
+    let held = report(&json!({ "id": "msg-1", "state": "held", "reason": reason }));
+    assert_eq!(headline(&held), "msg-1 held: notes refused it: no. Really");
+    assert_eq!(next_step(&held).as_deref(), Some("next: patchboard hub route msg-1 APP"));
+    assert_eq!(timeline(&held, &TimeZone::UTC)[1], "next: patchboard hub route msg-1 APP");
+    // As an older hub says it.
+    let older = report(&json!({ "id": "msg-2", "state": "held", "reason": "nobody fits" }));
+    assert_eq!(headline(&older), "msg-2 held: nobody fits");
+    assert_eq!(next_step(&older).as_deref(), Some("next: patchboard hub route msg-2 APP"));
+    let of = |state: &str| next_step(&report(&json!({ "id": "msg-3", "state": state })));
+    assert_eq!(of("refused").as_deref(), Some("next: patchboard hub resend msg-3"));
+    assert_eq!((of("sent"), of("delivered"), of("queued"), of("cancelled")), (None, None, None, None));
+    let listed = |reports: &[&Report]| next_step_of_held(&reports.iter().copied().cloned().collect::<Vec<_>>());
+    assert_eq!(listed(&[]), None);
+    assert_eq!(listed(&[&held]), next_step(&held));
+    assert_eq!(listed(&[&held, &older]).as_deref(), Some("next, for each of the 2 held: patchboard hub route ID APP"));
+}
+
+#[test]
+fn times_are_the_user_s() {
+    let zone = TimeZone::fixed(jiff::tz::offset(2));
+    assert_eq!(at("2026-01-31T23:05:06.000Z", &zone, MINUTE), "01 Feb 01:05");
+    assert_eq!(at("soon", &zone, MINUTE), "soon");
+}
+
+#[test]
+fn listings_fit_a_terminal() {
+    assert_eq!((fit("abcd", 4), fit("abcde", 4)), ("abcd".to_owned(), "abc…".to_owned()));
+    assert_eq!(fit("a\nb\u{1b}", 40), "a\\nb\\u{1b}");
+    let rows = [(vec!["one".to_owned(), "held".to_owned()], "ü".repeat(200))];
+    let lines = listing(&["ID", "STATE"], &rows);
+    assert_eq!(lines[..2], ["ID   STATE", "one  held"]);
+    assert_eq!(lines[2].chars().count(), 80);
 }

@@ -92,6 +92,21 @@ fn a_program_reads_the_reply_alone() {
 }
 
 #[test]
+fn what_was_said_before_tools_is_no_part_of_what_a_program_reads() {
+    let spaced = REACT.replace(
+        r#"think-4 "type":"message_chunk","content":"It is""#,
+        "think-4 \"type\":\"message_chunk\",\"content\":\"\\n\\n\",\"id\":\"think\"\n    \
+         think-4 \"type\":\"message_chunk\",\"content\":\"It is\"",
+    );
+    let whole = "Let me look.\n\nIt is gone.\n";
+    check(PIPES, &spaced, Some(whole), "> \"It is gone.\\n\"\n12 tokens in, 3 out\n");
+    assert_eq!(play(PERSON, &spaced, Some(whole)), play(PERSON, REACT, Some("It is gone.\n")));
+    // Joined in the middle, what was missed is a part of it.
+    let joined = r#"think-4 "type":"message_chunk","content":"gone.\n","id":"think""#;
+    check(PIPES, joined, Some(whole), "> \"Let me look.\\n\\nIt is gone.\\n\"\n12 tokens in, 3 out\n");
+}
+
+#[test]
 fn drafts_are_not_the_reply() {
     let dup = r#"
         understand-0 "type":"node_enter","id":"understand"

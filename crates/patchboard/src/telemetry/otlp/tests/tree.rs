@@ -129,6 +129,7 @@ fn board(
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: Reasoning::default(),
+        source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,

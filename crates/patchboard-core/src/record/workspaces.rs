@@ -1,0 +1,74 @@
+//! Workspaces and their threads. What is kept under a key has no column for its version, so each value names it itself.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{RecordError, v1};
+use crate::error::BoxError;
+use crate::workspaces;
+
+/// One variant for each version; frozen like the versions of other records.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Workspaces {
+    V1(Vec<Workspace>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Workspace {
+    id: Arc<str>,
+    name: Arc<str>,
+    created_at: String,
+}
+
+/// One variant for each version; frozen like the versions of other records.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Threads {
+    V1(Vec<Thread>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Thread {
+    thread: Arc<str>,
+    created_at: String,
+}
+
+pub(crate) fn encode_workspaces(kept: &[workspaces::Workspace]) -> Vec<u8> {
+    let stored = kept.iter().map(|workspace| Workspace {
+        id: workspace.id.clone(),
+        name: workspace.name.clone(),
+        created_at: workspace.created_at.to_string(),
+    });
+    v1::encode(&Workspaces::V1(stored.collect()))
+}
+
+pub(crate) fn decode_workspaces(bytes: &[u8]) -> Result<Vec<workspaces::Workspace>, RecordError> {
+    let Workspaces::V1(stored) = v1::decode(bytes).map_err(malformed)?;
+    let read = |Workspace { id, name, created_at }| {
+        Ok(workspaces::Workspace { id, name, created_at: created_at.parse().map_err(BoxError::from)? })
+    };
+    stored.into_iter().map(read).collect::<Result<_, _>>().map_err(malformed)
+}
+
+pub(crate) fn encode_workspace_threads(kept: &[workspaces::WorkspaceThread]) -> Vec<u8> {
+    let stored =
+        kept.iter().map(|known| Thread { thread: known.thread.clone(), created_at: known.created_at.to_string() });
+    v1::encode(&Threads::V1(stored.collect()))
+}
+
+pub(crate) fn decode_workspace_threads(bytes: &[u8]) -> Result<Vec<workspaces::WorkspaceThread>, RecordError> {
+    let Threads::V1(stored) = v1::decode(bytes).map_err(malformed)?;
+    let read = |Thread { thread, created_at }| {
+        Ok(workspaces::WorkspaceThread { thread, created_at: created_at.parse().map_err(BoxError::from)? })
+    };
+    stored.into_iter().map(read).collect::<Result<_, _>>().map_err(malformed)
+}
+
+fn malformed(source: BoxError) -> RecordError {
+    RecordError::Malformed { version: 1, source }
+}
+
+#[cfg(test)]
+mod tests;

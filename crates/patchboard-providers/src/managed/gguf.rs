@@ -1,0 +1,131 @@
+//! What a GGUF file says of its model, read without loading it: a server that sleeps cannot be asked.
+//!
+//! Only the metadata at the file's beginning is read. Everything in it is a claim: lengths are checked against what may
+//! still be read, and what does not parse is unknown rather than an error, because the server decides in the end.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+/// Vocabularies come before the chat template and take some megabytes; more is no metadata.
+const MAX_METADATA: u64 = 64 * 1024 * 1024;
+/// Templates are some kilobytes.
+const MAX_VALUE: u64 = 1024 * 1024;
+const MAX_KEYS: u64 = 4096;
+/// Nesting of arrays; real files have none.
+const MAX_DEPTH: u8 = 4;
+
+/// What can be known beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ModelFacts {
+    /// The longest window the model was trained on.
+    pub(super) trained_window: Option<u32>,
+    /// Has its chat template a place for tools? `None` where it has no template.
+    pub(super) tools: Option<bool>,
+}
+
+pub(super) fn facts(weights: &Path) -> ModelFacts {
+    match File::open(weights) {
+        Ok(file) => read(BufReader::new(file).take(MAX_METADATA)),
+        Err(_) => ModelFacts::default(),
+    }
+}
+
+/// As much as can be made sense of.
+pub(super) fn read(source: impl Read) -> ModelFacts {
+    let mut found = ModelFacts::default();
+    // What was found before the trouble stays.
+    drop(scan(source, &mut found));
+    found
+}
+
+fn scan(mut source: impl Read, found: &mut ModelFacts) -> io::Result<()> {
+    let magic_and_version = take::<8>(&mut source)?;
+    if !magic_and_version.starts_with(b"GGUF") {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let _tensors = u64::from_le_bytes(take(&mut source)?);
+    let keys = u64::from_le_bytes(take(&mut source)?);
+    for _ in 0..keys.min(MAX_KEYS) {
+        let key = text(&mut source)?;
+        let kind = u32::from_le_bytes(take(&mut source)?);
+        if key == "tokenizer.chat_template" && kind == STRING {
+            found.tools = Some(text(&mut source)?.contains("tools"));
+        } else if key.ends_with(".context_length") && kind == U32 {
+            found.trained_window = Some(u32::from_le_bytes(take(&mut source)?));
+        } else if key.ends_with(".context_length") && kind == U64 {
+            found.trained_window = u32::try_from(u64::from_le_bytes(take(&mut source)?)).ok();
+        } else {
+            skip(&mut source, kind, 0)?;
+        }
+    }
+    Ok(())
+}
+
+// Types of values, as the format numbers them.
+const U32: u32 = 4;
+const STRING: u32 = 8;
+const ARRAY: u32 = 9;
+const U64: u32 = 10;
+
+/// Bytes of a value whose type has a fixed size.
+const fn size(kind: u32) -> Option<u64> {
+    match kind {
+        // 8 bits, signed or not, and bool.
+        0 | 1 | 7 => Some(1),
+        2 | 3 => Some(2),
+        // 32 bits, float included.
+        4..=6 => Some(4),
+        10..=12 => Some(8),
+        _ => None,
+    }
+}
+
+fn skip(source: &mut impl Read, kind: u32, depth: u8) -> io::Result<()> {
+    if let Some(size) = size(kind) {
+        return pass(source, size);
+    }
+    match kind {
+        STRING => {
+            let length = u64::from_le_bytes(take(source)?);
+            pass(source, length)
+        }
+        ARRAY if depth < MAX_DEPTH => {
+            let kind = u32::from_le_bytes(take(source)?);
+            let count = u64::from_le_bytes(take(source)?);
+            if let Some(size) = size(kind) {
+                return pass(source, count.saturating_mul(size));
+            }
+            // Each takes bytes from a bounded source, so a lie about the count ends with it.
+            for _ in 0..count {
+                skip(source, kind, depth + 1)?;
+            }
+            Ok(())
+        }
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn text(source: &mut impl Read) -> io::Result<String> {
+    let length = u64::from_le_bytes(take(source)?);
+    if length > MAX_VALUE {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = Vec::new();
+    source.take(length).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 != length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn take<const N: usize>(source: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    source.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn pass(source: &mut impl Read, length: u64) -> io::Result<()> {
+    let passed = io::copy(&mut source.take(length), &mut io::sink())?;
+    if passed == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}

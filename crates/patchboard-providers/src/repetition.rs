@@ -1,0 +1,85 @@
+//! Notices when a text has begun to repeat itself without end, as small models do. Pure: pieces in, a verdict out.
+//!
+//! A text repeats itself when its end is the same unit over and over: at least [`MIN_REPEATS`] times and
+//! [`MIN_REPEATED`] bytes in all. Numbers that count up ("Step 12: … Step 13: …") are taken for the same where the unit is
+//! long; in short units they are what was asked for ("count to a hundred").
+
+/// The unit must come at least so often in a row.
+const MIN_REPEATS: usize = 4;
+/// Shorter runs are tables, drawings and rules between paragraphs.
+const MIN_REPEATED: usize = 240;
+/// A unit in which only numbers change is taken for a repetition from this length on.
+const MIN_COUNTING_UNIT: usize = 40;
+/// What is looked at: units up to a fourth of it are found.
+const WINDOW: usize = 2400;
+/// Bytes between two looks; each costs about a window's length.
+const LOOK_EVERY: usize = 48;
+
+/// Listens to one answer.
+#[derive(Debug, Default)]
+pub(crate) struct Repetition {
+    /// The end of the text.
+    tail: Vec<Sign>,
+    unlooked: usize,
+}
+
+/// A byte of the text, or a whole number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sign {
+    /// `0` for every number.
+    byte: u8,
+    /// Tells numbers apart, nearly always.
+    number: u8,
+}
+
+impl Repetition {
+    /// Takes the next piece; answers whether the text repeats itself by now.
+    pub(crate) fn hear(&mut self, piece: &str) -> bool {
+        for byte in piece.bytes() {
+            match self.tail.last_mut() {
+                Some(Sign { byte: b'0', number }) if byte.is_ascii_digit() => {
+                    *number = number.wrapping_mul(31).wrapping_add(byte);
+                }
+                _ if byte.is_ascii_digit() => self.tail.push(Sign { byte: b'0', number: byte }),
+                _ => self.tail.push(Sign { byte, number: 0 }),
+            }
+        }
+        let surplus = self.tail.len().saturating_sub(WINDOW);
+        self.tail.drain(..surplus);
+        self.unlooked += piece.len();
+        if self.unlooked < LOOK_EVERY {
+            return false;
+        }
+        self.unlooked = 0;
+        let as_it_stands = self.tail.iter().rev().copied();
+        let without_numbers = self.tail.iter().rev().map(|sign| sign.byte);
+        repeats(as_it_stands, 1) || repeats(without_numbers, MIN_COUNTING_UNIT)
+    }
+}
+
+/// Does the text begin with one unit over and over, none shorter than `min_unit`? It comes in reverse, so this is about its
+/// end. The failure function gives the smallest unit of each of its beginnings in one pass.
+fn repeats<T: PartialEq>(reversed: impl Iterator<Item = T>, min_unit: usize) -> bool {
+    let reversed: Vec<T> = reversed.collect();
+    let mut borders = vec![0_usize; reversed.len()];
+    let mut border = 0;
+    for (index, sign) in reversed.iter().enumerate().skip(1) {
+        while border > 0 && reversed.get(border) != Some(sign) {
+            border = borders.get(border - 1).copied().unwrap_or(0);
+        }
+        if reversed.get(border) == Some(sign) {
+            border += 1;
+        }
+        if let Some(slot) = borders.get_mut(index) {
+            *slot = border;
+        }
+        let (length, unit) = (index + 1, index + 1 - border);
+        if length >= MIN_REPEATED && length >= unit * MIN_REPEATS && unit >= min_unit {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

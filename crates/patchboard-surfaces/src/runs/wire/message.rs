@@ -1,0 +1,63 @@
+//! The `message` of a run: text, or a list of parts.
+
+use std::fmt;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// The words of a message. Parts of text stand below each other.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::runs) struct Said(pub(in crate::runs) String);
+
+#[derive(Deserialize)]
+#[serde(expecting = "a part with `type` and `text`")]
+struct Part {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Said {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Message)
+    }
+}
+
+struct Message;
+
+impl<'de> Visitor<'de> for Message {
+    type Value = Said;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of parts")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Said, E> {
+        Ok(Said(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Said, E> {
+        Ok(Said(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Said, A::Error> {
+        let mut said = String::new();
+        let mut number = 0_usize;
+        while let Some(Part { kind, text }) = parts.next_element()? {
+            number += 1;
+            if kind != "text" {
+                return Err(A::Error::custom(format!(
+                    "part {number} of `message` is of type `{kind}`: only parts of type `text` can be sent, no pictures or files yet"
+                )));
+            }
+            let Some(text) = text else {
+                return Err(A::Error::custom(format!("part {number} of `message` has no `text`")));
+            };
+            if number > 1 {
+                said.push('\n');
+            }
+            said.push_str(&text);
+        }
+        Ok(Said(said))
+    }
+}

@@ -1,0 +1,104 @@
+//! What went wrong when a server was asked, and what to do next, in words for the person who typed its address and key.
+
+use patchboard_core::model::ModelError;
+
+/// Why something could not be checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    pub what: String,
+    pub next: String,
+}
+
+/// A question to a server, as far as it decides what a failure means.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    /// Host and port.
+    pub host: &'a str,
+    pub address: &'a str,
+    pub with_key: bool,
+}
+
+/// What came of asking for the list of models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NoList {
+    /// The server answers, but has no such list: the model's name must be typed, and one call shows whether it is right.
+    NotOffered,
+    Trouble(Trouble),
+}
+
+pub(super) fn of_list(asked: Asked<'_>, error: &ModelError) -> NoList {
+    match status(error) {
+        Some(404 | 405 | 501) => NoList::NotOffered,
+        Some(_) | None => NoList::Trouble(general(asked, error)),
+    }
+}
+
+pub(super) fn no_models(asked: Asked<'_>) -> Trouble {
+    Trouble {
+        what: format!("{} answers, but has no models", asked.host),
+        next: "load one there first (with Ollama: `ollama pull NAME`)".to_owned(),
+    }
+}
+
+/// Of the call that tries a model out.
+pub(super) fn of_trial(asked: Asked<'_>, model: &str, error: &ModelError) -> Trouble {
+    match status(error) {
+        Some(404) => Trouble {
+            what: format!("{} knows no model `{model}` at {} ({error})", asked.host, asked.address),
+            next: "check the model's name, and that the address is the root of the API, such as https://api.example.com/v1"
+                .to_owned(),
+        },
+        Some(400 | 422) => Trouble {
+            what: format!("{} does not take the model `{model}` ({error})", asked.host),
+            next: "check the model's name".to_owned(),
+        },
+        Some(_) | None => general(asked, error),
+    }
+}
+
+fn general(asked: Asked<'_>, error: &ModelError) -> Trouble {
+    let Asked { host, address, with_key } = asked;
+    let (what, next) = match (status(error), error) {
+        (Some(401 | 403), _) if with_key => (
+            format!("{host} does not accept this key ({error})"),
+            "check that the whole key was copied, and that it is one for this server",
+        ),
+        (Some(401 | 403), _) => (format!("{host} wants a key ({error})"), "enter one that this server has given out"),
+        (Some(429), _) => (
+            format!("{host} takes no requests with this key at the moment ({error})"),
+            "check the account's limits and credit, or wait a little",
+        ),
+        (Some(300..=399), _) => (
+            format!("{address} leads elsewhere ({error})"),
+            "name the address it leads to, with https:// if it has one",
+        ),
+        (None, ModelError::Unavailable(text)) if text.contains("unreadable") => {
+            (format!("what answers at {address} is not a model server"), ROOT)
+        }
+        (None, ModelError::Rejected(text)) if text.contains("instead of an event stream") => {
+            (format!("what answers at {address} is not a model server ({error})"), ROOT)
+        }
+        (None, ModelError::Unavailable(text)) if text.contains("resolve") => {
+            (format!("{host} cannot be found: {error}"), "check the address, and that this machine is online")
+        }
+        (None, ModelError::Unavailable(text)) if text.contains("TLS") => (
+            format!("no secure connection to {host}: {error}"),
+            "use http:// if the server has no certificate, or have this machine trust its certificate",
+        ),
+        (None, ModelError::Unavailable(_) | ModelError::Timeout(_)) => (
+            format!("{host} cannot be reached: {error}"),
+            "check that the server runs, that its address is right, and that this machine is online",
+        ),
+        (Some(_) | None, _) => (format!("{host} cannot be asked: {error}"), "try again later"),
+    };
+    Trouble { what, next: next.to_owned() }
+}
+
+const ROOT: &str = "name the root of its API, such as https://api.example.com/v1";
+
+/// The HTTP status that an error's text begins with.
+fn status(error: &ModelError) -> Option<u16> {
+    let text = error.to_string();
+    let (number, rest) = text.split_at_checked(3)?;
+    rest.starts_with(' ').then(|| number.parse().ok()).flatten()
+}
