@@ -236,7 +236,7 @@ fn told(reason: &str, path: &Path) -> String {
 }
 
 fn shown(path: &Path) -> String {
-    clipped(&plain(path.as_os_str()), MAX_TOLD_BYTES).into()
+    clipped(&plain(path.as_os_str()), MAX_TOLD_BYTES)
 }
 
 /// As much of a path as exists, canonical, and whether that is all of it.
