@@ -38,7 +38,7 @@ class CallerFolderTest(RunCase):
         )
 
     def test_tools_of_a_run_work_where_it_is_typed_and_only_they_do(self) -> None:
-        write = Call("write", {"path": "answer.txt", "content": "42"})
+        write = Call("write_file", {"path": "answer.txt", "content": "42"})
         self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(write), Reply(Text("done")))
         done = self.typed(self.away, "run", "-m", "read it", *self.data)
         self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
@@ -81,7 +81,7 @@ class CallerFolderTest(RunCase):
     def test_a_run_that_is_resumed_still_works_there(self) -> None:
         held = threading.Event()
         self.addCleanup(held.set)
-        write = Call("write", {"path": "late.txt", "content": "after the crash"})
+        write = Call("write_file", {"path": "late.txt", "content": "after the crash"})
         self.serve(Reply(Hold(held)), Reply(write), Reply(Text("done")))
         begun = self.typed(self.away, "run", "-m", "go", "--detach", "--id", "far", *self.data)
         self.assertEqual(begun.returncode, 0, begun.stderr)

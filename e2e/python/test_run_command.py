@@ -111,7 +111,7 @@ class PlainTest(RunCase):
     def test_without_a_server_it_starts_one_for_itself(self) -> None:
         self.serve()
         self.server.terminate()
-        done = self.run_command("run", "-m", "hi", *self.data, *self.config)
+        done = self.run_command("run", "-m", "hi", "-w", ".", *self.data, *self.config)
         self.assertEqual((done.returncode, done.stdout), (0, "echo: hi\n"), done.stderr)
 
     def test_a_server_without_runs_says_so(self) -> None:
@@ -194,7 +194,7 @@ class CancelTest(RunCase):
     def test_ctrl_c_cancels_in_a_server_of_its_own_too(self) -> None:
         self.serve(Reply(Text("one moment"), Hold(threading.Event())))
         self.server.terminate()
-        process = self.start_command("run", "-m", "hi", *self.data, *self.config)
+        process = self.start_command("run", "-m", "hi", "-w", ".", *self.data, *self.config)
         (request,) = self.model.wait_for_requests(1)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=TIMEOUT)

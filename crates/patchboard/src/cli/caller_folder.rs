@@ -49,10 +49,11 @@ impl CallerFolder {
     /// Commands that are also useful without a folder, such as a chat, take the server's where the current one is refused,
     /// unless the user named it. Answers what to tell the user then.
     pub(super) fn fall_back(&mut self, refusal: &str) -> Option<String> {
-        let may = self.is_current && self.path.is_some() && refusal.starts_with(FOLDER_REFUSED);
-        may.then(|| {
+        // The gateway names its method before it.
+        let reason = &refusal[refusal.find(FOLDER_REFUSED)?..];
+        (self.is_current && self.path.is_some()).then(|| {
             *self = Self::default();
-            format!("tools work in the folder of the server: {refusal}")
+            format!("tools work in the folder of the server: {reason}")
         })
     }
 }
