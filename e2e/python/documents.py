@@ -15,13 +15,15 @@ ANYTHING = "…"
 TYPED = ("console", "sh")
 FENCE = re.compile(r"^( *)(```+)(\S*)\s*$")
 # `# tools.py`, `// first.mjs`: a name with an ending and nothing else.
-FILE_NAME = re.compile(r"^(?:#|//|--)\s*([\w.-]+\.\w+)\s*$")
+FILE_NAME = re.compile(r"^(?:#|//|--)\s*((?:~/)?[\w./-]+\.\w+)\s*$")
 # Ids, days and measured times differ from run to run; everything else is compared as it stands.
 VARIABLE = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "ID"),
     (re.compile(r"\b20\d\d-\d\d-\d\d\b"), "DAY"),
     (re.compile(r"\b\d\d:\d\d(:\d\d)?\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? ?(µs|ms|s)\b"), "SPAN"),
+    # It grows with every word in the description of a tool, and machines differ in what tools they can have.
+    (re.compile(r"\b\d+ tokens in\b"), "COUNT tokens in"),
 )
 
 

@@ -16,6 +16,7 @@ import unittest
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import picture
 from documents import Command, Document, File, is_printed, without_comment
 from typist import ROOT, Typed, Typist, node_programs
 
@@ -47,7 +48,7 @@ def type_document(document: Document, patchboard: str) -> Outcome:
     with Typist(patchboard, environment=surroundings(document), path=node_programs()) as typist:
         for step in document.steps:
             if isinstance(step, File):
-                (typist.cwd / step.name).write_text(step.text, encoding="utf-8")
+                typist.save(step.name, step.text)
             elif without_comment(step.text) not in SET_UP:
                 typed = typist.type(step.text)
                 # What comes after a command that failed says nothing.
@@ -98,7 +99,7 @@ def unused_samples(document: Document) -> list[str]:
     for file in document.steps:
         if isinstance(file, File) and file.language in SAMPLES:
             others = [step.text for step in document.steps if step is not file]
-            if not any(file.name in text or file.name.split(".")[0] in text.split() for text in others):
+            if not any(Path(file.name).name in text for text in others):
                 problems.append(f"{document.path.relative_to(ROOT)}:{file.line}: no command runs {file.name}")
     return problems
 
@@ -143,6 +144,8 @@ def main() -> int:
         for problem in outcome.problems:
             print(problem, file=sys.stderr)
         is_well &= not outcome.problems
+    if arguments.write and not arguments.documents and picture.write(built_binary()):
+        print(f"{picture.PICTURE.relative_to(ROOT)}: drawn anew")
     return 0 if is_well else 1
 
 

@@ -120,6 +120,12 @@ class Typist:
         terminal.settle()
         return Typed(command, terminal, int(status))
 
+    def save(self, name: str, text: str) -> None:
+        """As an editor would: `~` is the home, and folders that are missing are made."""
+        path = self.home / name.removeprefix("~/") if name.startswith("~/") else self.cwd / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
     def _prompt(self, command: str, terminal: Terminal) -> str:
         answer = b""
         deadline = time.monotonic() + COMMAND_TIMEOUT
