@@ -1,6 +1,6 @@
 """The picture of README.md: commands typed into the built binary, and the terminal's screen drawn as SVG.
 
-`python e2e/python/readme.py --write` draws it anew.
+`target/e2e/venv/bin/python e2e/python/readme.py --write` draws it anew.
 
 Behind what is seen a server runs with an empty home, on its defaults but for one worker, `tools.py`, whose text the picture
 shows; and an app of the hub, `notebook`, which says `Saved.` to everything. There is no model: the offline provider calls

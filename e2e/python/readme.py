@@ -1,7 +1,7 @@
-"""Types the commands of README.md and of the SDKs' READMEs, and compares what they print with what is shown.
+"""Types the commands of README.md, of the SDKs' READMEs and of some pages of `docs`, and compares what they print with what is shown.
 
-    python e2e/python/readme.py            # says what differs
-    python e2e/python/readme.py --write    # puts what is printed now into the documents, and draws the picture anew
+    target/e2e/venv/bin/python e2e/python/readme.py            # says what differs
+    target/e2e/venv/bin/python e2e/python/readme.py --write    # puts what is printed now into the documents, and draws the picture anew
 
 `PATCHBOARD_BIN` names the binary; left out, it is that of `cargo build --release`.
 """
@@ -22,20 +22,21 @@ from documents import Command, Document, File, is_printed, without_comment
 from node_for_documents import system_version
 from typist import ROOT, Typed, Typist
 
-WRITE = "python e2e/python/readme.py --write"
+WRITE = "target/e2e/venv/bin/python e2e/python/readme.py --write"
 # They build the program that is under test, and run the tests that this is one of.
 SET_UP = ("cargo run --release -- serve", "cargo xtask test")
 # A server's line that says that it accepts.
 READY = "ready:"
 BACKGROUND_TIMEOUT = 120.0
-# What `pip install ./sdk/python` asks an index for. They are fetched before the shell loses the network, with the
+# What the documents' `pip install` asks an index for. They are fetched before the shell loses the network, with the
 # settings of whoever tests, into a folder that pip then asks instead.
-WHEELS = ("grpcio==1.85.1", "protobuf==7.36.2", "hatchling==1.33.0")
+WHEELS = ("grpcio==1.85.1", "protobuf==7.36.2", "hatchling==1.33.0", "websockets==15.0.1")
 SAMPLES = ("python", "js")
 
 
 def documents() -> list[Path]:
-    return [ROOT / "README.md", *sorted(ROOT.glob("sdk/*/README.md"))]
+    pages = [ROOT / "docs" / name for name in ("bridge.md", "gateway.md")]
+    return [ROOT / "README.md", *sorted(ROOT.glob("sdk/*/README.md")), *pages]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Every command in README.md and in the SDKs' READMEs works when typed in order on a fresh machine, and prints what is
+"""Every command in README.md, in the SDKs' READMEs and in some pages of `docs` works when typed in order on a fresh machine, and prints what is
 shown there; every sample of code runs.
 """
 

@@ -34,7 +34,7 @@ STOP_TIMEOUT = 30.0
 # What programs are told of the terminal's size, and what it really holds: see `Terminal`.
 SEEN_COLUMNS = 100
 COLUMNS = 4000
-ROWS = 200
+ROWS = 1000
 # Ports that a server takes unless told otherwise.
 DEFAULT_PORTS = (7200, 8080, 9473, 50051)
 NOT_IN_A_CLONE = shutil.ignore_patterns("target", "node_modules", ".git", "__pycache__")
