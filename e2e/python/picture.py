@@ -70,7 +70,7 @@ def take(patchboard: str) -> Terminal:
         start_what_is_behind(typist)
         for at, command in enumerate(COMMANDS):
             gap = b"\r\n" if at else b""
-            screen.feed(gap + b"\x1b[1;32m$\x1b[0m " + command.encode() + b"\r\n")
+            screen.feed(gap + f"\x1b[1;32m$\x1b[0;1m {command}\x1b[0m\r\n".encode())
             typed = typist.type(command, screen)
             assert typed.status == 0, f"`{command}` failed (exit code {typed.status})\n{screen.text()}"
     return screen
@@ -190,13 +190,13 @@ def comparable(text: str) -> str:
 
 
 def write(patchboard: str) -> bool:
-    """Draws the picture where what it shows is no longer what is printed; says whether it did."""
+    """Draws the picture where it no longer looks as what is printed; says whether it did."""
     screen = take(patchboard)
     try:
         new = draw(screen)
     finally:
         screen.close()
-    if PICTURE.exists() and comparable(text_of(PICTURE.read_text(encoding="utf-8"))) == comparable(text_of(new)):
+    if PICTURE.exists() and comparable(PICTURE.read_text(encoding="utf-8")) == comparable(new):
         return False
     PICTURE.write_text(new, encoding="utf-8")
     return True

@@ -11,6 +11,7 @@ found, and nothing reaches a registry.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import shutil
@@ -23,6 +24,7 @@ import time
 import unittest
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from node_for_documents import node_for
 from terminal import Terminal
@@ -68,7 +70,7 @@ class Typist:
         clone: bool = True,
         environment: dict[str, str] | None = None,
     ) -> None:
-        self._enter = own_network()
+        self._ports, self._enter = own_network()
         self.folder = Path(tempfile.mkdtemp(prefix="patchboard-typist-"))
         self.home = self.folder / "home"
         # Not in the home, where a person would have it: a home may hold nothing but what the commands put there.
@@ -153,6 +155,8 @@ class Typist:
         self._bash.wait()
         for terminal in self._terminals:
             terminal.close()
+        if self._ports is not None:
+            self._ports.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _is_alone(self, timeout: float) -> bool:
@@ -178,8 +182,10 @@ class Typist:
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
-def own_network() -> list[str]:
-    """The command that gives another one a network of its own; nothing where that cannot be had and is not needed."""
+def own_network() -> tuple[IO | None, list[str]]:
+    """The command that gives another one a network of its own. Where that cannot be had, nothing, and the hold on the ports
+    that documents name, which is let go of by closing it.
+    """
     enter = [sys.executable, "-c", ENTER]
     for way in (["unshare", "--net"], ["unshare", "--net", "--user", "--map-root-user"]):
         try:
@@ -187,7 +193,9 @@ def own_network() -> list[str]:
         except OSError:
             continue
         if done.returncode == 0:
-            return [*way, *enter]
+            return None, [*way, *enter]
+    ports = open(Path(tempfile.gettempdir()) / "patchboard-default-ports.lock", "w", encoding="utf-8")
+    fcntl.flock(ports, fcntl.LOCK_EX)
     for port in DEFAULT_PORTS:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -195,8 +203,9 @@ def own_network() -> list[str]:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:
                 reason = f"port {port}, which the documents name, is in use, and there is no network namespace"
+                ports.close()
                 raise unittest.SkipTest(reason) from error
-    return []
+    return ports, []
 
 
 def copy_clone(target: Path) -> None:
