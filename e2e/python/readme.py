@@ -35,7 +35,7 @@ SAMPLES = ("python", "js")
 
 
 def documents() -> list[Path]:
-    pages = [ROOT / "docs" / name for name in ("bridge.md", "gateway.md")]
+    pages = [ROOT / "docs" / name for name in ("bridge.md", "gateway.md", "hub.md")]
     return [ROOT / "README.md", *sorted(ROOT.glob("sdk/*/README.md")), *pages]
 
 
