@@ -192,8 +192,9 @@ class CommandsTest(unittest.TestCase):
         return None
 
     def has_verb(self, verbs: list[str], word: str) -> bool:
-        listed = self.help_of(verbs).partition("Commands:")[2]
-        return re.search(rf"^ +{re.escape(word)}\b", listed, re.MULTILINE) is not None
+        # What is no command of its own is taken for an argument, and the help is that of the command before it.
+        usage = rf"^Usage: patchboard {' '.join([*verbs, word])}\b"
+        return re.search(usage, self.help_of([*verbs, word]), re.MULTILINE) is not None
 
     def help_of(self, verbs: list[str]) -> str:
         key = tuple(verbs)
