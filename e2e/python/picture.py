@@ -16,7 +16,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from documents import normalised
-from terminal import Terminal
+from screen import TerminalScreen
 from typist import ROOT, Typist
 
 PICTURE = ROOT / "docs" / "picture.svg"
@@ -63,9 +63,9 @@ with connect("ws://127.0.0.1:9473/", proxy=None) as hub:
 """
 
 
-def take(patchboard: str) -> Terminal:
+def take(patchboard: str) -> TerminalScreen:
     """The screen after the commands; the caller closes it."""
-    screen = Terminal(columns=COLUMNS, rows=ROWS)
+    screen = TerminalScreen(columns=COLUMNS, rows=ROWS)
     with Typist(patchboard) as typist:
         start_what_is_behind(typist)
         for at, command in enumerate(COMMANDS):
@@ -126,7 +126,7 @@ COLOURS = {
 }
 
 
-def draw(screen: Terminal) -> str:
+def draw(screen: TerminalScreen) -> str:
     """The screen on paper of its own, so that it reads the same on light and dark pages."""
     rows = screen.cells()
     width = round(2 * MARGIN + COLUMNS * CELL)

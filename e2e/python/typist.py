@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import IO
 
 from node_for_documents import node_for
-from terminal import Terminal
+from screen import TerminalScreen
 
 ROOT = Path(__file__).resolve().parents[2]
 # Both only end a command that hangs: a busy machine may take long.
 COMMAND_TIMEOUT = 180.0
 STOP_TIMEOUT = 30.0
-# What programs are told of the terminal's size, and what it really holds: see `Terminal`.
+# What programs are told of the terminal's size, and what it really holds: see `TerminalScreen`.
 SEEN_COLUMNS = 100
 COLUMNS = 4000
 ROWS = 1000
@@ -55,7 +55,7 @@ class Typed:
     """A command and its terminal, which goes on changing where the command went into the background."""
 
     command: str
-    terminal: Terminal
+    terminal: TerminalScreen
     status: int
 
     def lines(self) -> list[str]:
@@ -75,7 +75,7 @@ class Typist:
         self.home = self.folder / "home"
         # Not in the home, where a person would have it: a home may hold nothing but what the commands put there.
         self.cwd = self.folder / "patchboard"
-        self._terminals: list[Terminal] = []
+        self._terminals: list[TerminalScreen] = []
         programs = self.folder / "bin"
         programs.mkdir()
         self.home.mkdir()
@@ -107,10 +107,10 @@ class Typist:
             start_new_session=True,
         )
 
-    def type(self, command: str, terminal: Terminal | None = None) -> Typed:
+    def type(self, command: str, terminal: TerminalScreen | None = None) -> Typed:
         """Types one command and waits for the shell's next prompt."""
         if terminal is None:
-            terminal = Terminal(columns=COLUMNS, rows=ROWS, seen_columns=SEEN_COLUMNS)
+            terminal = TerminalScreen(columns=COLUMNS, rows=ROWS, seen_columns=SEEN_COLUMNS)
             self._terminals.append(terminal)
         script = self.folder / "command.sh"
         script.write_text(command + "\n")
@@ -129,7 +129,7 @@ class Typist:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    def _prompt(self, command: str, terminal: Terminal) -> str:
+    def _prompt(self, command: str, terminal: TerminalScreen) -> str:
         answer = b""
         deadline = time.monotonic() + COMMAND_TIMEOUT
         while not answer.endswith(b"\n"):

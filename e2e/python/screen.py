@@ -1,6 +1,6 @@
 """A terminal without a window: programs write to a pty, and `pyte` keeps what a person would see.
 
-    with Terminal(columns=80, rows=24) as terminal:
+    with TerminalScreen(columns=80, rows=24) as terminal:
         subprocess.run(["ls"], stdout=terminal.slave, stderr=terminal.slave)
         print(terminal.text())
 
@@ -26,7 +26,7 @@ CHUNK = 65536
 POLL = 0.02
 
 
-class Terminal:
+class TerminalScreen:
     def __init__(self, *, columns: int, rows: int, seen_columns: int | None = None) -> None:
         self.screen = pyte.Screen(columns, rows)
         # Programs end lines with a line feed alone; the pty turns it into both.
@@ -97,7 +97,7 @@ class Terminal:
         # Programs that still run get a hangup; the reader then ends by itself.
         os.close(self.master)
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self) -> TerminalScreen:
         return self
 
     def __exit__(self, *_: object) -> None:
