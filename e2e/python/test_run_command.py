@@ -256,7 +256,27 @@ class ApprovalTest(RunCase):
     def asked(self) -> subprocess.Popen:
         self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("I see")), more=self.ASK)
         (self.server.folder / "note.txt").write_text("what the note says")
-        return self.start_command("run", "-m", "read my note", *self.data)
+        return self.start_command("run", "-m", "read my note", "--approvals", "wait", *self.data)
+
+    def test_without_a_terminal_it_is_refused_at_once(self) -> None:
+        for flags in ((), ("--approvals", "refuse"), ("--json",)):
+            with self.subTest(flags):
+                self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("I see")), more=self.ASK)
+                (self.server.folder / "note.txt").write_text("what the note says")
+                done = self.run_command("run", "-m", "read my note", *flags, *self.data)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn('needs approval and nobody can be asked here: read {"path":"note.txt"}', done.stderr)
+                self.assertIn('"read" = "allow"', done.stderr)
+                self.assertIn("--approvals wait", done.stderr)
+                self.assertNotIn("what the note says", str(self.model.requests[-1].messages))
+                self.assertEqual(self.approvals(), [])
+
+    def test_a_detached_run_waits(self) -> None:
+        self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("I see")), more=self.ASK)
+        self.assertIn("--approvals", self.bad(2, "run", "-m", "x", "--detach", "--approvals", "refuse", *self.data))
+        self.good("run", "-m", "read my note", "--detach", *self.data)
+        (asked,) = self.wait_for(self.approvals, "an approval")
+        self.good("approvals", "answer", asked["approval_id"], "--refuse", *self.data)
 
     def test_another_terminal_approves(self) -> None:
         process = self.asked()
@@ -375,7 +395,10 @@ class ToolCallTest(RunCase):
         (self.server.folder / "note.txt").write_text("one\n")
         call = ("tools", "call", "read", '{"path": "note.txt"}', *self.data)
         self.assertEqual(self.good(*call, "--yes"), "     1\tone\n")
-        process = self.start_command(*call)
+        refused = self.bad(1, *call)
+        for words in ('"read" = "allow"', "--yes", "--approvals wait"):
+            self.assertIn(words, refused)
+        process = self.start_command(*call, "--approvals", "wait")
         (asked,) = self.wait_for(self.approvals, "an approval")
         self.good("approvals", "answer", asked["approval_id"], "--refuse", *self.data)
         out, err = process.communicate(timeout=TIMEOUT)

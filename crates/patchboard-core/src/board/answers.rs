@@ -138,7 +138,7 @@ impl Board {
             Command::DescribeNode => Reply::Node(NodeReport {
                 version: inner.version,
                 plugins: self.loaded_plugins(),
-                sessions: inner.store.count_sessions().await?,
+                sessions: inner.store.count_sessions(access::RESERVED_CHANNELS).await?,
                 live_runs: self.live().len() as u64,
             }),
         })

@@ -129,9 +129,11 @@ fn after<'a>(name: &'a str, pool: &str) -> Option<&'a str> {
     name.strip_prefix(pool)?.strip_prefix('.')
 }
 
+/// Could a worker have a tool of that name?
 fn is_plain(name: &str) -> bool {
     let is_odd = |character: char| character.is_whitespace() || character.is_control();
-    (1..=MAX_NAME).contains(&name.len()) && !name.contains(is_odd)
+    // What Python keeps to itself begins with an underscore.
+    name.len() <= MAX_NAME && name.starts_with(char::is_alphanumeric) && !name.contains(is_odd)
 }
 
 fn ambiguous(name: &str, pools: &[Arc<dyn UnregisteredTools>]) -> BoardError {
