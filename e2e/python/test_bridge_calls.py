@@ -161,6 +161,7 @@ class DeadlineTest(CallCase):
         for tool, arguments in (("doze", {"seconds": LONG, "name": "ms"}), ("hold", {"name": "ms"})):
             with self.subTest(tool):
                 call = functools.partial(self.bridge.refused_call, tool, arguments, timeout=LONG)
+                before = self.report()["timed_out"]
                 refused = self.ended_while_running(
                     tool,
                     "ms",
@@ -168,6 +169,7 @@ class DeadlineTest(CallCase):
                 )
                 self.assertEqual(refused.code, Code.DEADLINE_EXCEEDED)
                 self.assertNotIn("queue_timeout", refused.text, "it was running")
+                eventually(lambda: self.report()["timed_out"] > before, "it is counted", TIMEOUT)  # noqa: B023 - now
         self.assertEqual(self.notes.lines("hold-done"), [], "a tool on a thread goes on and is not waited for")
         self.notes.release("ms")
         self.notes.wait_for("doze-cancelled", "ms")

@@ -41,25 +41,23 @@ pub(crate) enum NameForm {
 type Target<'a> = (&'a Arc<dyn UnregisteredTools>, &'a str);
 
 impl Bridge {
-    /// The tool under a name that nothing is registered under, and an offer of it alone. It may have another name than
-    /// the one that was asked for. `None` where no worker may be asked for it; `Err` says that several could be.
+    /// The tool under a name that no offered tool has, and an offer that has it: one of a pool's that is named with the
+    /// pool, or one that nobody registered. It may have another name than the one that was asked for. `None` where no worker may be asked for it; `Err` says that several could be.
     pub(crate) fn unregistered(
         &self,
         name: &str,
         context: &NameContext<'_>,
         ids: &Arc<dyn Ids>,
     ) -> Result<Option<(ToolSpec, Offer)>, BoardError> {
+        if let Some(spec) = registered(name, context.reachable) {
+            return Ok(Some((spec, context.reachable.clone())));
+        }
         let pools = self.0.workers.as_ref().map(|workers| workers.unregistered()).unwrap_or_default();
         let Some((pool, own_name)) = self.target(name, &pools, context)? else { return Ok(None) };
         let qualifier = pool.qualifier().unwrap_or_default();
         match pool.standing(own_name) {
             NameStanding::Untried => {}
-            NameStanding::Unknown => return Ok(None),
-            NameStanding::Registered => {
-                let found = context.reachable.find(own_name);
-                let own = found.filter(|(_, host)| host.qualifier() == Some(qualifier));
-                return Ok(own.map(|(spec, _)| (spec.clone(), context.reachable.clone())));
-            }
+            NameStanding::Unknown | NameStanding::Registered => return Ok(None),
         }
         let Some(spec) = permitted(own_name, qualifier, name, context) else { return Ok(None) };
         let host: Arc<dyn ToolHost> =
@@ -90,6 +88,13 @@ impl Bridge {
             several => Err(ambiguous(name, several)),
         }
     }
+}
+
+/// A tool of a pool that is offered under its own name, asked for with the pool's before it.
+fn registered(name: &str, reachable: &Offer) -> Option<ToolSpec> {
+    let (pool, own_name) = name.split_once('.')?;
+    let (spec, host) = reachable.find(own_name)?;
+    (host.kind() == WORKER_KIND && host.qualifier() == Some(pool)).then(|| spec.clone())
 }
 
 /// The tool under the name whose approval rule is the stricter one: its own, or the one with the pool's before it. `None`
