@@ -15,6 +15,7 @@ import time
 import unittest
 from pathlib import Path
 
+from gateway_client import Gateway
 from patchboard_server import binary
 from stub_model import Call, Failure, Hold, Reply, Text
 from test_cli import TIMEOUT, CliTestCase
@@ -64,6 +65,14 @@ class PlainTest(RunCase):
         done = self.run_command("run", "-m", "hi there", *self.data)
         self.assertEqual((done.returncode, done.stdout), (0, "echo: hi there\n"), done.stderr)
         self.assertRegex(done.stderr, r"^\d+ tokens in, \d+ out\n$")
+
+    def test_it_is_no_conversation_of_the_gateway(self) -> None:
+        self.serve()
+        self.run_command("run", "-m", "hi", "--thread", "t", *self.data)
+        with Gateway(self.server) as gateway:
+            self.assertEqual(gateway.result("status")["sessions"], 0)
+            gateway.chat("hi")
+            self.assertEqual(gateway.result("status")["sessions"], 1)
 
     def test_plain_words_are_a_message_too(self) -> None:
         self.serve()
