@@ -15,6 +15,7 @@ import time
 import unittest
 from pathlib import Path
 
+from gateway_client import Gateway
 from patchboard_server import binary
 from stub_model import Call, Failure, Hold, Reply, Text
 from test_cli import TIMEOUT, CliTestCase
@@ -64,6 +65,14 @@ class PlainTest(RunCase):
         done = self.run_command("run", "-m", "hi there", *self.data)
         self.assertEqual((done.returncode, done.stdout), (0, "echo: hi there\n"), done.stderr)
         self.assertRegex(done.stderr, r"^\d+ tokens in, \d+ out\n$")
+
+    def test_it_is_no_conversation_of_the_gateway(self) -> None:
+        self.serve()
+        self.run_command("run", "-m", "hi", "--thread", "t", *self.data)
+        with Gateway(self.server) as gateway:
+            self.assertEqual(gateway.result("status")["sessions"], 0)
+            gateway.chat("hi")
+            self.assertEqual(gateway.result("status")["sessions"], 1)
 
     def test_plain_words_are_a_message_too(self) -> None:
         self.serve()
@@ -250,7 +259,27 @@ class ApprovalTest(RunCase):
     def asked(self) -> subprocess.Popen:
         self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("I see")), more=self.ASK)
         (self.server.folder / "note.txt").write_text("what the note says")
-        return self.start_command("run", "-m", "read my note", *self.data)
+        return self.start_command("run", "-m", "read my note", "--approvals", "wait", *self.data)
+
+    def test_without_a_terminal_it_is_refused_at_once(self) -> None:
+        for flags in ((), ("--approvals", "refuse"), ("--json",)):
+            with self.subTest(flags):
+                self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("I see")), more=self.ASK)
+                (self.server.folder / "note.txt").write_text("what the note says")
+                done = self.run_command("run", "-m", "read my note", *flags, *self.data)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn('needs approval and nobody can be asked here: read {"path":"note.txt"}', done.stderr)
+                self.assertIn('"read" = "allow"', done.stderr)
+                self.assertIn("--approvals wait", done.stderr)
+                self.assertNotIn("what the note says", str(self.model.requests[-1].messages))
+                self.assertEqual(self.approvals(), [])
+
+    def test_a_detached_run_waits(self) -> None:
+        self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("I see")), more=self.ASK)
+        self.assertIn("--approvals", self.bad(2, "run", "-m", "x", "--detach", "--approvals", "refuse", *self.data))
+        self.good("run", "-m", "read my note", "--detach", *self.data)
+        (asked,) = self.wait_for(self.approvals, "an approval")
+        self.good("approvals", "answer", asked["approval_id"], "--refuse", *self.data)
 
     def test_another_terminal_approves(self) -> None:
         process = self.asked()
@@ -369,7 +398,10 @@ class ToolCallTest(RunCase):
         (self.server.folder / "note.txt").write_text("one\n")
         call = ("tools", "call", "read", '{"path": "note.txt"}', *self.data)
         self.assertEqual(self.good(*call, "--yes"), "     1\tone\n")
-        process = self.start_command(*call)
+        refused = self.bad(1, *call)
+        for words in ('"read" = "allow"', "--yes", "--approvals wait"):
+            self.assertIn(words, refused)
+        process = self.start_command(*call, "--approvals", "wait")
         (asked,) = self.wait_for(self.approvals, "an approval")
         self.good("approvals", "answer", asked["approval_id"], "--refuse", *self.data)
         out, err = process.communicate(timeout=TIMEOUT)

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::cli::approval_mode::{self, Answerer, ApprovalArgs, Unattended};
 use crate::cli::caller_folder::CallerFolder;
 use crate::cli::failure::Failure;
 use crate::cli::{Target, approvals, block_on, output};
@@ -16,7 +17,7 @@ use crate::client::Client;
 /// Arguments read from standard input are at most this long.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;
 /// How often a call that takes its time is looked after: it may wait for an answer.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
@@ -30,8 +31,10 @@ pub(crate) struct CallArgs {
     #[arg(short, long, value_name = "DIR")]
     working_folder: Option<PathBuf>,
     /// Where the call has to be approved, approve it.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "approvals")]
     yes: bool,
+    #[command(flatten)]
+    unattended: ApprovalArgs,
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
@@ -75,16 +78,21 @@ enum Consent {
     Given,
     /// A person at the terminal.
     Asked,
-    /// Somebody elsewhere.
+    /// Nobody, so the call is refused.
+    Refused,
+    /// The operator, elsewhere.
     Awaited,
 }
 
 impl CallArgs {
     fn consent(&self) -> Consent {
-        match (self.yes, stdin().is_terminal() && stderr().is_terminal()) {
-            (true, _) => Consent::Given,
-            (false, true) => Consent::Asked,
-            (false, false) => Consent::Awaited,
+        if self.yes {
+            return Consent::Given;
+        }
+        match self.unattended.answerer(stdin().is_terminal() && stderr().is_terminal()) {
+            Answerer::Person => Consent::Asked,
+            Answerer::Nobody(Unattended::Refuse) => Consent::Refused,
+            Answerer::Nobody(Unattended::Wait) => Consent::Awaited,
         }
     }
 }
@@ -117,12 +125,14 @@ impl Approval {
                 let answer = answer.await.map_err(|error| Failure::failed(error.to_string()))??;
                 matches!(answer.trim(), "y" | "Y" | "yes")
             }
+            Consent::Refused => {
+                let ways = "`--yes` approves this call, and `--approvals wait` lets it wait for `patchboard approvals`";
+                output::error(&approval_mode::refusal(&field("name").unwrap_or_default(), &call, ways));
+                false
+            }
             Consent::Awaited => {
                 let id = field("approval_id").unwrap_or_default();
-                output::error(&output::one_line(&format!("approval wanted: {call}")));
-                output::error(&output::one_line(&format!(
-                    "hint: answer with `patchboard approvals answer {id} --approve` or `--refuse`, or call with --yes"
-                )));
+                output::error(&approval_mode::invitation(&id, &call, ", or call with --yes"));
                 return Ok(());
             }
         };
@@ -130,9 +140,12 @@ impl Approval {
     }
 }
 
-/// Is it the question about this very call?
+/// Is it the question about this very call? A tool of a worker may be asked about without the pool's name before it.
 fn is_of(approval: &Value, call: &Value) -> bool {
-    approval.get("name") == call.get("name") && approval.get("input") == call.get("arguments")
+    let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (asked, called) = (name(approval), name(call));
+    let is_named = asked == called || called.split_once('.').is_some_and(|(_, own_name)| own_name == asked);
+    is_named && approval.get("input") == call.get("arguments")
 }
 
 fn arguments(args: &CallArgs) -> Result<Value, Failure> {
