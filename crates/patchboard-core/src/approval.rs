@@ -13,6 +13,7 @@ use crate::command::ApprovalRef;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::ApprovalRequest;
 use crate::id::{ApprovalId, ConnId, RunId};
+use crate::live::Live;
 use crate::model::ToolCall;
 use crate::port::{Clock, Ids};
 use crate::reply::PendingApproval;
@@ -25,7 +26,7 @@ const MAX_OPEN: usize = 1024;
 pub struct ApprovalDesk {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    expiry: Duration,
+    expiry: Live<Duration>,
     open: Mutex<BTreeMap<ApprovalId, Open>>,
 }
 
@@ -64,19 +65,26 @@ impl Verdict {
 pub struct Asked<'a> {
     desk: &'a ApprovalDesk,
     pub request: ApprovalRequest,
+    expiry: Duration,
     answer: oneshot::Receiver<(bool, Arc<str>)>,
 }
 
 impl ApprovalDesk {
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, expiry: Duration) -> Self {
-        Self { clock, ids, expiry, open: Mutex::new(BTreeMap::new()) }
+        Self { clock, ids, expiry: Live::new(expiry), open: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// For the questions to come.
+    pub fn set_expiry(&self, expiry: Duration) {
+        self.expiry.set(expiry);
     }
 
     pub fn ask(&self, context: &CallContext, call: &ToolCall) -> Result<Asked<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
-        let expiry = SignedDuration::try_from(self.expiry).unwrap_or(SignedDuration::MAX);
+        let expiry = *self.expiry.get();
+        let signed = SignedDuration::try_from(expiry).unwrap_or(SignedDuration::MAX);
         let now = self.clock.now();
-        let expires_at = now.checked_add(expiry).unwrap_or(now);
+        let expires_at = now.checked_add(signed).unwrap_or(now);
         let request = ApprovalRequest { approval, call: call.clone(), expires_at };
         let pending =
             PendingApproval { request: request.clone(), run: context.run, session: context.scope.session.clone() };
@@ -87,7 +95,7 @@ impl ApprovalDesk {
         }
         let (started_by, above) = (context.caller.connection, context.nesting.above.clone());
         open.insert(approval, Open { pending, started_by, above, answer });
-        Ok(Asked { desk: self, request, answer: verdict })
+        Ok(Asked { desk: self, request, expiry, answer: verdict })
     }
 
     pub fn answer(&self, caller: &Caller, wanted: &ApprovalRef, approve: bool) -> Result<(), BoardError> {
@@ -130,7 +138,7 @@ impl Asked<'_> {
             biased;
             () = stop.cancelled() => return (Verdict::Withdrawn, "cancel".into()),
             answered = &mut self.answer => answered.ok(),
-            () = tokio::time::sleep(self.desk.expiry) => {
+            () = tokio::time::sleep(self.expiry) => {
                 // Closed first: an answer that was accepted until then counts.
                 self.close();
                 self.answer.try_recv().ok()

@@ -172,7 +172,7 @@ impl Board {
     /// What programs may reach, and nothing else.
     fn offer(&self, folder: Option<&Path>) -> Offer {
         let deps = &self.0.deps;
-        self.0.bridge.offer(&deps.registry.offer(None, folder), &deps.desk.policy)
+        self.0.bridge.offer(&deps.registry.offer(None, folder), &deps.desk.policy.get())
     }
 
     fn tools_of_programs(&self, session: &str) -> Vec<ToolSpec> {
