@@ -211,7 +211,8 @@ pub struct AgentModel {
 pub struct ReloadReport {
     /// Set, nothing was taken over: what is wrong, with the place and what to do.
     pub problems: Vec<Arc<str>>,
-    pub warnings: Vec<Arc<str>>,
+    /// Worth knowing: what does not count as it is, and which provider is used where none is configured.
+    pub notes: Vec<Arc<str>>,
     /// Taken over.
     pub changed: Vec<Arc<str>>,
     /// Changed as well; they count from the next start on.

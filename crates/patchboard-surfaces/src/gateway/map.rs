@@ -332,11 +332,11 @@ fn server_report(report: &ServerReport) -> Value {
 }
 
 fn reload_report(report: &ReloadReport) -> Value {
-    let ReloadReport { problems, warnings, changed, needs_restart } = report;
+    let ReloadReport { problems, notes, changed, needs_restart } = report;
     let texts = |texts: &[Arc<str>]| texts.iter().map(|text| Value::from(&**text)).collect::<Vec<Value>>();
     json!({
         "applied": problems.is_empty(), "changed": texts(changed), "needs_restart": texts(needs_restart),
-        "problems": texts(problems), "warnings": texts(warnings),
+        "problems": texts(problems), "notes": texts(notes),
     })
 }
 

@@ -10,7 +10,9 @@ use toml::{Table, Value};
 use super::{
     Config,
     key_path::{KeyPath, Step},
+    problem::{Problem, Severity},
     shape::{self, Entry, Leaf, Shape},
+    validate,
 };
 
 mod secret_changes;
@@ -152,6 +154,16 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
+    /// Problems that `new` by itself does not have.
+    pub(crate) fn broken_by_waiting(&self, new: &Config) -> Vec<Problem> {
+        if self.needs_restart.is_empty() {
+            return Vec::new();
+        }
+        let known = validate::validate(new);
+        let found = validate::validate(&self.config).into_iter();
+        found.filter(|problem| problem.severity == Severity::Error && !known.contains(problem)).collect()
+    }
+
     /// Is the provider as the new configuration has it?
     pub(crate) fn takes_provider(&self, name: &str) -> bool {
         !self.needs_restart.contains(&KeyPath::dotted("providers").key(name))
@@ -245,7 +257,8 @@ impl Differences<'_> {
             self.list.push(Difference { path: path.clone(), is_taken });
             // What of a new one has to wait is told by itself.
             if is_taken && old.is_none() {
-                self.list.extend(found.into_iter().filter(|difference| !difference.is_taken && difference.path != *path));
+                self.list
+                    .extend(found.into_iter().filter(|difference| !difference.is_taken && difference.path != *path));
             }
         } else {
             self.list.extend(found);

@@ -13,7 +13,7 @@ const MAX_RECORD: u64 = 64 * 1024;
 /// Name of the record in the data directory.
 pub(crate) const PROCESS_RECORD: &str = "process.json";
 /// Name of what the last server left behind when it stopped in order.
-pub(crate) const LAST_STOP: &str = "last-stop.json";
+pub(crate) const LAST_STOP: &str = "last-stop";
 
 /// Who owns a data directory, from taking it to the very end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

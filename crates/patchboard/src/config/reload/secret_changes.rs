@@ -64,10 +64,7 @@ fn same(old: Option<&SecretString>, new: Option<&SecretString>) -> bool {
     old.map(ExposeSecret::expose_secret) == new.map(ExposeSecret::expose_secret)
 }
 
-fn same_values(
-    old: Option<&BTreeMap<String, SecretString>>,
-    new: Option<&BTreeMap<String, SecretString>>,
-) -> bool {
+fn same_values(old: Option<&BTreeMap<String, SecretString>>, new: Option<&BTreeMap<String, SecretString>>) -> bool {
     let empty = BTreeMap::new();
     let (old, new) = (old.unwrap_or(&empty), new.unwrap_or(&empty));
     names(old, new).into_iter().all(|name| same(old.get(name), new.get(name)))

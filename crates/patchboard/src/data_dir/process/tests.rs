@@ -84,7 +84,10 @@ fn a_process_without_the_lock_is_doubted() {
     let inode = lock.metadata().unwrap().ino();
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     if holders_in(&locks, inode).is_empty() {
-        return assert!(!locks.contains(&inode.to_string()), "this kernel does not tell whose locks are whose: {locks}");
+        return assert!(
+            !locks.contains(&inode.to_string()),
+            "this kernel does not tell whose locks are whose: {locks}"
+        );
     }
     let sleeper = Sleeper::start();
     let pid = sleeper.0.id();

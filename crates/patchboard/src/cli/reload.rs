@@ -1,0 +1,74 @@
+//! `patchboard reload`: has the running server read its configuration anew.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::{Target, block_on, output};
+use crate::data_dir;
+
+/// Exit codes: 0 taken over, or nothing had changed; 2 the configuration has problems and the old one stays; 3 no server.
+#[derive(Debug, Args)]
+pub(crate) struct ReloadArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON: one object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: ReloadArgs) -> Result<ExitCode, Failure> {
+    block_on(async move {
+        refuse_without_gateway(&args.target)?;
+        let report = args.target.connect().await?.call("server.reload", json!({})).await?;
+        let is_applied = report.get("applied").and_then(Value::as_bool).unwrap_or(false);
+        if args.json {
+            output::line(&report.to_string());
+            return Ok(if is_applied { ExitCode::SUCCESS } else { ExitCode::from(2) });
+        }
+        for note in texts(&report, "notes") {
+            output::error(&output::plain(&format!("note: {note}")));
+        }
+        if !is_applied {
+            let problems = output::plain(&texts(&report, "problems").join("\n"));
+            let message = format!("nothing was taken over; the server goes on as before\n{problems}");
+            return Err(Failure::unusable(message).hint("`patchboard config check` shows the same without a server"));
+        }
+        lines(&report).iter().for_each(|line| output::line(line));
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn refuse_without_gateway(target: &Target) -> Result<(), Failure> {
+    if target.find()?.is_some() || target.is_by_address() {
+        return Ok(());
+    }
+    let Some(process) = data_dir::find_process(&target.place.find_data_dir()?) else { return Ok(()) };
+    let message = format!("the server with pid {} does not listen on a gateway", process.pid);
+    let hint = format!("`kill -HUP {}` does the same; `patchboard logs` shows what came of it", process.pid);
+    Err(Failure::unreachable(message).hint(hint))
+}
+
+fn texts<'a>(report: &'a Value, key: &str) -> Vec<&'a str> {
+    report.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn lines(report: &Value) -> Vec<String> {
+    let (changed, waiting) = (texts(report, "changed"), texts(report, "needs_restart"));
+    if changed.is_empty() && waiting.is_empty() {
+        return vec!["nothing has changed".to_owned()];
+    }
+    let mut lines = Vec::new();
+    for (title, keys) in [("taken over:", changed), ("needs a restart:", waiting)] {
+        if !keys.is_empty() {
+            lines.push(title.to_owned());
+            lines.extend(keys.iter().map(|key| format!("  {}", output::one_line(key))));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;
