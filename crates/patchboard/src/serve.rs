@@ -11,13 +11,14 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use patchboard_core::access::{Caller, Grants, Surface};
 use patchboard_core::board::{DrainReport, Keep};
 use patchboard_core::command::Command;
+use patchboard_core::live::Live;
 use patchboard_core::{Board, BoardError};
 use patchboard_providers::Pool;
 use patchboard_surfaces::auth::{AuthGate, WrongTokens};
 use patchboard_surfaces::gateway::{self, GatewayOptions};
 use patchboard_surfaces::guard::Guard;
 use patchboard_surfaces::hub::{self, HubOptions, Times};
-use patchboard_surfaces::limit::Rate;
+use patchboard_surfaces::limit::{ClientLimits, LiveLimits, Rate};
 use patchboard_surfaces::listen::{self, Listener, Places};
 use patchboard_surfaces::local_users::{self, KernelAnswer, LocalUsers};
 use patchboard_surfaces::mcp::{self, McpOptions};
@@ -72,6 +73,7 @@ pub(crate) struct Server {
     patience: Duration,
     tls: Option<LiveTls>,
     embedder: Option<Arc<LiveEmbedder>>,
+    clients: LiveLimits,
 }
 
 impl Server {
@@ -109,11 +111,13 @@ impl Server {
             hub: hub.as_ref().map(|bound| bound.address),
             bridge: bridge.tcp.as_ref().map(|bound| bound.address),
         };
+        let clients: LiveLimits = Arc::new(Live::new(client_limits(config)));
         let plugs = Plugs {
             config,
             secrets,
             operator,
             local_users,
+            clients: clients.clone(),
             wrong_tokens: Arc::default(),
             draining: &draining,
             connections: &connections,
@@ -185,6 +189,7 @@ impl Server {
             patience,
             tls,
             embedder,
+            clients,
         })
     }
 
@@ -195,6 +200,7 @@ impl Server {
             pool: self.pool.clone(),
             tls: self.tls.take(),
             embedder: self.embedder.take(),
+            clients: self.clients.clone(),
         };
         self.board.belongs_to(reload::start(source, parts, &self.background, &self.stop));
     }
@@ -293,6 +299,7 @@ struct Plugs<'a> {
     secrets: &'a Secrets,
     operator: SecretString,
     local_users: LocalUsers,
+    clients: LiveLimits,
     /// One for all listeners.
     wrong_tokens: Arc<WrongTokens>,
     draining: &'a CancellationToken,
@@ -339,9 +346,8 @@ impl Plugs<'_> {
         GatewayOptions {
             gate,
             guard: guard("gateway", &gateway.allowed_hosts, &gateway.allowed_origins, address),
-            rate: self.gateway_rate(),
-            limits: PumpLimits { sign_in: self.config.limits.auth_timeout.into(), ..PumpLimits::default() },
-            max_message: self.config.limits.message.as_usize(),
+            limits: PumpLimits::default(),
+            clients: self.clients.clone(),
             version: VERSION,
             metrics: self.config.telemetry.metrics.then(|| {
                 let render: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(move || metrics.render());
@@ -354,18 +360,12 @@ impl Plugs<'_> {
         }
     }
 
-    fn gateway_rate(&self) -> Rate {
-        let limit = &self.config.gateway.rate_limit;
-        Rate { per_second: f64::from(limit.per_second), burst: f64::from(limit.burst) }
-    }
-
     fn mcp(&self, gate: Arc<AuthGate>, address: SocketAddr) -> McpOptions {
         let gateway = &self.config.gateway;
         McpOptions {
             gate,
             guard: guard("mcp", &gateway.allowed_hosts, &gateway.allowed_origins, address),
-            rate: self.gateway_rate(),
-            max_message: self.config.limits.message.as_usize(),
+            clients: self.clients.clone(),
             version: VERSION,
             tracker: self.connections.clone(),
         }
@@ -398,12 +398,22 @@ impl Plugs<'_> {
             gate: self.gate("runs", self.secrets.runs_token.clone()),
             guard: guard("runs", &runs.allowed_hosts, &runs.allowed_origins, address),
             limits: PumpLimits { stall: runs.stall_timeout.into(), ..PumpLimits::default() },
-            max_message: self.config.limits.message.as_usize(),
+            clients: self.clients.clone(),
             strict_clients: runs.strict_clients,
             close_on_error: runs.close_on_error,
             draining: self.draining.clone(),
             tracker: self.connections.clone(),
         }
+    }
+}
+
+/// What clients may take of the server.
+fn client_limits(config: &Config) -> ClientLimits {
+    let rate = &config.gateway.rate_limit;
+    ClientLimits {
+        rate: Rate { per_second: f64::from(rate.per_second), burst: f64::from(rate.burst) },
+        max_message: config.limits.message.as_usize(),
+        sign_in: config.limits.auth_timeout.into(),
     }
 }
 

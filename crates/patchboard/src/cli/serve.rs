@@ -1,5 +1,6 @@
 //! `patchboard serve`
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -84,6 +85,7 @@ async fn serve(
     let mut signals = Signals::new()?;
     // Taken from the beginning: one that comes while the server starts must not end it.
     let mut hangups = signal(SignalKind::hangup())?;
+    let began_on_terminal = std::io::stderr().is_terminal();
     let (logs, traces) = start_logs(&loaded, &secrets)?;
     let (configured, configured_secrets) = (loaded.clone(), secrets.clone());
     for warning in loaded.warnings.iter() {
@@ -154,7 +156,13 @@ async fn serve(
     loop {
         tokio::select! {
             () = signals.any() => break,
-            _ = hangups.recv() => server.reload_in_background(),
+            _ = hangups.recv() => {
+                // Closing the terminal it was started in sends this signal too, and means that it is to end.
+                if began_on_terminal && !std::io::stderr().is_terminal() {
+                    break;
+                }
+                server.reload_in_background();
+            }
         }
     }
     tracing::info!("stopping; a second signal stops at once");
@@ -181,7 +189,7 @@ pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(LogContr
     let format = match loaded.config.log.format {
         LogFormat::Human => Format::Human,
         LogFormat::Json => Format::Json,
-        LogFormat::Auto if std::io::IsTerminal::is_terminal(&std::io::stderr()) => Format::Human,
+        LogFormat::Auto if std::io::stderr().is_terminal() => Format::Human,
         LogFormat::Auto => Format::Json,
     };
     let redactor = Arc::new(Redactor::default());

@@ -15,11 +15,13 @@ use patchboard_core::{Board, BoardError};
 use patchboard_providers::Pool;
 use patchboard_providers::managed::ManagedServer;
 use patchboard_surfaces::bridge::Tls;
+use patchboard_surfaces::limit::LiveLimits;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::bridge::{Certificates, read_certificates};
+use super::client_limits;
 use crate::assemble::{self, LiveEmbedder};
 use crate::cli::local_model;
 use crate::config::key_path::KeyPath;
@@ -52,6 +54,7 @@ pub(super) struct LiveParts {
     pub(super) pool: Pool,
     pub(super) tls: Option<LiveTls>,
     pub(super) embedder: Option<Arc<LiveEmbedder>>,
+    pub(super) clients: LiveLimits,
 }
 
 /// The bridge's certificates, and what they were read from.
@@ -271,6 +274,7 @@ impl Reloader {
             live.replace(embedder);
         }
         self.parts.board.apply(settings);
+        self.parts.clients.set(client_limits(&effective.config));
         if let Err(error) = self.source.logs.set_filter(filter) {
             report.notes.push(format!("the log filter stays as it was: {error}").into());
         }

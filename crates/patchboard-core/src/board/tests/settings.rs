@@ -3,7 +3,7 @@
 use futures_core::future::BoxFuture;
 
 use super::*;
-use crate::port::ServerControl;
+use crate::port::{ModelProvider, ServerControl};
 use crate::reply::{AgentModel, ReloadReport};
 use crate::tool::Approval;
 

@@ -107,7 +107,7 @@ fn what_can_be_taken_over_is_and_the_rest_keeps_its_old_value() {
     let change = |text: &str| {
         format!(
             "drain = \"1m\"\n{}\n\"read\" = \"deny\"\n[gateway]\nlisten = \"127.0.0.1:9\"\norphan_grace = \"5s\"\n\
-             [limits]\nsession_queue = 3\nmessage = \"1MiB\"\n[[bindings]]\nagent = \"default\"\nchannel = \"web\"\n",
+             [limits]\nsession_queue = 3\nplugin_calls = 3\n[[bindings]]\nagent = \"default\"\nchannel = \"web\"\n",
             text.replace("daily = 100", "monthly = 7").replace("\"ask\"", "\"allow\"")
         )
     };
@@ -120,11 +120,11 @@ fn what_can_be_taken_over_is_and_the_rest_keeps_its_old_value() {
         "tools.approval.read",
         "limits.session_queue",
     ];
-    let (merged, old) = check(change, &changed, &["drain", "gateway.listen", "limits.message"]);
+    let (merged, old) = check(change, &changed, &["drain", "gateway.listen", "limits.plugin_calls"]);
     let config = merged.config;
     assert_eq!(
-        (config.drain, config.gateway.listen, config.limits.message),
-        (old.drain, old.gateway.listen, old.limits.message)
+        (config.drain, config.gateway.listen, config.limits.plugin_calls),
+        (old.drain, old.gateway.listen, old.limits.plugin_calls)
     );
     assert_eq!((config.budgets.daily, config.budgets.monthly, config.limits.session_queue), (None, Some(7), 3));
     assert_eq!((config.tools.approval.len(), config.bindings.len()), (2, 1));
