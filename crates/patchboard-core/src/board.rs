@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -34,8 +34,8 @@ use crate::log::{Log, Pace};
 use crate::memory::{Memory, MemoryOptions};
 use crate::plugin::PluginTools;
 use crate::port::{
-    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, Retention, SchemaCheck, ServerControl, SoulSource,
-    Store, ToolHost, UnfinishedRun, Workers,
+    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, SchemaCheck, ServerControl, SoulSource, Store,
+    ToolHost, UnfinishedRun, Workers,
 };
 use crate::reply::Reply;
 use crate::run::begin::{Begun, RunFolder};
@@ -49,15 +49,19 @@ use crate::workspaces::WorkspaceDesk;
 mod answers;
 mod beneath;
 mod channels;
+mod housekeeping;
 mod messages;
 mod models;
 mod plugins;
 mod programs;
 mod readiness;
+mod run_places;
 mod sessions;
 mod settings;
 
 pub(crate) use beneath::AgentCall;
+pub use housekeeping::Keep;
+use run_places::{RunPlaces, TakenPlace};
 pub use settings::Settings;
 
 /// Longest user message in bytes; a longer one is refused.
@@ -119,14 +123,6 @@ impl Default for Limits {
     }
 }
 
-/// How long things are kept.
-#[derive(Debug, Clone, Copy)]
-pub struct Keep {
-    pub runs: Duration,
-    /// A run whose events are gone cannot be joined any more.
-    pub events: Duration,
-}
-
 /// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Board(Arc<Inner>);
@@ -162,11 +158,9 @@ struct Inner {
     workspaces: WorkspaceDesk,
     queues: SessionQueues,
     /// Places for runs at work.
-    working: Arc<Semaphore>,
+    working: RunPlaces,
     /// Places for runs that others wait for; there are as many, and nobody waits for one.
-    working_beneath: Arc<Semaphore>,
-    /// How many places there are of each.
-    places: Mutex<usize>,
+    working_beneath: RunPlaces,
     live: Mutex<HashMap<RunId, LiveRun>>,
     /// Names of live and waiting runs, by principal, and whether the run is over.
     claims: Mutex<HashMap<RunName, Arc<AtomicBool>>>,
@@ -226,7 +220,7 @@ struct Resumed {
     begun: Begun,
     forget: Forget,
     claim: Claim,
-    working: Option<OwnedSemaphorePermit>,
+    working: Option<TakenPlace>,
 }
 
 /// A request to run that may wait for its turn.
@@ -344,9 +338,8 @@ impl Board {
             channels: Arc::new(channels),
             trail,
             queues: SessionQueues::new(parts.limits.session_queue),
-            working: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
-            working_beneath: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
-            places: Mutex::new(parts.limits.concurrent_runs),
+            working: RunPlaces::new(parts.limits.concurrent_runs),
+            working_beneath: RunPlaces::new(parts.limits.concurrent_runs),
             live: Mutex::new(HashMap::new()),
             claims: Mutex::new(HashMap::new()),
             tracker,
@@ -469,7 +462,7 @@ impl Board {
         let forget = self.enlist(&request, true);
         let begun = recover::resume(&self.0.deps, &self.0.store, unfinished, &briefing, request).await?;
         // They had their places before; with fewer places now, they are not made to wait for one.
-        let working = self.0.working.clone().try_acquire_owned().ok();
+        let working = self.0.working.try_take();
         Ok(begun.map(|begun| Resumed { begun, forget, claim, working }))
     }
 
@@ -561,39 +554,6 @@ impl Board {
 
     pub fn is_draining(&self) -> bool {
         self.0.draining.load(Ordering::SeqCst)
-    }
-
-    /// Deletes what is older than it should be, in small steps, every hour until `stop`.
-    pub async fn keep_house(&self, keep: Keep, stop: CancellationToken) {
-        self.0.hub.keep(stop.clone());
-        tokio::join!(self.0.bridge.keep_house(stop.clone()), self.prune_hourly(keep, stop));
-    }
-
-    async fn prune_hourly(&self, keep: Keep, stop: CancellationToken) {
-        let mut hourly = tokio::time::interval(Duration::from_secs(3600));
-        hourly.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                _ = hourly.tick() => {}
-                () = stop.cancelled() => return,
-            }
-            let now = self.0.clock.now();
-            let before = |age: Duration| {
-                let age = jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX);
-                now.checked_sub(age).unwrap_or(jiff::Timestamp::MIN)
-            };
-            let retention = Retention { runs_before: before(keep.runs), events_before: before(keep.events) };
-            loop {
-                match self.0.store.prune(retention).await {
-                    Ok(true) if !stop.is_cancelled() => tokio::task::yield_now().await,
-                    Ok(_) => break,
-                    Err(error) => {
-                        tracing::warn!(%error, "old runs could not be deleted; trying again in an hour");
-                        break;
-                    }
-                }
-            }
-        }
     }
 
     fn admit(&self, caller: &Caller, command: &Command) -> Result<(), BoardError> {
@@ -696,9 +656,9 @@ impl Board {
     }
 
     /// The session's turn first, then a place to work: a session that waits must not hold a place.
-    async fn turn(&self, place: Place) -> Result<(Turn, OwnedSemaphorePermit), BoardError> {
+    async fn turn(&self, place: Place) -> Result<(Turn, TakenPlace), BoardError> {
         let turn = place.turn().await?;
-        let working = self.0.working.clone().acquire_owned().await.map_err(|_| BoardError::shutting_down())?;
+        let working = self.0.working.take().await?;
         Ok((turn, working))
     }
 

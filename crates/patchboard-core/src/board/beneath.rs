@@ -78,9 +78,8 @@ impl Board {
         };
         let working = inner
             .working_beneath
-            .clone()
-            .try_acquire_owned()
-            .map_err(|_| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
+            .try_take()
+            .ok_or_else(|| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
         let ToolScope { folder, folder_grant, .. } = &context.scope;
         let plan = folder.as_ref().map(|_| RunPlan {
             agent: name,

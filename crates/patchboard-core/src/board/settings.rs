@@ -1,6 +1,6 @@
 //! What of a board can be replaced while it works, and what the operator is told about the whole server.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::access::Caller;
 use crate::agent::{AgentSpec, AgentTable};
@@ -36,7 +36,8 @@ impl Board {
         inner.ledger.set_limits(budgets);
         inner.approvals.set_expiry(limits.approval_expiry);
         inner.queues.set_max_waiting(limits.session_queue);
-        self.resize(limits.concurrent_runs);
+        inner.working.resize(limits.concurrent_runs);
+        inner.working_beneath.resize(limits.concurrent_runs);
         if let Some((name, routing)) = &inner.routing_agent
             && let Ok((agent, _)) = agents.choose(name)
         {
@@ -50,30 +51,6 @@ impl Board {
     pub fn belongs_to(&self, control: Arc<dyn ServerControl>) {
         // Only ever one server has this board.
         let _first = self.0.control.set(control);
-    }
-
-    /// Fewer places are fewer as soon as enough runs have ended; until then none begins.
-    fn resize(&self, wanted: usize) {
-        let inner = &self.0;
-        let mut places = inner.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let (more, fewer) = (wanted.saturating_sub(*places), places.saturating_sub(wanted));
-        *places = wanted;
-        drop(places);
-        for semaphore in [&inner.working, &inner.working_beneath] {
-            semaphore.add_permits(more);
-            let Ok(fewer @ 1..) = u32::try_from(fewer) else { continue };
-            let (semaphore, closing) = (semaphore.clone(), inner.closing.clone());
-            inner.tracker.spawn(async move {
-                tokio::select! {
-                    taken = semaphore.acquire_many_owned(fewer) => {
-                        if let Ok(taken) = taken {
-                            taken.forget();
-                        }
-                    }
-                    () = closing.cancelled() => {}
-                }
-            });
-        }
     }
 
     pub(super) async fn reload_settings(&self, caller: &Caller) -> Result<ReloadReport, BoardError> {

@@ -52,10 +52,8 @@ pub(super) fn line(raw: &str, style: &Style) -> String {
     };
     let mut shown = format!("{when} {} {}", level(line.level, style), one_line(line.text("message")));
     for (key, value) in line.fields.iter().filter(|(key, _)| !NOT_SHOWN.contains(&key.as_str())) {
-        let value = match value {
-            Value::String(text) if !text.is_empty() && !text.contains(char::is_whitespace) => one_line(text),
-            other => one_line(&other.to_string()),
-        };
+        let word = value.as_str().filter(|text| !text.is_empty() && !text.contains(char::is_whitespace));
+        let value = word.map_or_else(|| one_line(&value.to_string()), one_line);
         shown.push_str(&format!(" {}={value}", one_line(key)));
     }
     shown
