@@ -181,11 +181,9 @@ fn tell(data_dir: &Path, record: &ProcessRecord, now: bool) -> ExitCode {
 
 fn unreachable(pid: u32, error: &std::io::Error) -> Failure {
     let failure = Failure::failed(format!("process {pid} cannot be signalled: {error}"));
-    match error.kind() {
-        std::io::ErrorKind::PermissionDenied => {
-            failure.hint("it belongs to another user: stop it as that user or root")
-        }
-        _ => failure,
+    match error.kind() == std::io::ErrorKind::PermissionDenied {
+        true => failure.hint("it belongs to another user: stop it as that user or root"),
+        false => failure,
     }
 }
 
