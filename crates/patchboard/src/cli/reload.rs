@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::{Target, block_on, output};
+use crate::client::{Address, Client};
 use crate::data_dir;
+use crate::data_dir::process::State;
 
 /// Exit codes: 0 taken over, or nothing had changed; 2 the configuration has problems and the old one stays; 3 no server.
 #[derive(Debug, Args)]
@@ -21,8 +23,7 @@ pub(crate) struct ReloadArgs {
 
 pub(super) fn run(args: ReloadArgs) -> Result<ExitCode, Failure> {
     block_on(async move {
-        refuse_without_gateway(&args.target)?;
-        let report = args.target.connect().await?.call("server.reload", json!({})).await?;
+        let report = connect(&args.target).await?.call("server.reload", json!({})).await?;
         let is_applied = report.get("applied").and_then(Value::as_bool).unwrap_or(false);
         if args.json {
             output::line(&report.to_string());
@@ -41,13 +42,25 @@ pub(super) fn run(args: ReloadArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-fn refuse_without_gateway(target: &Target) -> Result<(), Failure> {
-    if target.find()?.is_some() || target.is_by_address() {
-        return Ok(());
+/// With --data-dir the server is found even where what it is to read is broken: it tells the problems itself.
+async fn connect(target: &Target) -> Result<Client, Failure> {
+    if target.is_by_address() {
+        return target.connect().await;
     }
-    let Some(process) = data_dir::find_process(&target.place.find_data_dir()?) else { return Ok(()) };
-    let message = format!("the server with pid {} does not listen on a gateway", process.pid);
-    let hint = format!("`kill -HUP {}` does the same; `patchboard logs` shows what came of it", process.pid);
+    let data_dir = target.place.find_data_dir()?;
+    if let Some(address) = Address::of_data_dir(&data_dir) {
+        return Client::connect(&address).await.map_err(Failure::no_server);
+    }
+    let Some(process) = data_dir::find_process(&data_dir) else {
+        let message = format!("no server runs on `{}`", data_dir.display());
+        return Err(Failure::unreachable(message).hint("the next `patchboard serve` reads the configuration anyway"));
+    };
+    let pid = process.pid;
+    let message = match process.state {
+        State::Ready => format!("the server with pid {pid} does not listen on a gateway"),
+        State::Starting | State::Stopping => format!("the server with pid {pid} is {}", process.state.name()),
+    };
+    let hint = format!("`kill -HUP {pid}` does the same once it is ready; `patchboard logs` shows what came of it");
     Err(Failure::unreachable(message).hint(hint))
 }
 
