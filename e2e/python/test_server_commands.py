@@ -6,11 +6,14 @@ import fcntl
 import json
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import threading
 import unittest
 from pathlib import Path
 
+from bridge_certificates import Authority
 from gateway_client import TIMEOUT, Gateway, eventually
 from patchboard_server import Server, ServerTestCase, binary
 from stub_model import Call, Hold, Reply, StubModel, Text
@@ -213,7 +216,7 @@ class ReloadTest(CommandTestCase):
             with self.subTest("a model and an approval rule"):
                 self.write('[tools.approval]\n"*" = "deny"\n', model="other-model")
                 self.assert_changed(["agents.default.model", 'tools.approval."*"'])
-                self.stub.script(Reply(Call("list", {"path": "."})), Reply(Text("done")))
+                self.stub.script(Reply(Call("glob", {"pattern": "*"})), Reply(Text("done")))
                 refused = gateway.chat("list it")
                 self.assertIn("not allowed here", refused.data("tool_result")[0]["content"])
                 self.assertEqual(self.stub.requests[-1].body["model"], "other-model")
@@ -250,7 +253,7 @@ class ReloadTest(CommandTestCase):
                     self.assertEqual(done.returncode, 2, done.stdout)
                     self.assertIn("nothing was taken over", done.stderr)
                     self.assertIn("patchboard.toml:", done.stderr)
-                self.stub.script(Reply(Call("list", {"path": "."})), Reply(Text("done")))
+                self.stub.script(Reply(Call("glob", {"pattern": "*"})), Reply(Text("done")))
                 self.assertFalse(gateway.chat("list it").data("tool_result")[0]["is_error"], "the old rules count")
                 self.write("")
                 self.assert_changed([])
@@ -284,6 +287,41 @@ class ReloadTest(CommandTestCase):
             gateway.chat("hi")
         self.assertEqual(traces(), before)
         self.assertTrue(self.server.is_running)
+
+
+class CertificatesTest(CommandTestCase):
+    def write(self, name: str) -> None:
+        certificate, key = self.authority.issue(name)
+        (self.server.folder / "cert.pem").write_bytes(certificate)
+        (self.server.folder / "key.pem").write_bytes(key)
+        (self.server.folder / "key.pem").chmod(0o600)
+
+    def served(self) -> str:
+        """The common name of the certificate that the bridge shows."""
+        host, port = self.server.address("bridge").rsplit(":", 1)
+        context = ssl.create_default_context(cadata=self.authority.pem().decode())
+        context.set_alpn_protocols(["h2"])
+        with socket.create_connection((host, int(port)), TIMEOUT) as plain:
+            with context.wrap_socket(plain, server_hostname=host) as secure:
+                return dict(entry[0] for entry in secure.getpeercert()["subject"])["commonName"]
+
+    def test_the_bridge_shows_its_new_certificate(self) -> None:
+        self.authority = Authority()
+        self.server = Server(bridge="127.0.0.1:0", config='[bridge.tls]\ncert = "cert.pem"\nkey = "key.pem"\n')
+        self.addCleanup(self.server.close)
+        self._own_servers.append(self.server)
+        self.write("first")
+        self.server.start()
+        self.assertEqual(self.served(), "first")
+        self.write("second")
+        done = self.patchboard(self.server, "reload", "--json")
+        self.assertEqual(json.loads(done.stdout)["changed"], ["bridge.tls"], done.stderr)
+        self.assertEqual(self.served(), "second")
+        (self.server.folder / "cert.pem").write_text("no certificate")
+        done = self.patchboard(self.server, "reload")
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("bridge.tls", done.stderr)
+        self.assertEqual(self.served(), "second")
 
 
 class LogsTest(CommandTestCase):

@@ -156,7 +156,8 @@ impl Reloader {
             loaded.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let merged = self.merge(&configured)?;
         let configured_secrets = self.secrets(&merged, &secrets);
-        let mut report = self.report(&merged, &secrets);
+        let mut report =
+            self.report(&merged, &Secrets { provider_keys: configured_secrets.provider_keys.clone(), ..secrets });
         report.notes = configured.warnings.iter().map(|warning| warning.to_string().into()).collect();
         configured.config = merged.config;
         let (mut effective, mut effective_secrets) = (configured.clone(), configured_secrets.clone());
@@ -200,12 +201,18 @@ impl Reloader {
         Err(broken.into_iter().map(|problem| format!("{problem}\n  hint: {hint}")).collect())
     }
 
-    /// Keys of providers that are taken over; of everything else what it had.
+    /// Keys of providers that are taken over; of everything else what it had. A key whose file waits to be trusted is not
+    /// read, and the provider goes on with the one it has.
     fn secrets(&self, merged: &Merged, new: &Secrets) -> Secrets {
-        let old = &self.source.secrets;
-        let keys = merged.config.providers.keys().filter_map(|name| {
-            let of = if merged.takes_provider(name) { new } else { old };
-            Some((name.clone(), of.provider_keys.get(name)?.clone()))
+        let (old, before) = (&self.source.secrets, &self.source.loaded.config.providers);
+        let keys = merged.config.providers.iter().filter_map(|(name, provider)| {
+            let is_the_same = before.get(name).is_some_and(|before| before == provider) && provider.api_key.is_some();
+            let kept = || old.provider_keys.get(name).filter(|_| is_the_same);
+            let key = match merged.takes_provider(name) {
+                true => new.provider_keys.get(name).or_else(kept),
+                false => old.provider_keys.get(name),
+            };
+            Some((name.clone(), key?.clone()))
         });
         Secrets { provider_keys: keys.collect(), ..old.clone() }
     }
@@ -226,7 +233,7 @@ impl Reloader {
         ReloadReport { changed: texts(changed), needs_restart: texts(needs_restart), ..ReloadReport::default() }
     }
 
-    /// As at the start. Says which one it is where that is another than before.
+    /// As at the start. Says which one it is where none is configured.
     async fn choose_provider(
         &self,
         effective: &mut Loaded,
