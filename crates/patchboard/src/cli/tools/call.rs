@@ -38,29 +38,35 @@ pub(crate) struct CallArgs {
 }
 
 pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
-    let current_dir = std::env::current_dir()?;
-    let (flag, reach) = (args.working_folder.as_deref(), args.target.reach());
-    let (folder, told) = CallerFolder::or_of_server(flag, &current_dir, reach, &args.target.place)?;
-    if let Some(told) = told {
-        output::error(&output::one_line(&told));
-    }
-    let params = params(&args, folder)?;
+    let mut folder = CallerFolder::new(args.working_folder.as_deref(), &std::env::current_dir()?, args.target.reach())?;
+    let arguments = arguments(&args)?;
     block_on(async move {
-        // Two connections, so that the call can be asked about while it is under way.
-        let mut client = args.target.connect().await?;
-        let mut beside = args.target.connect().await?;
-        let before = approvals::open(&mut beside).await?;
-        let calling = client.call("tool.call", params.clone());
-        tokio::pin!(calling);
-        let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
-        let answer = loop {
-            tokio::select! {
-                answer = &mut calling => break answer?,
-                () = tokio::time::sleep(LOOK), if !approval.is_settled => approval.look(&mut beside).await?,
-            }
+        let refused = match call(&args, params(&args.name, &arguments, &folder)).await {
+            Ok(answer) => return Ok(show(&answer, args.json)),
+            Err(failure) => failure,
         };
+        // The folder is judged before the tool runs, so nothing is done twice.
+        let Some(told) = folder.fall_back(refused.message()) else { return Err(refused) };
+        output::error(&output::one_line(&told));
+        let answer = call(&args, params(&args.name, &arguments, &folder)).await?;
         Ok(show(&answer, args.json))
     })
+}
+
+async fn call(args: &CallArgs, params: Value) -> Result<Value, Failure> {
+    // Two connections, so that the call can be asked about while it is under way.
+    let mut client = args.target.connect().await?;
+    let mut beside = args.target.connect().await?;
+    let before = approvals::open(&mut beside).await?;
+    let calling = client.call("tool.call", params.clone());
+    tokio::pin!(calling);
+    let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
+    loop {
+        tokio::select! {
+            answer = &mut calling => return Ok(answer?),
+            () = tokio::time::sleep(LOOK), if !approval.is_settled => approval.look(&mut beside).await?,
+        }
+    }
 }
 
 /// Who agrees, if somebody has to.
@@ -129,7 +135,7 @@ fn is_of(approval: &Value, call: &Value) -> bool {
     approval.get("name") == call.get("name") && approval.get("input") == call.get("arguments")
 }
 
-fn params(args: &CallArgs, folder: CallerFolder) -> Result<Value, Failure> {
+fn arguments(args: &CallArgs) -> Result<Value, Failure> {
     let text = match args.arguments.as_str() {
         "-" => {
             let mut text = String::new();
@@ -146,12 +152,16 @@ fn params(args: &CallArgs, folder: CallerFolder) -> Result<Value, Failure> {
     if !arguments.is_object() {
         return Err(Failure::unusable("the arguments are not an object").hint(HINT));
     }
-    let mut params = json!({ "name": args.name, "arguments": arguments });
-    if let (Some(path), Some(fields)) = (folder.path, params.as_object_mut()) {
-        fields.insert("working_folder".to_owned(), path.into());
+    Ok(arguments)
+}
+
+fn params(name: &str, arguments: &Value, folder: &CallerFolder) -> Value {
+    let mut params = json!({ "name": name, "arguments": arguments });
+    if let (Some(path), Some(fields)) = (&folder.path, params.as_object_mut()) {
+        fields.insert("working_folder".to_owned(), path.as_str().into());
         fields.insert("grant_folder".to_owned(), folder.is_granted.into());
     }
-    Ok(params)
+    params
 }
 
 const HINT: &str = "write an object, such as '{\"path\": \"README.md\"}'";
