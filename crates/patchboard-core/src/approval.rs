@@ -14,6 +14,7 @@ use crate::command::ApprovalRef;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::ApprovalRequest;
 use crate::id::{ApprovalId, ConnId, RunId, SessionKey};
+use crate::live::Live;
 use crate::model::ToolCall;
 use crate::port::{Clock, Ids};
 use crate::reply::PendingApproval;
@@ -29,7 +30,7 @@ const MAX_OPEN: usize = 1024;
 pub struct ApprovalDesk {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    expiry: Duration,
+    expiry: Live<Duration>,
     queues: SessionQueues,
     open: Mutex<BTreeMap<ApprovalId, Open>>,
 }
@@ -73,19 +74,26 @@ impl Verdict {
 pub struct Asked<'a> {
     desk: &'a ApprovalDesk,
     pub request: ApprovalRequest,
+    expiry: Duration,
     answer: oneshot::Receiver<(bool, Arc<str>)>,
     hurried: Arc<Notify>,
 }
 
 impl ApprovalDesk {
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, expiry: Duration, queues: SessionQueues) -> Self {
-        Self { clock, ids, expiry, queues, open: Mutex::new(BTreeMap::new()) }
+        Self { clock, ids, expiry: Live::new(expiry), queues, open: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// For the questions to come.
+    pub fn set_expiry(&self, expiry: Duration) {
+        self.expiry.set(expiry);
     }
 
     pub fn ask(&self, context: &CallContext, call: &ToolCall) -> Result<Asked<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
+        let expiry = *self.expiry.get();
         let (session, outermost) = (context.scope.session.clone(), context.nesting.charged.clone());
-        let mut request = ApprovalRequest { approval, call: call.clone(), expires_at: self.in_time(self.expiry) };
+        let mut request = ApprovalRequest { approval, call: call.clone(), expires_at: self.in_time(expiry) };
         let pending = PendingApproval { request: request.clone(), run: context.run, session: session.clone() };
         let (answer, verdict) = oneshot::channel();
         let mut open = self.open();
@@ -107,7 +115,7 @@ impl ApprovalDesk {
         if let Some(open) = self.open().get(&approval) {
             request.expires_at = open.pending.request.expires_at;
         }
-        Ok(Asked { desk: self, request, answer: verdict, hurried })
+        Ok(Asked { desk: self, request, expiry, answer: verdict, hurried })
     }
 
     /// A request waits for the session: what it waits for is not left open for long.
@@ -164,7 +172,7 @@ impl ApprovalDesk {
 impl Asked<'_> {
     /// Waits for the answer, the expiry or the end of the run; says who decided.
     pub async fn verdict(mut self, stop: &CancellationToken) -> (Verdict, Arc<str>) {
-        let mut left = Box::pin(tokio::time::sleep(self.desk.expiry));
+        let mut left = Box::pin(tokio::time::sleep(self.expiry));
         let mut is_hurried = false;
         let answered = loop {
             tokio::select! {

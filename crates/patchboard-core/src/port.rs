@@ -16,8 +16,10 @@ use uuid::Uuid;
 use crate::app::Notice;
 use crate::bridge::{PoolReport, WorkerId, WorkerTool};
 use crate::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use crate::error::BoardError;
 use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest, ToolCall};
 use crate::plugin::{HostGrant, PluginCall, PluginError, PluginReport};
+use crate::reply::ReloadReport;
 use crate::tool::{CallContext, ToolOutput, ToolScope, ToolSpec};
 
 mod store;
@@ -331,6 +333,13 @@ pub trait NoticeSink: Send + Sync + fmt::Debug {
 
     /// `Err` is a sentence for the log. Bounded in time by itself; when `stop` is cancelled it returns promptly.
     fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>>;
+}
+
+/// What of a running server lies outside of the board.
+pub trait ServerControl: Send + Sync + fmt::Debug {
+    /// Reads the configuration anew and takes over what can change while the server works, or nothing of it. One reload
+    /// after the other.
+    fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, BoardError>>;
 }
 
 /// Wall time. Timers use `tokio::time`, which tests pause.

@@ -22,17 +22,21 @@ mod exec;
 mod explain;
 mod failure;
 mod hub;
-mod local_model;
+pub(crate) mod local_model;
+mod logs;
 mod mcp;
 mod onboard;
 pub(crate) mod output;
 mod own_server;
 mod plugins;
 mod progress;
+mod reload;
 mod run;
 mod screen;
 mod serve;
 mod sessions;
+mod status;
+mod stop;
 mod tools;
 mod trust;
 mod usage;
@@ -52,6 +56,14 @@ pub(crate) struct Cli {
 enum Verb {
     /// Start the server. Works without a file, a key or a service.
     Serve(serve::ServeArgs),
+    /// Show whether a server runs here, and how it is.
+    Status(status::StatusArgs),
+    /// Stop the server, once what is at work has ended.
+    Stop(stop::StopArgs),
+    /// Have the server read its configuration anew, and see what changed.
+    Reload(reload::ReloadArgs),
+    /// Show what the server logged.
+    Logs(logs::LogsArgs),
     /// Talk to an agent in the terminal.
     Chat(chat::ChatArgs),
     /// Have an agent work on something, and watch it.
@@ -120,6 +132,15 @@ impl Where {
         let request = LoadRequest::new(self.config.clone(), Environment::from_process(), std::env::current_dir()?);
         let reader = Arc::new(TrustedReader { store: self.trust_store(&request) });
         Ok(LoadRequest { overrides, reader, ..request })
+    }
+
+    /// The data directory, for commands that are needed most when the configuration is broken: then a flag is enough.
+    fn find_data_dir(&self) -> Result<PathBuf, Failure> {
+        match (self.load(), &self.data_dir) {
+            (Ok(loaded), _) => Ok(loaded.config.data_dir),
+            (Err(_), Some(folder)) => Ok(std::env::current_dir()?.join(folder)),
+            (Err(failure), None) => Err(failure.hint("with --data-dir DIR this command needs no configuration")),
+        }
     }
 
     /// The configuration, without its secrets.
@@ -195,6 +216,10 @@ pub(crate) fn run() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Verb::Serve(args) => serve::run(args),
+        Verb::Status(args) => status::run(args),
+        Verb::Stop(args) => stop::run(args),
+        Verb::Reload(args) => reload::run(args),
+        Verb::Logs(args) => logs::run(args),
         Verb::Chat(args) => chat::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Attach(args) => run::attach(args),

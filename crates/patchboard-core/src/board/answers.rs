@@ -135,12 +135,18 @@ impl Board {
             Command::ListHostTools { session: _ } => self.host_tools(),
             Command::CallInSession(wanted) => self.call_in_session(caller, wanted, stop).await?,
             Command::ListWorkers => Reply::Workers(inner.bridge.workers()),
-            Command::DescribeNode => Reply::Node(NodeReport {
-                version: inner.version,
-                plugins: self.loaded_plugins(),
-                sessions: inner.store.count_sessions(access::RESERVED_CHANNELS).await?,
-                live_runs: self.live().len() as u64,
-            }),
+            Command::DescribeNode => Reply::Node(self.describe_node().await?),
+            Command::DescribeServer => Reply::Server(Box::new(self.describe_server(caller).await?)),
+            Command::ReloadSettings => Reply::Reloaded(Box::new(self.reload_settings(caller).await?)),
+        })
+    }
+
+    pub(super) async fn describe_node(&self) -> Result<NodeReport, BoardError> {
+        Ok(NodeReport {
+            version: self.0.version,
+            plugins: self.loaded_plugins(),
+            sessions: self.0.store.count_sessions(access::RESERVED_CHANNELS).await?,
+            live_runs: self.live().len() as u64,
         })
     }
 
@@ -185,7 +191,7 @@ impl Board {
                 let context = NameContext {
                     reachable: &offer,
                     all: &offer,
-                    policy: &inner.deps.desk.policy,
+                    policy: &inner.deps.desk.policy.get(),
                     surface: caller.surface,
                     form: NameForm::Qualified,
                 };
@@ -228,12 +234,13 @@ impl Board {
             description: Some(strategy.description().into()),
             source: AgentSource::BuiltIn,
         });
-        let configured = self.0.agents.all().iter().map(|agent| AgentSummary {
+        let agents = self.0.agents.get();
+        let configured = agents.all().iter().map(|agent| AgentSummary {
             name: agent.name.clone(),
             description: agent.description.clone(),
             source: agent.source,
         });
-        let profiles = PROFILES.into_iter().filter(|(name, _)| self.0.agents.agent(name).is_none());
+        let profiles = PROFILES.into_iter().filter(|(name, _)| agents.agent(name).is_none());
         let profiles = profiles.map(|(name, description)| AgentSummary {
             name: name.into(),
             description: Some(description.into()),

@@ -91,9 +91,9 @@ impl Board {
         let inner = &self.0;
         let all = inner.deps.registry.offer(None, wanted.folder);
         let context = NameContext {
-            reachable: &inner.bridge.offer(&all, &inner.deps.desk.policy),
+            reachable: &inner.bridge.offer(&all, &inner.deps.desk.policy.get()),
             all: &all,
-            policy: &inner.deps.desk.policy,
+            policy: &inner.deps.desk.policy.get(),
             surface: Surface::Bridge,
             form: NameForm::Any,
         };
@@ -209,7 +209,7 @@ impl Board {
     /// What programs may reach, and nothing else.
     fn offer(&self, folder: Option<&Path>) -> Offer {
         let deps = &self.0.deps;
-        self.0.bridge.offer(&deps.registry.offer(None, folder), &deps.desk.policy)
+        self.0.bridge.offer(&deps.registry.offer(None, folder), &deps.desk.policy.get())
     }
 
     fn tools_of_programs(&self, session: &str) -> Vec<ToolSpec> {

@@ -43,6 +43,7 @@ mod recall;
 mod resuming;
 mod runs;
 mod session_owners;
+mod settings;
 mod storm;
 mod tools;
 mod workshop;

@@ -24,6 +24,7 @@ use crate::bridge::WORKER_KIND;
 use crate::error::BoardError;
 use crate::event::{Entry, Event};
 use crate::id::{CallId, NodeId, RunId};
+use crate::live::Live;
 use crate::log::TopicWriter;
 use crate::model::{ToolCall, ToolInput};
 use crate::port::{AuditRow, Batch, Clock, Durability, SchemaCheck, SchemaProblem, Store, ToolHost, Write};
@@ -72,11 +73,11 @@ impl Intent {
 
 #[derive(Debug)]
 pub struct ToolDesk {
-    pub policy: ApprovalPolicy,
+    pub policy: Live<ApprovalPolicy>,
     pub approvals: Arc<ApprovalDesk>,
     pub schemas: Arc<dyn SchemaCheck>,
     pub clock: Arc<dyn Clock>,
-    pub limits: ToolLimits,
+    pub limits: Live<ToolLimits>,
 }
 
 /// On whose behalf, in which run, with which tools.
@@ -291,7 +292,8 @@ impl ToolDesk {
         if let Err(problem) = self.schemas.check(&schema, &arguments) {
             return Ok(Admission::Unfit(unfit(spec, &context.scope, &problem)));
         }
-        let policy = self.policy.decide(spec, context.caller.surface).max(in_granted_folder(spec, &context.scope));
+        let policy =
+            self.policy.get().decide(spec, context.caller.surface).max(in_granted_folder(spec, &context.scope));
         let approval = match (unsure, spec.unknown_outcome) {
             // It does nothing itself; each of its calls is then one of unknown outcome.
             (true, _) if own::batch::is_batch(spec) => policy,
@@ -415,7 +417,7 @@ impl ToolDesk {
     /// with the server's own tools nobody gets more time than the operator gives.
     fn patience(&self, spec: &ToolSpec, scope: &ToolScope) -> (Duration, Duration) {
         let asked = scope.parcel.as_ref().and_then(|parcel| parcel.timeout);
-        let usual = spec.timeout.unwrap_or(self.limits.timeout);
+        let usual = spec.timeout.unwrap_or_else(|| self.limits.get().timeout);
         match asked {
             Some(asked) if spec.kind == WORKER_KIND => (asked, WORD_OF_WORKER),
             Some(asked) => (asked.min(usual), Duration::ZERO),
@@ -427,8 +429,8 @@ impl ToolDesk {
         let size = output.content.len();
         let is_for_program = scope.parcel.as_ref().is_some_and(|parcel| !parcel.for_model);
         let most = match is_for_program {
-            true => self.limits.output_bytes.max(PROGRAM_OUTPUT_BYTES),
-            false => self.limits.output_bytes,
+            true => self.limits.get().output_bytes.max(PROGRAM_OUTPUT_BYTES),
+            false => self.limits.get().output_bytes,
         };
         if size <= most {
             return output;

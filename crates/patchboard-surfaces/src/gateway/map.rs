@@ -1,6 +1,7 @@
 //! Wire ↔ core, both ways, for every method and every event.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use patchboard_core::agent::Origin;
 use patchboard_core::bridge::{PoolReport, WorkerReport, WorkerState};
@@ -13,7 +14,7 @@ use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, ToolCall, ToolInput};
 use patchboard_core::plugin::PluginReport;
 use patchboard_core::port::{Cursor, Page, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
-use patchboard_core::reply::{ModelReport, ModelSummary, Reply, SilentProvider};
+use patchboard_core::reply::{ModelReport, ModelSummary, ReloadReport, Reply, ServerReport, SilentProvider};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -49,6 +50,8 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
     match method {
         "ping" => Asked::Pong,
         "status" => Asked::Command(Command::DescribeNode),
+        "server.status" => Asked::Command(Command::DescribeServer),
+        "server.reload" => Asked::Command(Command::ReloadSettings),
         "plugin.list" => Asked::Command(Command::ListPlugins),
         "chat.send" => with(method, params, |sent: wire::ChatSend| {
             let shows_approvals = sent.approvals;
@@ -271,6 +274,8 @@ pub(super) fn reply(reply: Reply) -> Value {
         Reply::Node(node) => {
             json!({ "version": node.version, "plugins": node.plugins, "sessions": node.sessions })
         }
+        Reply::Server(report) => server_report(&report),
+        Reply::Reloaded(report) => reload_report(&report),
         // Answers to what nobody can ask on this surface.
         Reply::Message(_)
         | Reply::MessageList(_)
@@ -311,6 +316,36 @@ fn models(report: &ModelReport) -> Value {
     let models: Vec<Value> = report.models.iter().map(model).collect();
     let unavailable: Vec<Value> = report.unavailable.iter().map(silent).collect();
     json!({ "models": models, "unavailable": unavailable })
+}
+
+fn server_report(report: &ServerReport) -> Value {
+    let ServerReport { node, is_draining, agents, approvals, budget, pools, connected_apps, known_apps } = report;
+    let agents: Vec<Value> = agents
+        .iter()
+        .map(|agent| json!({ "name": &*agent.agent, "provider": &*agent.provider, "model": &*agent.model }))
+        .collect();
+    let pools: Vec<Value> = pools
+        .iter()
+        .map(|pool| {
+            let ready = pool.workers.iter().filter(|worker| worker.state == WorkerState::Ready).count();
+            json!({ "name": &*pool.name, "ready": ready, "wanted": pool.wanted, "trouble": pool.trouble.as_deref() })
+        })
+        .collect();
+    json!({
+        "version": node.version, "state": if *is_draining { "stopping" } else { "ready" },
+        "plugins": node.plugins, "sessions": node.sessions, "runs": node.live_runs, "approvals": approvals,
+        "agents": agents, "workers": pools, "apps": { "connected": connected_apps, "known": known_apps },
+        "budget": { "daily": budget_line(&budget.daily), "monthly": budget_line(&budget.monthly) },
+    })
+}
+
+fn reload_report(report: &ReloadReport) -> Value {
+    let ReloadReport { problems, notes, changed, needs_restart } = report;
+    let texts = |texts: &[Arc<str>]| texts.iter().map(|text| Value::from(&**text)).collect::<Vec<Value>>();
+    json!({
+        "applied": problems.is_empty(), "changed": texts(changed), "needs_restart": texts(needs_restart),
+        "problems": texts(problems), "notes": texts(notes),
+    })
 }
 
 fn pool_item(pool: &PoolReport) -> Value {
@@ -416,12 +451,15 @@ fn role(role: Role) -> &'static str {
 }
 
 fn budget_report(report: &BudgetReport) -> Value {
-    let line = |line: &BudgetLine| json!({ "used": line.used, "reserved": line.reserved, "limit": line.limit });
     json!({
-        "session": report.session.as_ref().map(line),
-        "daily": line(&report.daily),
-        "monthly": line(&report.monthly),
+        "session": report.session.as_ref().map(budget_line),
+        "daily": budget_line(&report.daily),
+        "monthly": budget_line(&report.monthly),
     })
+}
+
+fn budget_line(line: &BudgetLine) -> Value {
+    json!({ "used": line.used, "reserved": line.reserved, "limit": line.limit })
 }
 
 fn usage_item(group: &UsageGroup) -> Value {

@@ -93,6 +93,14 @@ impl Failure {
         }
     }
 
+    /// In one text, for whoever is not at a terminal.
+    pub(crate) fn text(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}\n  hint: {hint}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     fn code(mut self, code: &'static str) -> Self {
         self.code = Some(code);
         self
