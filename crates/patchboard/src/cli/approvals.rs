@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::output::{Cell, Column, Role, Table, clock};
 use super::{Target, block_on, output};
 use crate::client::Client;
 
@@ -101,19 +102,18 @@ fn show(items: &[Value]) {
     if items.is_empty() {
         return output::error("nothing waits for an answer");
     }
-    let rows: Vec<Vec<String>> = items
-        .iter()
-        .map(|item| {
-            let call = format!("{} {}", text(item, "name"), item.get("input").unwrap_or(&Value::Null));
-            vec![
-                text(item, "approval_id").to_owned(),
-                text(item, "expires_at").to_owned(),
-                text(item, "session").to_owned(),
-                call,
-            ]
-        })
-        .collect();
-    output::table(&["ID", "EXPIRES", "SESSION", "CALL"], &rows);
+    let columns = [Column::whole("ID"), Column::whole("EXPIRES"), Column::whole("SESSION"), Column::wrap("CALL")];
+    let mut table = Table::new(columns);
+    for item in items {
+        let call = format!("{} {}", text(item, "name"), item.get("input").unwrap_or(&Value::Null));
+        table.row([
+            Cell::painted(text(item, "approval_id"), Role::Name),
+            clock::local(text(item, "expires_at"), clock::MINUTE).into(),
+            text(item, "session").into(),
+            call.into(),
+        ]);
+    }
+    table.print();
 }
 
 fn text<'a>(item: &'a Value, key: &str) -> &'a str {

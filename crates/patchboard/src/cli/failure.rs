@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use patchboard_providers::managed;
 
-use super::output;
+use super::output::{self, Role, Stream, paint};
 use crate::config::problem::ConfigProblems;
 use crate::data_dir;
 use crate::serve::CannotListen;
@@ -101,12 +101,11 @@ impl Failure {
     }
 
     pub(crate) fn report(self) -> ExitCode {
-        match self.code {
-            Some(code) => output::error(&format!("error[{code}]: {}", self.message)),
-            None => output::error(&format!("error: {}", self.message)),
-        }
+        let colour = output::colour(Stream::Err);
+        let label = self.code.map_or_else(|| "error".to_owned(), |code| format!("error[{code}]"));
+        output::error(&format!("{}: {}", paint(&label, Role::Bad, colour), self.message));
         if let Some(hint) = self.hint {
-            output::error(&format!("hint: {hint}"));
+            output::error(&format!("{}: {hint}", paint("hint", Role::Name, colour)));
         }
         ExitCode::from(match self.kind {
             Kind::Failed => 1,

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::output::Page;
 use super::{Target, block_on, output};
 use report::Plugin;
 
@@ -74,7 +75,7 @@ async fn list(target: Target, json: bool) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let plugins = items.iter().map(report::read).collect::<anyhow::Result<Vec<Plugin>>>()?;
-    words::plugins(&plugins).iter().for_each(|line| output::line(line));
+    words::plugins(&plugins, Page::of_stdout()).iter().for_each(|line| output::line(line));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::output::{Cell, Column, Role, Table, clock};
 use super::{Target, block_on, output};
 
 #[derive(Debug, Args)]
@@ -98,9 +99,12 @@ fn show_list(items: &[Value]) {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    let rows: Vec<Vec<String>> =
-        items.iter().map(|item| vec![text(item, "turns"), text(item, "used_at"), text(item, "session")]).collect();
-    output::table(&["TURNS", "LAST USED", "SESSION"], &rows);
+    let mut table = Table::new([Column::number("TURNS"), Column::whole("LAST USED"), Column::whole("SESSION")]);
+    for item in items {
+        let used = clock::local(&text(item, "used_at"), clock::MINUTE);
+        table.row([text(item, "turns").into(), used.into(), Cell::painted(&text(item, "session"), Role::Name)]);
+    }
+    table.print();
 }
 
 fn show_history(items: &[Value]) {

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::output::{Cell, Column, Role, Table};
 use super::{Target, block_on, output};
 
 mod call;
@@ -58,14 +59,12 @@ async fn list(target: Target, json: bool) -> Result<ExitCode, Failure> {
         tools.iter().for_each(|tool| output::line(&tool.to_string()));
         return Ok(ExitCode::SUCCESS);
     }
-    let rows: Vec<Vec<String>> = tools
-        .iter()
-        .map(|tool| {
-            let summary = text(tool, "description").lines().next().unwrap_or_default().to_owned();
-            vec![text(tool, "name").to_owned(), text(tool, "kind").to_owned(), summary]
-        })
-        .collect();
-    output::table(&["NAME", "KIND", "DESCRIPTION"], &rows);
+    let mut table = Table::new([Column::whole("NAME"), Column::whole("KIND"), Column::cut("DESCRIPTION")]);
+    for tool in &tools {
+        let summary = text(tool, "description").lines().next().unwrap_or_default();
+        table.row([Cell::painted(text(tool, "name"), Role::Name), text(tool, "kind").into(), summary.into()]);
+    }
+    table.print();
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::output::{Cell, Column, Role, Table};
 use super::{Target, block_on, output};
 
 #[derive(Debug, Args)]
@@ -70,24 +71,28 @@ fn show(by: By, rows: &[Value]) {
         return output::error("no model was used yet");
     }
     let number = |row: &Value, key: &str| row.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let shown: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            let estimated = match number(row, "estimated_calls") {
-                0 => String::new(),
-                some => format!(" ({some} estimated)"),
-            };
-            vec![
-                row.get("key").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                number(row, "calls").to_string(),
-                number(row, "input_tokens").to_string(),
-                number(row, "output_tokens").to_string(),
-                format!("${:.4}{estimated}", row.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0)),
-            ]
-        })
-        .collect();
-    let head = by.word().to_uppercase();
-    output::table(&[&head, "CALLS", "INPUT", "OUTPUT", "COST"], &shown);
+    let mut table = Table::new([
+        Column::whole(&by.word().to_uppercase()),
+        Column::number("CALLS"),
+        Column::number("INPUT"),
+        Column::number("OUTPUT"),
+        Column::number("COST"),
+    ]);
+    for row in rows {
+        table.row([
+            Cell::painted(row.get("key").and_then(Value::as_str).unwrap_or_default(), Role::Name),
+            number(row, "calls").to_string().into(),
+            number(row, "input_tokens").to_string().into(),
+            number(row, "output_tokens").to_string().into(),
+            format!("${:.4}", row.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0)).into(),
+        ]);
+        match number(row, "estimated_calls") {
+            0 => {}
+            1 => table.beneath("1 call is estimated: its provider gave no figures"),
+            some => table.beneath(&format!("{some} calls are estimated: their provider gave no figures")),
+        }
+    }
+    table.print();
 }
 
 fn show_budget(budget: &Value) {
