@@ -28,7 +28,7 @@ mod agent_lookup;
 mod check;
 mod edit;
 mod glob;
-mod key_path;
+pub(crate) mod key_path;
 mod merge;
 pub(crate) mod nearest;
 mod order;

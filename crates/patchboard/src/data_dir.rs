@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use patchboard_surfaces::local_users;
 use secrecy::SecretString;
@@ -149,6 +149,11 @@ pub(crate) fn find_server(path: &Path) -> Option<ServerRecord> {
         }
         Err(TryLockError::Error(_)) => None,
     }
+}
+
+/// When the server of a data directory said where it listens.
+pub(crate) fn started_at(path: &Path) -> Option<SystemTime> {
+    fs::metadata(record_path(path)).and_then(|found| found.modified()).ok()
 }
 
 pub(crate) fn operator_token(path: &Path) -> Option<SecretString> {

@@ -70,8 +70,14 @@ pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
                 let items = open(&mut client).await?;
                 let wanted = args.id.as_str();
                 let Some(found) = find(&items, wanted) else {
-                    let message = format!("no approval waits under the id `{}`", output::one_line(wanted));
-                    return Err(Failure::failed(message).hint("`patchboard approvals list` shows those that do"));
+                    let message =
+                        format!("nothing waits for approval under the id `{wanted}`: it was answered or is too old");
+                    let known = items.iter().flat_map(|item| [text(item, "approval_id"), text(item, "tool_use_id")]);
+                    let otherwise = match items.is_empty() {
+                        true => "nothing waits for an answer now",
+                        false => "`patchboard approvals list` shows those that do",
+                    };
+                    return Err(Failure::unknown(&message, wanted, known, otherwise));
                 };
                 answer(&mut client, found, args.answer.approve).await?;
                 output::line(if args.answer.approve { "approved" } else { "refused" });

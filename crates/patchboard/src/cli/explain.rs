@@ -29,7 +29,10 @@ pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
             output::line(page.trim_end());
             Ok(ExitCode::SUCCESS)
         }
-        None => Err(Failure::unusable(format!("there is no error code `{code}`"))
-            .hint("`patchboard explain` lists all of them")),
+        None => {
+            let known = explain::codes().map(|(code, _)| code);
+            let message = format!("there is no error code `{code}`");
+            Err(Failure::unknown(&message, &code, known, "`patchboard explain` lists all of them"))
+        }
     }
 }

@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use patchboard_providers::managed;
 
 use super::output::{self, Role, Stream, paint};
+use crate::client::trouble::Trouble;
+use crate::config::nearest::did_you_mean;
 use crate::config::problem::ConfigProblems;
 use crate::data_dir;
 use crate::serve::CannotListen;
 
-/// Exit codes: 0 is success, 70 a bug (a panic).
+/// Exit codes: 0 is success, 70 a bug (a panic), 130 and 143 what a signal ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// 1: it was tried and failed.
@@ -44,7 +46,31 @@ impl Failure {
 
     /// A server that should be there and is not.
     pub(crate) fn no_server(error: anyhow::Error) -> Self {
-        Self::unreachable(format!("{error:#}"))
+        match error.downcast_ref::<Trouble>() {
+            Some(trouble) => Self::of_trouble(trouble),
+            None => Self::unreachable(format!("{error:#}")),
+        }
+    }
+
+    fn of_trouble(trouble: &Trouble) -> Self {
+        let said = output::one_line(&trouble.to_string());
+        let failure = match trouble {
+            trouble if trouble.is_address() => Self::unusable(said),
+            trouble if trouble.is_sign_in() => Self::failed(said),
+            _ => Self::unreachable(said),
+        };
+        failure.hint(trouble.hint())
+    }
+
+    /// A name that nothing has, with what was probably meant, or else where to find the names.
+    pub(crate) fn unknown<'a>(
+        message: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+        otherwise: &str,
+    ) -> Self {
+        let hint = did_you_mean(name, known, otherwise);
+        Self::failed(output::one_line(message)).hint(output::one_line(&hint))
     }
 
     /// A server that cannot start.
@@ -94,6 +120,12 @@ impl Failure {
         self
     }
 
+    /// What is wrong, and what to do about it.
+    #[cfg(test)]
+    pub(crate) fn texts(&self) -> (&str, Option<&str>) {
+        (&self.message, self.hint.as_deref())
+    }
+
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -117,7 +149,11 @@ impl Failure {
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        Self::failed(format!("{error:#}"))
+        match error.downcast_ref::<Trouble>() {
+            Some(trouble) => Self::of_trouble(trouble),
+            // Parts of it may be what a server or a plugin said.
+            None => Self::failed(output::plain(&format!("{error:#}"))),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::failure::Failure;
-use super::{Where, block_on, output};
+use super::{SERVER_HEADING, Where, block_on, output};
 use crate::client::hub::{HubClient, HubError};
 use crate::config::Environment;
 use crate::config::env::PATCHBOARD_TOKEN;
@@ -57,7 +57,7 @@ struct HubTarget {
     #[command(flatten)]
     place: Where,
     /// Address of the hub, instead of the one that runs on the data directory. Its token is read from PATCHBOARD_TOKEN.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = SERVER_HEADING)]
     url: Option<String>,
 }
 

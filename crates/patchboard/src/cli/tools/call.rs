@@ -14,8 +14,9 @@ use crate::client::Client;
 
 /// Arguments read from standard input are at most this long.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;
-/// How often a call that takes its time is looked after: it may wait for an answer.
-const LOOK: Duration = Duration::from_millis(500);
+/// When a call is looked after for the first time, as it may wait for an answer, and how often once it takes its time.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LAST_LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
@@ -46,11 +47,17 @@ pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
         let calling = client.call("tool.call", params.clone());
         tokio::pin!(calling);
         let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
-        let answer = loop {
+        let mut pause = FIRST_LOOK;
+        let answered = loop {
             tokio::select! {
-                answer = &mut calling => break answer?,
-                () = tokio::time::sleep(LOOK), if !approval.is_settled => approval.look(&mut beside).await?,
+                answered = &mut calling => break answered,
+                () = tokio::time::sleep(pause), if !approval.is_settled => approval.look(&mut beside).await?,
             }
+            pause = (pause * 2).min(LAST_LOOK);
+        };
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(error) => return Err(super::refused(&mut beside, &args.name, error).await),
         };
         Ok(show(&answer, args.json))
     })
