@@ -306,12 +306,7 @@ fn workspaces(loaded: &Loaded, guard: Arc<dyn WriteGuard>, tracker: &TaskTracker
         allowed_roots: config.runs.allowed_roots.clone(),
         protected,
         tasks: tracker.clone(),
-        grants: GrantRules {
-            home: loaded.folders.home.clone(),
-            own_folders: iter::once(config.data_dir.clone()).chain(loaded.folders.config_dir.clone()).collect(),
-            commands_are_jailed: commands_are_jailed(),
-            guard: Some(guard),
-        },
+        grants: GrantRules { guard: Some(guard), ..grant_rules(loaded) },
     };
     // A link that leads to itself is no file, and must not keep the server from starting.
     let leads_nowhere = |path: &Path| {
@@ -321,6 +316,16 @@ fn workspaces(loaded: &Loaded, guard: Arc<dyn WriteGuard>, tracker: &TaskTracker
     let sealed = content_files(loaded).into_iter().map(|file| file.path);
     let sealed = sealed.filter(|path| !leads_nowhere(path)).collect();
     Workspaces::sealing(options, sealed).context("cannot open the working folder")
+}
+
+/// Which folders the operator can open to single runs.
+pub(crate) fn grant_rules(loaded: &Loaded) -> GrantRules {
+    GrantRules {
+        home: loaded.folders.home.clone(),
+        own_folders: iter::once(loaded.config.data_dir.clone()).chain(loaded.folders.config_dir.clone()).collect(),
+        commands_are_jailed: commands_are_jailed(),
+        guard: None,
+    }
 }
 
 /// Elsewhere than on Linux there are no commands; then nothing is said about other tools that write.

@@ -12,6 +12,7 @@ use crate::config::{Config, Environment, Folders, LoadRequest, Loaded, Override}
 use crate::trust::{TrustStore, TrustedReader};
 
 mod approvals;
+mod caller_folder;
 mod chat;
 mod completions;
 mod config;
@@ -179,6 +180,13 @@ impl Target {
     /// Whether it is a server that is not known by its data directory.
     fn is_by_address(&self) -> bool {
         self.url.is_some()
+    }
+
+    fn reach(&self) -> caller_folder::Reach {
+        match self.url {
+            Some(_) => caller_folder::Reach::Address,
+            None => caller_folder::Reach::Operator,
+        }
     }
 
     async fn connect(&self) -> Result<crate::client::Client, Failure> {

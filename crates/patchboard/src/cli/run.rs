@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::caller_folder::{self, CallerFolder, Reach};
 use super::failure::Failure;
 use super::own_server::{Choice, OwnServer, Surfaces};
 use super::{SERVER_HEADING, Where, output};
@@ -43,7 +44,7 @@ pub(crate) struct RunArgs {
     /// Conversation to go on with; left out, the run has one of its own.
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Folder where tools work; left out, the server's.
+    /// Folder where tools work; left out, the current one, or the server's with --url.
     #[arg(short, long, value_name = "DIR")]
     working_folder: Option<PathBuf>,
     /// Let got split tasks that turn out to be large.
@@ -113,6 +114,10 @@ impl RunsTarget {
         }
     }
 
+    fn reach(&self) -> Reach {
+        if self.url.is_some() { Reach::Address } else { Reach::Operator }
+    }
+
     fn nobody(&self) -> Result<Failure, Failure> {
         let data_dir = self.place.load()?.config.data_dir;
         Ok(Failure::unreachable(format!("no server runs on `{}`", data_dir.display())))
@@ -136,7 +141,8 @@ fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<E
 }
 
 async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
-    let request = request(&args, &std::env::current_dir()?)?;
+    let current_dir = std::env::current_dir()?;
+    let request = request(&args, &current_dir)?;
     let (address, own) = match args.target.find()? {
         Some(address) => (address, None),
         None if args.detach => {
@@ -144,6 +150,9 @@ async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
             return Err(failure.hint("a detached run needs one that goes on: start it with `patchboard serve`"));
         }
         None => {
+            if args.working_folder.is_none() {
+                caller_folder::check_own_server(&args.target.place.load()?, &current_dir)?;
+            }
             let choice = if args.json { Choice::Untold } else { Choice::Told };
             let own = OwnServer::start(&args.target.place, Surfaces::GatewayAndRuns, choice, UNTRACED).await?;
             let gone = || Failure::unreachable("the server started for this run is gone");
@@ -218,20 +227,14 @@ fn request(args: &RunArgs, current_dir: &Path) -> Result<RunRequest, Failure> {
     if message.trim().is_empty() {
         return Err(Failure::unusable("the message is empty: say what to do".to_owned()));
     }
-    let folder = args.working_folder.as_deref().map(|folder| {
-        // Relative to where the command was typed, not to where the server was started.
-        let folder = current_dir.join(folder);
-        folder.to_str().map(str::to_owned).ok_or_else(|| {
-            Failure::unusable(format!("the working folder `{}` cannot be named to a server", folder.display()))
-                .hint("choose one whose path is UTF-8")
-        })
-    });
+    let folder = CallerFolder::new(args.working_folder.as_deref(), current_dir, args.target.reach())?;
     Ok(RunRequest {
         id: args.id.clone().unwrap_or_else(|| format!("run-{}", uuid::Uuid::new_v4())),
         message,
         agent: args.agent.clone(),
         thread_id: args.thread.clone(),
-        working_folder: folder.transpose()?,
+        working_folder: folder.path,
+        grant_folder: folder.is_granted,
         got_adaptive: args.adaptive,
         verbose: args.verbose,
         detach: args.detach,

@@ -21,6 +21,8 @@ pub(crate) struct RunRequest {
     pub(crate) agent: String,
     pub(crate) thread_id: Option<String>,
     pub(crate) working_folder: Option<String>,
+    /// The operator opens the folder for this run, wherever it lies.
+    pub(crate) grant_folder: bool,
     pub(crate) got_adaptive: bool,
     pub(crate) verbose: bool,
     pub(crate) detach: bool,

@@ -1,13 +1,14 @@
 //! `patchboard tools call`
 
 use std::io::{IsTerminal, Read, stderr, stdin};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::cli::caller_folder::CallerFolder;
 use crate::cli::failure::Failure;
 use crate::cli::{Target, approvals, block_on, output};
 use crate::client::Client;
@@ -26,7 +27,7 @@ pub(crate) struct CallArgs {
     arguments: String,
     #[command(flatten)]
     target: Target,
-    /// Folder where the tool works; left out, the server's.
+    /// Folder where the tool works; left out, the current one, or the server's with --url.
     #[arg(short, long, value_name = "DIR")]
     working_folder: Option<PathBuf>,
     /// Where the call has to be approved, approve it.
@@ -38,7 +39,13 @@ pub(crate) struct CallArgs {
 }
 
 pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
-    let params = params(&args, &std::env::current_dir()?)?;
+    let current_dir = std::env::current_dir()?;
+    let (flag, reach) = (args.working_folder.as_deref(), args.target.reach());
+    let (folder, told) = CallerFolder::or_of_server(flag, &current_dir, reach, &args.target.place)?;
+    if let Some(told) = told {
+        output::error(&output::one_line(&told));
+    }
+    let params = params(&args, folder)?;
     block_on(async move {
         // Two connections, so that the call can be asked about while it is under way.
         let mut client = args.target.connect().await?;
@@ -129,7 +136,7 @@ fn is_of(approval: &Value, call: &Value) -> bool {
     approval.get("name") == call.get("name") && approval.get("input") == call.get("arguments")
 }
 
-fn params(args: &CallArgs, current_dir: &Path) -> Result<Value, Failure> {
+fn params(args: &CallArgs, folder: CallerFolder) -> Result<Value, Failure> {
     let text = match args.arguments.as_str() {
         "-" => {
             let mut text = String::new();
@@ -147,9 +154,9 @@ fn params(args: &CallArgs, current_dir: &Path) -> Result<Value, Failure> {
         return Err(Failure::unusable("the arguments are not an object").hint(HINT));
     }
     let mut params = json!({ "name": args.name, "arguments": arguments });
-    if let (Some(folder), Some(fields)) = (&args.working_folder, params.as_object_mut()) {
-        // Relative to where the command was typed, not to where the server was started.
-        fields.insert("working_folder".to_owned(), current_dir.join(folder).to_string_lossy().into());
+    if let (Some(path), Some(fields)) = (folder.path, params.as_object_mut()) {
+        fields.insert("working_folder".to_owned(), path.into());
+        fields.insert("grant_folder".to_owned(), folder.is_granted.into());
     }
     Ok(params)
 }

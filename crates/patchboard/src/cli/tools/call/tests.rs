@@ -1,9 +1,7 @@
-use std::path::Path;
-
 use clap::Parser;
 use serde_json::json;
 
-use super::{CallArgs, is_of, params};
+use super::{CallArgs, CallerFolder, is_of, params};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -16,18 +14,17 @@ fn parsed(words: &[&str]) -> CallArgs {
 }
 
 #[test]
-fn folders_are_relative_to_where_the_command_is_typed() {
-    let folder = |given: &str| {
-        let args = parsed(&["ls", "--working-folder", given]);
-        params(&args, Path::new("/here")).map_err(|_| ()).unwrap()
-    };
-    assert_eq!(folder("x"), json!({ "name": "ls", "arguments": {}, "working_folder": "/here/x" }));
-    assert_eq!(folder("/there"), json!({ "name": "ls", "arguments": {}, "working_folder": "/there" }));
+fn a_folder_goes_along_with_the_right_to_work_in_it() {
+    let call = |folder| params(&parsed(&["ls"]), folder).map_err(|_| ()).unwrap();
+    let here = CallerFolder { path: Some("/here".to_owned()), is_granted: true };
+    let expected = json!({ "name": "ls", "arguments": {}, "working_folder": "/here", "grant_folder": true });
+    assert_eq!(call(here), expected);
+    assert_eq!(call(CallerFolder::default()), json!({ "name": "ls", "arguments": {} }));
 }
 
 #[test]
 fn arguments_are_an_object() {
-    let read = |text: &str| params(&parsed(&["read", text]), Path::new("/")).map_err(|_| ());
+    let read = |text: &str| params(&parsed(&["read", text]), CallerFolder::default()).map_err(|_| ());
     assert_eq!(read(r#"{"path": "a"}"#), Ok(json!({ "name": "read", "arguments": { "path": "a" } })));
     for wrong in ["", "[]", "1", "{", "path=a"] {
         assert_eq!(read(wrong), Err(()), "{wrong}");
