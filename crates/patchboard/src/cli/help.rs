@@ -26,8 +26,8 @@ pub(super) fn command() -> Command {
     let groups = groups(&command);
     command.help_template(StyledStr::from(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{TITLE}Options:{TITLE:#}\n{{options}}\n\n\
-         `patchboard COMMAND --help` tells more about a command. With nothing configured, `patchboard chat`\n\
-         works at once; `patchboard onboard` chooses a model.\n"
+         `patchboard COMMAND --help` tells more about a command. With nothing configured,\n\
+         `patchboard chat` works at once; `patchboard onboard` chooses a model.\n"
     )))
 }
 
