@@ -73,10 +73,7 @@ pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
                     let message =
                         format!("nothing waits for approval under the id `{wanted}`: it was answered or is too old");
                     let known = items.iter().flat_map(|item| [text(item, "approval_id"), text(item, "tool_use_id")]);
-                    let otherwise = match items.is_empty() {
-                        true => "nothing waits for an answer now",
-                        false => "`patchboard approvals list` shows those that do",
-                    };
+                    let otherwise = "`patchboard approvals list` shows what waits";
                     return Err(Failure::unknown(&message, wanted, known, otherwise));
                 };
                 answer(&mut client, found, args.answer.approve).await?;

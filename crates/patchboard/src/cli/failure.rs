@@ -8,7 +8,7 @@ use patchboard_providers::managed;
 use super::output::{self, Role, Stream, paint};
 use crate::client::trouble::Trouble;
 use crate::config::nearest::did_you_mean;
-use crate::config::problem::ConfigProblems;
+use crate::config::problem::{ConfigProblems, Severity};
 use crate::data_dir;
 use crate::serve::CannotListen;
 
@@ -89,8 +89,15 @@ impl Failure {
             let hint = "stop it, or give this server a folder of its own with --data-dir";
             return failure.code("PB0202").hint(hint);
         }
+        if is(|cause| matches!(cause.downcast_ref(), Some(data_dir::Error::Write { .. }))) {
+            return failure.code("PB0203").hint("its folder has to be there, and you must be able to write to it");
+        }
         if is(|cause| cause.is::<data_dir::Error>()) {
             return failure.code("PB0203").hint("choose a folder that can be written to with --data-dir");
+        }
+        if is(|cause| matches!(cause.downcast_ref(), Some(patchboard_store::Error::Newer { .. }))) {
+            let hint = "start the newer program again, or give this one a folder of its own with --data-dir";
+            return failure.code("PB0204").hint(hint);
         }
         if is(|cause| cause.is::<patchboard_store::Error>()) {
             return failure.code("PB0204").hint("`patchboard doctor` checks the database");
@@ -135,7 +142,8 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         let colour = output::colour(Stream::Err);
         let label = self.code.map_or_else(|| "error".to_owned(), |code| format!("error[{code}]"));
-        output::error(&format!("{}: {}", paint(&label, Role::Bad, colour), self.message));
+        let said = without_numbers(&self.message);
+        output::error(&format!("{}: {said}", paint(&label, Role::Bad, colour)));
         if let Some(hint) = self.hint {
             output::error(&format!("{}: {hint}", paint("hint", Role::Name, colour)));
         }
@@ -145,6 +153,18 @@ impl Failure {
             Kind::Unreachable => 3,
         })
     }
+}
+
+/// Without the numbers of the system's errors, whose words stand before them.
+fn without_numbers(text: &str) -> String {
+    let mut said = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(" (os error ") {
+        said.push_str(before);
+        rest = behind.split_once(')').map_or("", |(_, behind)| behind);
+    }
+    said.push_str(rest);
+    said
 }
 
 impl From<anyhow::Error> for Failure {
@@ -166,7 +186,12 @@ impl From<io::Error> for Failure {
 impl From<ConfigProblems> for Failure {
     fn from(problems: ConfigProblems) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let first = problems.iter().find(|problem| problem.severity == Severity::Error);
+        let code = first.map_or("CODE", |problem| problem.code.as_str());
         Self::unusable(format!("the configuration cannot be used\n{}", lines.join("\n")))
-            .hint("`patchboard explain CODE` tells more about a code")
+            .hint(format!("`patchboard explain {code}` tells more"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("More", &["mcp", "completions", "explain"]),
 ];
 /// Where what a command does begins.
-const MARGIN: usize = 14;
+const MARGIN: usize = 15;
 const TITLE: Style = Style::new().effects(Effects::BOLD);
 const NAME: Style = AnsiColor::Cyan.on_default();
 

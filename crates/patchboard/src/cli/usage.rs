@@ -3,6 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -16,9 +19,9 @@ pub(crate) struct UsageArgs {
     /// What to sum up by.
     #[arg(long, value_enum, default_value_t = By::Day)]
     by: By,
-    /// Only from this moment on, such as 2026-11-01T00:00:00Z.
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
+    /// Only from this moment on: a day such as 2026-11-01, or a time such as 2026-11-01T08:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<Timestamp>,
     /// How many rows at most.
     #[arg(long, default_value_t = 50)]
     limit: usize,
@@ -51,7 +54,7 @@ impl By {
 pub(super) fn run(args: UsageArgs) -> Result<ExitCode, Failure> {
     block_on(async move {
         let mut client = args.target.connect().await?;
-        let params = json!({ "group_by": args.by.word(), "since": args.since, "limit": args.limit.min(500) });
+        let params = json!({ "group_by": args.by.word(), "since": args.since.map(|since| since.to_string()), "limit": args.limit.min(500) });
         let rows = client.list("usage.report", params, args.limit).await?;
         if args.json {
             for row in &rows {
@@ -64,6 +67,13 @@ pub(super) fn run(args: UsageArgs) -> Result<ExitCode, Failure> {
         show_budget(&budget);
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// A day begins at midnight of this machine's clock.
+fn moment(text: &str) -> Result<Timestamp, String> {
+    let day = || text.parse::<Date>().ok()?.to_zoned(TimeZone::system()).ok().map(|start| start.timestamp());
+    let moment = text.parse::<Timestamp>().ok().or_else(day);
+    moment.ok_or_else(|| "write a day such as 2026-11-01, or a time such as 2026-11-01T08:00:00Z".to_owned())
 }
 
 fn show(by: By, rows: &[Value]) {

@@ -12,6 +12,7 @@ use crate::cli::caller_folder::CallerFolder;
 use crate::cli::failure::Failure;
 use crate::cli::{Target, approvals, block_on, output};
 use crate::client::Client;
+use crate::config::nearest::did_you_mean;
 
 /// Arguments read from standard input are at most this long.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;
@@ -66,7 +67,12 @@ pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
             Ok(answer) => answer,
             Err(error) => return Err(super::refused(&mut beside, &args.name, error).await),
         };
-        Ok(show(&answer, args.json))
+        let code = show(&answer, args.json);
+        if code != ExitCode::SUCCESS && !args.json {
+            let tools = super::all(&mut beside).await.unwrap_or_default();
+            misfit(&tools, &args.name, &approval.call).iter().for_each(|hint| output::error(hint));
+        }
+        Ok(code)
     })
 }
 
@@ -159,6 +165,25 @@ fn params(args: &CallArgs, folder: CallerFolder) -> Result<Value, Failure> {
         fields.insert("grant_folder".to_owned(), folder.is_granted.into());
     }
     Ok(params)
+}
+
+/// What is to be said of arguments that the tool does not have.
+fn misfit(tools: &[Value], name: &str, call: &Value) -> Option<String> {
+    let is_called = |tool: &&Value| tool.get("name").and_then(Value::as_str) == Some(name);
+    let schema = tools.iter().find(is_called)?.get("input_schema")?;
+    let known = schema.get("properties")?.as_object()?;
+    let given = call.get("arguments")?.as_object()?;
+    let is_open = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let is_missing = required.into_iter().any(|required| !given.contains_key(required));
+    let unknown = given.keys().find(|given| !known.contains_key(*given)).filter(|_| !is_open);
+    let all = format!("`patchboard tools show {name}` shows its arguments");
+    let hint = match unknown {
+        Some(unknown) => did_you_mean(unknown, known.keys().map(String::as_str), &all),
+        None if is_missing => all,
+        None => return None,
+    };
+    Some(output::one_line(&format!("hint: {hint}")))
 }
 
 const HINT: &str = "write an object, such as '{\"path\": \"README.md\"}'";
