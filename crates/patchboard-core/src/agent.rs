@@ -11,6 +11,7 @@ use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::ModelProvider;
 use crate::run::strategy::Reasoning;
+use crate::text::did_you_mean;
 use crate::tool::Glob;
 
 /// One configured agent.
@@ -242,7 +243,9 @@ impl AgentTable {
         if PROFILES.iter().any(|(profile, _)| *profile == name) {
             return Ok((default()?, StrategyKind::React));
         }
-        let hint = "use react, dup, tot, got or a configured agent";
+        let mut known: Vec<&str> = StrategyKind::ALL.into_iter().map(StrategyKind::name).collect();
+        known.extend(self.agents.iter().map(|agent| &*agent.name));
+        let hint = did_you_mean(name, known, "use react, dup, tot, got or a configured agent");
         Err(BoardError::not_found(format!("no agent named `{name}`: {hint}")))
     }
 

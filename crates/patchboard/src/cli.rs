@@ -15,16 +15,19 @@ mod approval_mode;
 mod approvals;
 mod caller_folder;
 mod chat;
+mod completions;
 mod config;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod exec;
 mod explain;
 mod failure;
+mod help;
 mod hub;
 pub(crate) mod local_model;
 mod logs;
 mod mcp;
+mod models;
 mod onboard;
 pub(crate) mod output;
 mod own_server;
@@ -32,11 +35,13 @@ mod plugins;
 mod progress;
 mod reload;
 mod run;
+mod runs;
 mod screen;
 mod serve;
 mod sessions;
 mod status;
 mod stop;
+mod syntax;
 mod tools;
 mod trust;
 mod usage;
@@ -46,7 +51,7 @@ use failure::Failure;
 
 /// One board for people, apps, agents and tool workers.
 #[derive(Debug, Parser)]
-#[command(name = "patchboard", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "patchboard", version, propagate_version = true, max_term_width = 80)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Verb,
@@ -70,7 +75,9 @@ enum Verb {
     Run(run::RunArgs),
     /// Follow a run again.
     Attach(run::AttachArgs),
-    /// Send what you say to the app it is meant for, and see where it went.
+    /// Follow a run again, or stop one.
+    Runs(runs::RunsArgs),
+    /// Send what you say to the app it is meant for.
     Hub(hub::HubArgs),
     /// Answer tool calls that wait for approval.
     Approvals(approvals::ApprovalsArgs),
@@ -82,6 +89,8 @@ enum Verb {
     Tools(tools::ToolsArgs),
     /// List, check, begin or manage plugins.
     Plugins(plugins::PluginsArgs),
+    /// Show the models that can be used, and which one is.
+    Models(models::ModelsArgs),
     /// Show the pools of workers and what each worker is doing.
     Workers(workers::WorkersArgs),
     /// Offer the tools to an MCP client, on standard input and output.
@@ -90,22 +99,27 @@ enum Verb {
     Onboard(onboard::OnboardArgs),
     /// Check, show or describe the configuration.
     Config(config::ConfigArgs),
-    /// Look at configuration and code that is not trusted yet, and let it count.
+    /// Look at files that are not trusted yet, and let them count.
     Trust(trust::TrustArgs),
     /// Find out what is missing to run well.
     Doctor(doctor::DoctorArgs),
     /// Explain an error code such as PB0103.
     Explain(explain::ExplainArgs),
+    /// Print what a shell needs to complete commands and options.
+    Completions(completions::CompletionsArgs),
 }
+
+/// Options that nearly every command has, apart from its own.
+const SERVER_HEADING: &str = "Which server";
 
 /// Where the configuration is; every command takes these.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Where {
     /// Configuration file; then neither the user's own nor ./patchboard.toml is read.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = SERVER_HEADING)]
     config: Option<PathBuf>,
     /// Folder for the database and everything else the server keeps.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = SERVER_HEADING)]
     data_dir: Option<PathBuf>,
 }
 
@@ -169,7 +183,7 @@ pub(crate) struct Target {
     place: Where,
     /// Address of the server's gateway, instead of the one that runs on the data directory. Its token is read from
     /// PATCHBOARD_TOKEN.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = SERVER_HEADING)]
     url: Option<String>,
 }
 
@@ -213,7 +227,10 @@ pub(crate) fn run() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|verb| verb == patchboard_tools::sandbox::EXEC_VERB) {
         return exec::run().unwrap_or_else(|failure| failure.report());
     }
-    let cli = Cli::parse();
+    let cli = match syntax::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let outcome = match cli.command {
         Verb::Serve(args) => serve::run(args),
         Verb::Status(args) => status::run(args),
@@ -223,12 +240,14 @@ pub(crate) fn run() -> ExitCode {
         Verb::Chat(args) => chat::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Attach(args) => run::attach(args),
+        Verb::Runs(args) => runs::run(args),
         Verb::Hub(args) => hub::run(args),
         Verb::Approvals(args) => approvals::run(args),
         Verb::Sessions(args) => sessions::run(args),
         Verb::Usage(args) => usage::run(args),
         Verb::Tools(args) => tools::run(args),
         Verb::Plugins(args) => plugins::run(args),
+        Verb::Models(args) => models::run(args),
         Verb::Workers(args) => workers::run(args),
         Verb::Mcp(args) => mcp::run(args),
         Verb::Onboard(args) => onboard::run(args),
@@ -236,6 +255,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Trust(args) => trust::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Explain(args) => explain::run(args),
+        Verb::Completions(args) => completions::run(&args),
     };
     match outcome {
         Ok(code) => code,

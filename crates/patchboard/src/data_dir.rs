@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use patchboard_core::port::Clock;
 use patchboard_surfaces::local_users;
@@ -214,6 +214,11 @@ pub(crate) fn find_server(path: &Path) -> Option<ServerRecord> {
         }
         Err(TryLockError::Error(_)) => None,
     }
+}
+
+/// When the server of a data directory said where it listens.
+pub(crate) fn started_at(path: &Path) -> Option<SystemTime> {
+    fs::metadata(record_path(path)).and_then(|found| found.modified()).ok()
 }
 
 pub(crate) fn operator_token(path: &Path) -> Option<SecretString> {

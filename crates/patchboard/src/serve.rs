@@ -309,13 +309,13 @@ struct Plugs<'a> {
 impl Plugs<'_> {
     /// Whose programs may connect there; `None` where a token says who somebody is.
     fn users_of(&self, surface: &str) -> Option<LocalUsers> {
-        let asks = tokenless(self.config, self.secrets).contains(&surface)
+        let asks = tokenless(self.config).contains(&surface)
             || (surface == "gateway" && self.config.channels.values().any(|channel| channel.verify == Verify::None));
         asks.then(|| self.local_users.clone())
     }
 
     fn warn_of_unknown_users(&self) {
-        let open = tokenless(self.config, self.secrets);
+        let open = tokenless(self.config);
         if open.is_empty() {
             return;
         }
@@ -418,12 +418,13 @@ fn client_limits(config: &Config) -> ClientLimits {
 }
 
 /// Surfaces that are listened on and ask for no token.
-pub(crate) fn tokenless(config: &Config, secrets: &Secrets) -> Vec<&'static str> {
+pub(crate) fn tokenless(config: &Config) -> Vec<&'static str> {
+    let gateway = config.gateway.token.is_some();
     let surfaces = [
-        ("gateway", config.gateway.listen, secrets.gateway_token.is_some()),
-        ("runs", config.runs.listen, secrets.runs_token.is_some()),
+        ("gateway", config.gateway.listen, gateway),
+        ("runs", config.runs.listen, gateway || config.runs.token.is_some()),
         ("hub", config.hub.listen, config.hub.pairing == Pairing::Token),
-        ("bridge", config.bridge.listen, secrets.bridge_token.is_some() || knows_clients(config)),
+        ("bridge", config.bridge.listen, config.bridge.token.is_some() || knows_clients(config)),
     ];
     let open = surfaces.into_iter().filter(|(_, listen, asks)| listen.address().is_some() && !asks);
     open.map(|(surface, ..)| surface).collect()

@@ -11,7 +11,7 @@ use super::approval_mode::{Answerer, ApprovalArgs, Unattended};
 use super::caller_folder::{self, CallerFolder, Reach};
 use super::failure::Failure;
 use super::own_server::{Choice, OwnServer, Surfaces};
-use super::{Where, output};
+use super::{SERVER_HEADING, Where, output};
 use crate::client::Address;
 use crate::client::runs::{Frame, RunRequest, RunsClient};
 use crate::config::Environment;
@@ -84,12 +84,12 @@ pub(crate) struct AttachArgs {
 
 /// Which server a run is asked of.
 #[derive(Debug, Args)]
-struct RunsTarget {
+pub(super) struct RunsTarget {
     #[command(flatten)]
     place: Where,
     /// Address of the server's runs surface, instead of the one that runs on the data directory. Its token is read from
     /// PATCHBOARD_TOKEN.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = SERVER_HEADING)]
     url: Option<String>,
 }
 
@@ -108,6 +108,14 @@ impl RunsTarget {
             Failure::unreachable(format!("the server on `{}` does not listen for runs", data_dir.display()))
                 .hint("start it without `--runs off`")
         })
+    }
+
+    /// Of a server that has to be there.
+    pub(super) fn required(&self) -> Result<Address, Failure> {
+        match self.find()? {
+            Some(address) => Ok(address),
+            None => Err(self.nobody()?.hint("start one with `patchboard serve`, or name one with --url")),
+        }
     }
 
     fn reach(&self) -> Reach {

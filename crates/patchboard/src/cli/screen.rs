@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd;
 
+pub(super) use super::output::cut;
+
 /// Lines of a block at most, however tall the terminal is: a block taller than the screen cannot be gone back over.
 const MAX_LINES: usize = 40;
 /// Where the terminal does not tell.
@@ -77,43 +79,6 @@ fn fitted(lines: &[String], size: Size) -> Vec<String> {
     let first = lines.iter().take(1).map(cut_line);
     let rest = lines.iter().skip(hidden + 1).map(cut_line);
     first.chain([cut(&format!("  … {hidden} more lines"), width)]).chain(rest).collect()
-}
-
-/// At most so many columns, the last of them an ellipsis where something is missing.
-pub(super) fn cut(text: &str, columns: usize) -> String {
-    let whole: usize = text.chars().map(width).sum();
-    if whole <= columns {
-        return text.to_owned();
-    }
-    let mut used = 1;
-    let mut kept: String = text
-        .chars()
-        .take_while(|&c| {
-            used += width(c);
-            used <= columns
-        })
-        .collect();
-    kept.push('…');
-    kept
-}
-
-/// Columns a character takes. Rather too many than too few: what is cut early does no harm.
-fn width(c: char) -> usize {
-    match u32::from(c) {
-        0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
-        0x1100..=0x115f
-        | 0x231a..=0x231b
-        | 0x2e80..=0xa4cf
-        | 0xa960..=0xa97f
-        | 0xac00..=0xd7a3
-        | 0xf900..=0xfaff
-        | 0xfe30..=0xfe6f
-        | 0xff00..=0xff60
-        | 0xffe0..=0xffe6
-        | 0x1f000..=0x1faff
-        | 0x20000..=0x3fffd => 2,
-        _ => 1,
-    }
 }
 
 #[cfg(test)]

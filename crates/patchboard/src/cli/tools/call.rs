@@ -13,11 +13,13 @@ use crate::cli::caller_folder::CallerFolder;
 use crate::cli::failure::Failure;
 use crate::cli::{Target, approvals, block_on, output};
 use crate::client::Client;
+use crate::config::nearest::did_you_mean;
 
 /// Arguments read from standard input are at most this long.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;
-/// How often a call that takes its time is looked after: it may wait for an answer.
-const LOOK: Duration = Duration::from_millis(250);
+/// When a call is looked after for the first time, as it may wait for an answer, and how often once it takes its time.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LAST_LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
@@ -45,18 +47,17 @@ pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
     let arguments = arguments(&args)?;
     block_on(async move {
         let refused = match call(&args, params(&args.name, &arguments, &folder)).await {
-            Ok(answer) => return Ok(show(&answer, args.json)),
             Err(failure) => failure,
+            done => return done,
         };
         // The folder is judged before the tool runs, so nothing is done twice.
         let Some(told) = folder.fall_back(refused.message()) else { return Err(refused) };
         output::error(&output::one_line(&told));
-        let answer = call(&args, params(&args.name, &arguments, &folder)).await?;
-        Ok(show(&answer, args.json))
+        call(&args, params(&args.name, &arguments, &folder)).await
     })
 }
 
-async fn call(args: &CallArgs, params: Value) -> Result<Value, Failure> {
+async fn call(args: &CallArgs, params: Value) -> Result<ExitCode, Failure> {
     // Two connections, so that the call can be asked about while it is under way.
     let mut client = args.target.connect().await?;
     let mut beside = args.target.connect().await?;
@@ -64,12 +65,24 @@ async fn call(args: &CallArgs, params: Value) -> Result<Value, Failure> {
     let calling = client.call("tool.call", params.clone());
     tokio::pin!(calling);
     let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
-    loop {
+    let mut pause = FIRST_LOOK;
+    let answered = loop {
         tokio::select! {
-            answer = &mut calling => return Ok(answer?),
-            () = tokio::time::sleep(LOOK), if !approval.is_settled => approval.look(&mut beside).await?,
+            answered = &mut calling => break answered,
+            () = tokio::time::sleep(pause), if !approval.is_settled => approval.look(&mut beside).await?,
         }
+        pause = (pause * 2).min(LAST_LOOK);
+    };
+    let answer = match answered {
+        Ok(answer) => answer,
+        Err(error) => return Err(super::refused(&mut beside, &args.name, error).await),
+    };
+    let code = show(&answer, args.json);
+    if code != ExitCode::SUCCESS && !args.json {
+        let tools = super::all(&mut beside).await.unwrap_or_default();
+        misfit(&tools, &args.name, &approval.call).iter().for_each(|hint| output::error(hint));
     }
+    Ok(code)
 }
 
 /// Who agrees, if somebody has to.
@@ -175,6 +188,25 @@ fn params(name: &str, arguments: &Value, folder: &CallerFolder) -> Value {
         fields.insert("grant_folder".to_owned(), folder.is_granted.into());
     }
     params
+}
+
+/// What is to be said of arguments that the tool does not have.
+fn misfit(tools: &[Value], name: &str, call: &Value) -> Option<String> {
+    let is_called = |tool: &&Value| tool.get("name").and_then(Value::as_str) == Some(name);
+    let schema = tools.iter().find(is_called)?.get("input_schema")?;
+    let known = schema.get("properties")?.as_object()?;
+    let given = call.get("arguments")?.as_object()?;
+    let is_open = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let is_missing = required.into_iter().any(|required| !given.contains_key(required));
+    let unknown = given.keys().find(|given| !known.contains_key(*given)).filter(|_| !is_open);
+    let all = format!("`patchboard tools show {name}` shows its arguments");
+    let hint = match unknown {
+        Some(unknown) => did_you_mean(unknown, known.keys().map(String::as_str), &all),
+        None if is_missing => all,
+        None => return None,
+    };
+    Some(output::one_line(&format!("hint: {hint}")))
 }
 
 const HINT: &str = "write an object, such as '{\"path\": \"README.md\"}'";

@@ -1,7 +1,7 @@
 use clap::Parser;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{CallArgs, CallerFolder, arguments, is_of, params};
+use super::{CallArgs, CallerFolder, arguments, is_of, misfit, params};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -37,4 +37,18 @@ fn a_question_is_known_by_its_call() {
     assert!(is_of(&json!({ "approval_id": "1", "name": "bash", "input": { "command": "ls" } }), &call));
     assert!(!is_of(&json!({ "name": "bash", "input": { "command": "rm" } }), &call));
     assert!(!is_of(&json!({ "name": "sh", "input": { "command": "ls" } }), &call));
+}
+
+#[test]
+fn arguments_that_the_tool_does_not_have() {
+    let schema = json!({
+        "properties": { "path": {}, "offset": {} }, "required": ["path"], "additionalProperties": false,
+    });
+    let tools = [json!({ "name": "read", "input_schema": schema })];
+    let hint = |arguments: Value| misfit(&tools, "read", &json!({ "arguments": arguments }));
+    assert_eq!(hint(json!({ "pathh": "x" })).as_deref(), Some("hint: did you mean `path`?"));
+    let all = "hint: `patchboard tools show read` shows its arguments";
+    assert_eq!(hint(json!({ "frobnicate": 1, "path": "x" })).as_deref(), Some(all));
+    assert_eq!(hint(json!({})).as_deref(), Some(all));
+    assert_eq!(hint(json!({ "path": "x" })), None, "something else is wrong");
 }
