@@ -244,8 +244,13 @@ impl Board {
     pub fn assemble(parts: Parts) -> Self {
         let log = Arc::new(Log::new(parts.store.clone(), parts.clock.clone()));
         let ledger = Arc::new(Ledger::new(parts.budgets, parts.store.clone(), parts.clock.clone()));
-        let approvals =
-            Arc::new(ApprovalDesk::new(parts.clock.clone(), parts.ids.clone(), parts.limits.approval_expiry));
+        let queues = SessionQueues::new(parts.limits.session_queue);
+        let approvals = Arc::new(ApprovalDesk::new(
+            parts.clock.clone(),
+            parts.ids.clone(),
+            parts.limits.approval_expiry,
+            queues.clone(),
+        ));
         let memory = Memory {
             options: parts.memory,
             store: parts.store.clone(),
@@ -327,7 +332,7 @@ impl Board {
             plugins: parts.plugins,
             channels: Arc::new(channels),
             trail,
-            queues: SessionQueues::new(parts.limits.session_queue),
+            queues,
             working: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
             working_beneath: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
             live: Mutex::new(HashMap::new()),
@@ -612,6 +617,9 @@ impl Board {
                 accepted.client_id = name;
             }
             let place = self.0.queues.enter(&accepted.session)?;
+            if let Place::Waiting(_) = place {
+                self.0.approvals.hurry(&accepted.session);
+            }
             Ok((accepted, place))
         });
         let (accepted, place) = match placed {

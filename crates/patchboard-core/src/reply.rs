@@ -175,6 +175,7 @@ pub struct PendingApproval {
 pub struct NodeReport {
     pub version: &'static str,
     pub plugins: u64,
+    /// Stored conversations of chats and channels that are not cleared.
     pub sessions: u64,
     pub live_runs: u64,
 }

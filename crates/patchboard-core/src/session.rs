@@ -55,6 +55,12 @@ impl SessionQueues {
         Ok(Place::Waiting(place))
     }
 
+    /// Does a request stand in the session's line, behind the one whose turn it is?
+    pub fn is_waited_for(&self, session: &SessionKey) -> bool {
+        let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        busy.get(session).is_some_and(|waiting| waiting.iter().any(|place| !place.is_closed()))
+    }
+
     fn leave(&self, session: &SessionKey) {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(waiting) = busy.get_mut(session) else { return };

@@ -26,6 +26,7 @@ use crate::trace::traceparent;
 mod dialect;
 mod error;
 mod map;
+mod silence;
 mod webhook;
 mod wire;
 

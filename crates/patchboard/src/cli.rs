@@ -11,6 +11,7 @@ use crate::config::problem::Code;
 use crate::config::{Config, Environment, Folders, LoadRequest, Loaded, Override};
 use crate::trust::{TrustStore, TrustedReader};
 
+mod approval_mode;
 mod approvals;
 mod caller_folder;
 mod chat;

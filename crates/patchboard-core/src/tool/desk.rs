@@ -26,7 +26,7 @@ use crate::event::{Entry, Event};
 use crate::id::{CallId, NodeId, RunId};
 use crate::log::TopicWriter;
 use crate::model::{ToolCall, ToolInput};
-use crate::port::{AuditRow, Batch, Clock, Durability, SchemaCheck, Store, ToolHost, Write};
+use crate::port::{AuditRow, Batch, Clock, Durability, SchemaCheck, SchemaProblem, Store, ToolHost, Write};
 use crate::run::Nesting;
 use crate::trace;
 
@@ -202,6 +202,7 @@ impl ToolDesk {
                 None => ToolOutput::error(format!("unknown tool: {}", call.name)),
                 Some((spec, host)) => match self.admit(context, spec, call, unsure, stop).await? {
                     Admission::Refused(reason) => ToolOutput::error(reason),
+                    Admission::Unfit(output) => output,
                     Admission::Late => {
                         ToolOutput::fault(Fault::TimedOut, format!("nobody approved {} in time", spec.name))
                     }
@@ -288,7 +289,7 @@ impl ToolDesk {
         };
         let schema = without_bytes(&spec.input_schema, &context.scope);
         if let Err(problem) = self.schemas.check(&schema, &arguments) {
-            return Ok(Admission::Refused(format!("arguments of {} do not fit its schema: {problem}", spec.name)));
+            return Ok(Admission::Unfit(unfit(spec, &context.scope, &problem)));
         }
         let policy = self.policy.decide(spec, context.caller.surface).max(in_granted_folder(spec, &context.scope));
         let approval = match (unsure, spec.unknown_outcome) {
@@ -487,6 +488,18 @@ fn without_bytes<'a>(schema: &'a Arc<Value>, scope: &ToolScope) -> Cow<'a, Arc<V
     Cow::Owned(Arc::new(relaxed))
 }
 
+/// In words for a model, or in those that programs on the bridge look for.
+fn unfit(spec: &ToolSpec, scope: &ToolScope, problem: &SchemaProblem) -> ToolOutput {
+    if scope.parcel.as_ref().is_none_or(|parcel| parcel.for_model) {
+        return ToolOutput::error(format!("arguments of {} do not fit its schema: {problem}", spec.name));
+    }
+    let words = match &problem.parameter {
+        Some((name, reason)) => format!("Invalid parameter {name}: {reason}"),
+        None => format!("Invalid parameters: {problem}"),
+    };
+    ToolOutput::fault(Fault::Argument, words)
+}
+
 fn interrupted(spec: &ToolSpec) -> String {
     format!(
         "the server stopped while {} was running; whether it took effect is not known and it was not run again",
@@ -497,6 +510,8 @@ fn interrupted(spec: &ToolSpec) -> String {
 enum Admission {
     Granted(Arc<Value>),
     Refused(String),
+    /// The arguments are not what the tool takes.
+    Unfit(ToolOutput),
     /// The caller's time is over, and nobody has answered.
     Late,
 }

@@ -29,10 +29,15 @@ pub(super) enum Asked {
     /// Answered with one `result`.
     Command(Command),
     /// Answered with a stream of events.
-    Stream(Command),
+    Stream {
+        command: Command,
+        /// The client shows approvals itself.
+        shows_approvals: bool,
+    },
     Attach {
         wanted: RunRef,
         from: Seq,
+        shows_approvals: bool,
     },
     Cancel {
         id: String,
@@ -46,7 +51,8 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
         "status" => Asked::Command(Command::DescribeNode),
         "plugin.list" => Asked::Command(Command::ListPlugins),
         "chat.send" => with(method, params, |sent: wire::ChatSend| {
-            Ok(Asked::Stream(Command::StartRun(StartRun {
+            let shows_approvals = sent.approvals;
+            let command = Command::StartRun(StartRun {
                 origin: Origin {
                     channel: sent.channel,
                     account: sent.account,
@@ -59,7 +65,8 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
                 model: sent.model.map(Into::into),
                 folder: FolderChoice::new(sent.working_folder, sent.grant_folder),
                 plan: None,
-            })))
+            });
+            Ok(Asked::Stream { command, shows_approvals })
         }),
         "chat.cancel" => with(method, params, |cancel: wire::ChatCancel| Ok(Asked::Cancel { id: cancel.id })),
         "chat.attach" => with(method, params, attach),
@@ -166,7 +173,8 @@ fn attach(attach: wire::ChatAttach) -> Result<Asked, String> {
         (None, Some(session)) => RunRef::Session(session),
         (None, None) => return Err("one of `id` and `session` is needed".to_owned()),
     };
-    Ok(Asked::Attach { wanted, from: Seq(attach.after.unwrap_or(0)).next() })
+    let from = Seq(attach.after.unwrap_or(0)).next();
+    Ok(Asked::Attach { wanted, from, shows_approvals: attach.approvals })
 }
 
 fn session(about: wire::SessionParams) -> Result<SessionRef, String> {

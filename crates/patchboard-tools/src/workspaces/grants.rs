@@ -24,7 +24,7 @@ impl GrantRules {
     /// Why a folder is too wide to work in, if it is: it reads on after the folder's name.
     pub fn too_wide(&self, folder: &Path) -> Option<&'static str> {
         let (folder, _) = deepest(folder);
-        let is_home = self.home.as_deref().is_some_and(|home| deepest(home).0 == folder);
+        let is_home = self.home.as_deref().is_some_and(|home| deepest(home) == (folder.clone(), true));
         let own_folders: Vec<_> = self.own_folders.iter().map(|own| deepest(own)).collect();
         if folder.parent().is_none() {
             Some("is the whole file system")

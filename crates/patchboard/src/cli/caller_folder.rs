@@ -5,7 +5,6 @@
 
 use std::path::Path;
 
-use super::Where;
 use super::failure::Failure;
 use crate::assemble::grant_rules;
 use crate::config::Loaded;
@@ -17,6 +16,8 @@ pub(super) struct CallerFolder {
     pub(super) path: Option<String>,
     /// The operator opens the folder for this one request.
     pub(super) is_granted: bool,
+    /// Where the command was typed; nobody named it.
+    pub(super) is_current: bool,
 }
 
 /// How a command found its server.
@@ -39,29 +40,26 @@ impl CallerFolder {
             None => return Ok(Self::default()),
         };
         match folder.to_str() {
-            Some(path) => Ok(Self { path: Some(path.to_owned()), is_granted }),
+            Some(path) => Ok(Self { path: Some(path.to_owned()), is_granted, is_current: flag.is_none() }),
             None => Err(Failure::unusable(format!("the folder `{}` cannot be named to a server", folder.display()))
                 .hint("choose one whose path is UTF-8 with `--working-folder DIR`")),
         }
     }
 
-    /// For commands that are also useful without a folder, such as a chat: where the current one is too wide to work in,
-    /// the server's own folder is meant. The second part tells the user.
-    pub(super) fn or_of_server(
-        flag: Option<&Path>,
-        current_dir: &Path,
-        reach: Reach,
-        place: &Where,
-    ) -> Result<(Self, Option<String>), Failure> {
-        if flag.is_none()
-            && reach == Reach::Operator
-            && let Some(reason) = grant_rules(&place.load()?).too_wide(current_dir)
-        {
-            return Ok((Self::default(), Some(told(current_dir, reason))));
-        }
-        Ok((Self::new(flag, current_dir, reach)?, None))
+    /// Commands that are also useful without a folder, such as a chat, take the server's where the current one is refused,
+    /// unless the user named it. Answers what to tell the user then.
+    pub(super) fn fall_back(&mut self, refusal: &str) -> Option<String> {
+        // The gateway names its method before it.
+        let reason = &refusal[refusal.find(FOLDER_REFUSED)?..];
+        (self.is_current && self.path.is_some()).then(|| {
+            *self = Self::default();
+            format!("tools work in the folder of the server: {reason}")
+        })
     }
 }
+
+/// How a server's refusals of folders begin.
+const FOLDER_REFUSED: &str = "working folder ";
 
 /// Refuses to start a server inside a command in a folder that is too wide: it would be open to agents for no other reason
 /// than that the command was typed there. Configured folders were chosen on purpose.
@@ -72,13 +70,6 @@ pub(super) fn check_own_server(loaded: &Loaded, current_dir: &Path) -> Result<()
     let Some(reason) = grant_rules(loaded).too_wide(current_dir) else { return Ok(()) };
     Err(Failure::unusable(format!("agents would work in `{}`, which {reason}", current_dir.display()))
         .hint("go to the folder they shall work in, or name it with --working-folder DIR"))
-}
-
-fn told(current_dir: &Path, reason: &str) -> String {
-    format!(
-        "tools work in the folder of the server: `{}` {reason}; another folder is named with --working-folder",
-        current_dir.display()
-    )
 }
 
 #[cfg(test)]

@@ -44,6 +44,10 @@ impl Failure {
         Self { kind: Kind::Unreachable, code: None, message: message.into(), hint: None }
     }
 
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// A server that should be there and is not.
     pub(crate) fn no_server(error: anyhow::Error) -> Self {
         match error.downcast_ref::<Trouble>() {

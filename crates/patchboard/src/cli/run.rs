@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::approval_mode::{Answerer, ApprovalArgs, Unattended};
 use super::caller_folder::{self, CallerFolder, Reach};
 use super::failure::Failure;
 use super::own_server::{Choice, OwnServer, Surfaces};
@@ -17,6 +18,7 @@ use crate::config::Environment;
 use crate::config::env::PATCHBOARD_TOKEN;
 use crate::telemetry::otlp::UNTRACED;
 use follow::{Follow, Interrupt};
+use terminal::Keyboard;
 
 mod event;
 mod follow;
@@ -50,7 +52,9 @@ pub(crate) struct RunArgs {
     /// Let got split tasks that turn out to be large.
     #[arg(long)]
     adaptive: bool,
-    /// Print the run's id and leave; `patchboard attach` follows it later.
+    #[command(flatten)]
+    unattended: ApprovalArgs,
+    /// Print the run's id and leave; `patchboard attach` follows it later. Tool calls that need approval wait.
     #[arg(long)]
     detach: bool,
     /// Name of the run, for `attach`; left out, one is made.
@@ -141,6 +145,10 @@ fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<E
 }
 
 async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
+    if args.detach && args.unattended.approvals == Some(Unattended::Refuse) {
+        let failure = Failure::unusable("a detached run has nobody who could refuse: its approvals wait");
+        return Err(failure.hint("leave out `--approvals refuse`, or deny the tools under `[tools.approval]`"));
+    }
     let current_dir = std::env::current_dir()?;
     let request = request(&args, &current_dir)?;
     let (address, own) = match args.target.find()? {
@@ -188,7 +196,8 @@ async fn watch(address: &Address, args: &RunArgs, request: &RunRequest) -> Resul
     if args.detach {
         return leave(client, request, args.json).await.map(Watched::from);
     }
-    Follow::new(client, request.id.clone(), args.json, Interrupt::Cancels)?.watch().await
+    let answerer = args.unattended.answerer(!args.json && Keyboard::has_person());
+    Follow::new(client, request.id.clone(), args.json, Interrupt::Cancels, answerer)?.watch().await
 }
 
 /// Waits until the run is on record, so that leaving does not undo it.
@@ -214,7 +223,12 @@ async fn join(args: AttachArgs) -> Result<ExitCode, Failure> {
     };
     let mut client = RunsClient::connect(&address).await.map_err(Failure::no_server)?;
     client.attach(&args.id, args.after).await?;
-    let watched = Follow::new(client, args.id, args.json, Interrupt::Leaves)?.watch().await?;
+    // It is somebody else's run: what it asks is not refused because this command cannot answer.
+    let answerer = match !args.json && Keyboard::has_person() {
+        true => Answerer::Person,
+        false => Answerer::Nobody(Unattended::Wait),
+    };
+    let watched = Follow::new(client, args.id, args.json, Interrupt::Leaves, answerer)?.watch().await?;
     Ok(watched.code)
 }
 

@@ -19,6 +19,21 @@ fn the_operator_sends_the_current_folder_and_other_clients_send_only_what_they_n
 }
 
 #[test]
+fn only_a_current_folder_that_is_refused_gives_way_to_the_server_s() {
+    let of = |flag: Option<&str>| {
+        CallerFolder::new(flag.map(Path::new), Path::new("/root"), Reach::Operator).map_err(|_| ()).unwrap()
+    };
+    let refusal = "working folder is the whole home folder: /root";
+    let mut current = of(None);
+    assert_eq!(current.fall_back("no tool is called `x`"), None);
+    let told = current.fall_back(&format!("invalid tool.call params: {refusal}")).unwrap();
+    assert_eq!(told, format!("tools work in the folder of the server: {refusal}"));
+    assert_eq!(current, CallerFolder::default());
+    assert_eq!(current.fall_back(refusal), None, "only once");
+    assert_eq!(of(Some("/root")).fall_back(refusal), None);
+}
+
+#[test]
 fn a_server_inside_a_command_does_not_open_a_whole_home_unless_that_was_configured() {
     let home = tempfile::tempdir().unwrap();
     let project = home.path().join("project");

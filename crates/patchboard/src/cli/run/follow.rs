@@ -12,6 +12,7 @@ use super::Watched;
 use super::event::{Event, Happening};
 use super::terminal::{Keyboard, Terminal};
 use super::view::{Say, View, shown};
+use crate::cli::approval_mode::{self, Answerer, Unattended};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::client::runs::{Frame, RunEnd, RunsClient};
@@ -38,6 +39,7 @@ pub(super) struct Follow {
     id: String,
     json: bool,
     interrupt: Interrupt,
+    answerer: Answerer,
     view: View,
     terminal: Terminal,
     keyboard: Keyboard,
@@ -66,12 +68,19 @@ enum Heard {
 }
 
 impl Follow {
-    pub(super) fn new(client: RunsClient, id: String, json: bool, interrupt: Interrupt) -> Result<Self, Failure> {
+    pub(super) fn new(
+        client: RunsClient,
+        id: String,
+        json: bool,
+        interrupt: Interrupt,
+        answerer: Answerer,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             client,
             id,
             json,
             interrupt,
+            answerer,
             view: View::new(Terminal::reply(), Terminal::asides()),
             terminal: Terminal::new(),
             keyboard: Keyboard::new(),
@@ -132,7 +141,15 @@ impl Follow {
         let event = Event::read(raw).map_err(|error| Failure::failed(format!("an event cannot be read: {error}")))?;
         self.last_event = event.event_id;
         if let Happening::ToolApproval { call_id: Some(call_id), name, arguments } = &event.what {
-            self.wanted(call_id, &format!("{name} {}", shown(arguments)));
+            let call = format!("{name} {}", shown(arguments));
+            match self.answerer {
+                Answerer::Nobody(Unattended::Refuse) => {
+                    let ways = "`--approvals wait` lets it wait for `patchboard approvals`";
+                    self.remark(&approval_mode::refusal(name, &call, ways));
+                    self.client.approve(&self.id, call_id, false).await?;
+                }
+                Answerer::Person | Answerer::Nobody(Unattended::Wait) => self.wanted(call_id, &call),
+            }
         }
         if let Happening::ToolEnd { call_id: Some(call_id), .. } = &event.what {
             self.settled(call_id);
@@ -145,18 +162,15 @@ impl Follow {
 
     /// A person at the terminal is asked; elsewhere it is told how to answer.
     fn wanted(&mut self, call_id: &str, call: &str) {
-        let call = output::one_line(call);
-        if !self.json && Keyboard::has_person() && self.questions.len() < MAX_QUESTIONS {
+        if self.answerer == Answerer::Person && self.questions.len() < MAX_QUESTIONS {
+            let call = output::one_line(call);
             self.questions.push_back(Question { call_id: call_id.to_owned(), words: format!("Allow {call}? [y/N] ") });
             if self.questions.len() == 1 {
                 self.ask();
             }
             return;
         }
-        let id = output::one_line(call_id);
-        self.remark(&format!(
-            "approval wanted: {call}\nhint: answer with `patchboard approvals answer {id} --approve` or `--refuse`"
-        ));
+        self.remark(&approval_mode::invitation(call_id, call, ""));
     }
 
     fn ask(&mut self) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::cli::approval_mode::{self, Answerer, ApprovalArgs, Unattended};
 use crate::cli::caller_folder::CallerFolder;
 use crate::cli::failure::Failure;
 use crate::cli::{Target, approvals, block_on, output};
@@ -32,48 +33,63 @@ pub(crate) struct CallArgs {
     #[arg(short, long, value_name = "DIR")]
     working_folder: Option<PathBuf>,
     /// Where the call has to be approved, approve it.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "approvals")]
     yes: bool,
+    #[command(flatten)]
+    unattended: ApprovalArgs,
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
-    let current_dir = std::env::current_dir()?;
-    let (flag, reach) = (args.working_folder.as_deref(), args.target.reach());
-    let (folder, told) = CallerFolder::or_of_server(flag, &current_dir, reach, &args.target.place)?;
-    if let Some(told) = told {
-        output::error(&output::one_line(&told));
-    }
-    let params = params(&args, folder)?;
+    let mut folder = CallerFolder::new(args.working_folder.as_deref(), &std::env::current_dir()?, args.target.reach())?;
+    let arguments = arguments(&args)?;
     block_on(async move {
-        // Two connections, so that the call can be asked about while it is under way.
-        let mut client = args.target.connect().await?;
-        let mut beside = args.target.connect().await?;
-        let before = approvals::open(&mut beside).await?;
-        let calling = client.call("tool.call", params.clone());
-        tokio::pin!(calling);
-        let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
-        let mut pause = FIRST_LOOK;
-        let answered = loop {
-            tokio::select! {
-                answered = &mut calling => break answered,
-                () = tokio::time::sleep(pause), if !approval.is_settled => approval.look(&mut beside).await?,
-            }
-            pause = (pause * 2).min(LAST_LOOK);
+        let refused = match call(&args, params(&args.name, &arguments, &folder)).await {
+            Ok(called) => return Ok(show(&called, args.json)),
+            Err(failure) => failure,
         };
-        let answer = match answered {
-            Ok(answer) => answer,
-            Err(error) => return Err(super::refused(&mut beside, &args.name, error).await),
-        };
-        let code = show(&answer, args.json);
-        if code != ExitCode::SUCCESS && !args.json {
-            let tools = super::all(&mut beside).await.unwrap_or_default();
-            misfit(&tools, &args.name, &approval.call).iter().for_each(|hint| output::error(hint));
-        }
-        Ok(code)
+        // The folder is judged before the tool runs, so nothing is done twice.
+        let Some(told) = folder.fall_back(refused.message()) else { return Err(refused) };
+        output::error(&output::one_line(&told));
+        let called = call(&args, params(&args.name, &arguments, &folder)).await?;
+        Ok(show(&called, args.json))
     })
+}
+
+struct Called {
+    answer: Value,
+    /// What is wrong with the arguments of a call that failed, as far as the tool's schema tells.
+    hint: Option<String>,
+}
+
+async fn call(args: &CallArgs, params: Value) -> Result<Called, Failure> {
+    // Two connections, so that the call can be asked about while it is under way.
+    let mut client = args.target.connect().await?;
+    let mut beside = args.target.connect().await?;
+    let before = approvals::open(&mut beside).await?;
+    let calling = client.call("tool.call", params.clone());
+    tokio::pin!(calling);
+    let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
+    let mut pause = FIRST_LOOK;
+    let answered = loop {
+        tokio::select! {
+            answered = &mut calling => break answered,
+            () = tokio::time::sleep(pause), if !approval.is_settled => approval.look(&mut beside).await?,
+        }
+        pause = (pause * 2).min(LAST_LOOK);
+    };
+    let answer = match answered {
+        Ok(answer) => answer,
+        Err(error) => return Err(super::refused(&mut beside, &args.name, error).await),
+    };
+    let mut hint = None;
+    if is_failed(&answer) {
+        let tools = super::all(&mut beside).await.unwrap_or_default();
+        hint = misfit(&tools, &args.name, &approval.call);
+    }
+    Ok(Called { answer, hint })
 }
 
 /// Who agrees, if somebody has to.
@@ -82,16 +98,21 @@ enum Consent {
     Given,
     /// A person at the terminal.
     Asked,
-    /// Somebody elsewhere.
+    /// Nobody, so the call is refused.
+    Refused,
+    /// The operator, elsewhere.
     Awaited,
 }
 
 impl CallArgs {
     fn consent(&self) -> Consent {
-        match (self.yes, stdin().is_terminal() && stderr().is_terminal()) {
-            (true, _) => Consent::Given,
-            (false, true) => Consent::Asked,
-            (false, false) => Consent::Awaited,
+        if self.yes {
+            return Consent::Given;
+        }
+        match self.unattended.answerer(stdin().is_terminal() && stderr().is_terminal()) {
+            Answerer::Person => Consent::Asked,
+            Answerer::Nobody(Unattended::Refuse) => Consent::Refused,
+            Answerer::Nobody(Unattended::Wait) => Consent::Awaited,
         }
     }
 }
@@ -124,12 +145,14 @@ impl Approval {
                 let answer = answer.await.map_err(|error| Failure::failed(error.to_string()))??;
                 matches!(answer.trim(), "y" | "Y" | "yes")
             }
+            Consent::Refused => {
+                let ways = "`--yes` approves this call, and `--approvals wait` lets it wait for `patchboard approvals`";
+                output::error(&approval_mode::refusal(&field("name").unwrap_or_default(), &call, ways));
+                false
+            }
             Consent::Awaited => {
                 let id = field("approval_id").unwrap_or_default();
-                output::error(&output::one_line(&format!("approval wanted: {call}")));
-                output::error(&output::one_line(&format!(
-                    "hint: answer with `patchboard approvals answer {id} --approve` or `--refuse`, or call with --yes"
-                )));
+                output::error(&approval_mode::invitation(&id, &call, ", or call with --yes"));
                 return Ok(());
             }
         };
@@ -137,12 +160,15 @@ impl Approval {
     }
 }
 
-/// Is it the question about this very call?
+/// Is it the question about this very call? A tool of a worker may be asked about without the pool's name before it.
 fn is_of(approval: &Value, call: &Value) -> bool {
-    approval.get("name") == call.get("name") && approval.get("input") == call.get("arguments")
+    let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (asked, called) = (name(approval), name(call));
+    let is_named = asked == called || called.split_once('.').is_some_and(|(_, own_name)| own_name == asked);
+    is_named && approval.get("input") == call.get("arguments")
 }
 
-fn params(args: &CallArgs, folder: CallerFolder) -> Result<Value, Failure> {
+fn arguments(args: &CallArgs) -> Result<Value, Failure> {
     let text = match args.arguments.as_str() {
         "-" => {
             let mut text = String::new();
@@ -159,12 +185,16 @@ fn params(args: &CallArgs, folder: CallerFolder) -> Result<Value, Failure> {
     if !arguments.is_object() {
         return Err(Failure::unusable("the arguments are not an object").hint(HINT));
     }
-    let mut params = json!({ "name": args.name, "arguments": arguments });
-    if let (Some(path), Some(fields)) = (folder.path, params.as_object_mut()) {
-        fields.insert("working_folder".to_owned(), path.into());
+    Ok(arguments)
+}
+
+fn params(name: &str, arguments: &Value, folder: &CallerFolder) -> Value {
+    let mut params = json!({ "name": name, "arguments": arguments });
+    if let (Some(path), Some(fields)) = (&folder.path, params.as_object_mut()) {
+        fields.insert("working_folder".to_owned(), path.as_str().into());
         fields.insert("grant_folder".to_owned(), folder.is_granted.into());
     }
-    Ok(params)
+    params
 }
 
 /// What is to be said of arguments that the tool does not have.
@@ -188,15 +218,22 @@ fn misfit(tools: &[Value], name: &str, call: &Value) -> Option<String> {
 
 const HINT: &str = "write an object, such as '{\"path\": \"README.md\"}'";
 
+fn is_failed(answer: &Value) -> bool {
+    answer.get("is_error").and_then(Value::as_bool).unwrap_or(false)
+}
+
 /// A tool that failed answers on standard error.
-fn show(answer: &Value, json: bool) -> ExitCode {
-    let failed = answer.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+fn show(Called { answer, hint }: &Called, json: bool) -> ExitCode {
+    let failed = is_failed(answer);
     let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
     let content = output::plain(content.trim_end_matches('\n'));
     match (json, failed) {
         (true, _) => output::line(&answer.to_string()),
         (false, false) => output::line(&content),
-        (false, true) => output::error(&format!("error: {content}")),
+        (false, true) => {
+            output::error(&format!("error: {content}"));
+            hint.iter().for_each(|hint| output::error(hint));
+        }
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

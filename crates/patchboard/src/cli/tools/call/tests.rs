@@ -1,7 +1,7 @@
 use clap::Parser;
 use serde_json::{Value, json};
 
-use super::{CallArgs, CallerFolder, is_of, misfit, params};
+use super::{CallArgs, CallerFolder, arguments, is_of, misfit, params};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -15,8 +15,8 @@ fn parsed(words: &[&str]) -> CallArgs {
 
 #[test]
 fn a_folder_goes_along_with_the_right_to_work_in_it() {
-    let call = |folder| params(&parsed(&["ls"]), folder).map_err(|_| ()).unwrap();
-    let here = CallerFolder { path: Some("/here".to_owned()), is_granted: true };
+    let call = |folder| params("ls", &json!({}), &folder);
+    let here = CallerFolder { path: Some("/here".to_owned()), is_granted: true, is_current: true };
     let expected = json!({ "name": "ls", "arguments": {}, "working_folder": "/here", "grant_folder": true });
     assert_eq!(call(here), expected);
     assert_eq!(call(CallerFolder::default()), json!({ "name": "ls", "arguments": {} }));
@@ -24,8 +24,8 @@ fn a_folder_goes_along_with_the_right_to_work_in_it() {
 
 #[test]
 fn arguments_are_an_object() {
-    let read = |text: &str| params(&parsed(&["read", text]), CallerFolder::default()).map_err(|_| ());
-    assert_eq!(read(r#"{"path": "a"}"#), Ok(json!({ "name": "read", "arguments": { "path": "a" } })));
+    let read = |text: &str| arguments(&parsed(&["read", text])).map_err(|_| ());
+    assert_eq!(read(r#"{"path": "a"}"#), Ok(json!({ "path": "a" })));
     for wrong in ["", "[]", "1", "{", "path=a"] {
         assert_eq!(read(wrong), Err(()), "{wrong}");
     }
@@ -45,7 +45,7 @@ fn arguments_that_the_tool_does_not_have() {
         "properties": { "path": {}, "offset": {} }, "required": ["path"], "additionalProperties": false,
     });
     let tools = [json!({ "name": "read", "input_schema": schema })];
-    let hint = |arguments: Value| misfit(&tools, "read", &json!({ "arguments": arguments }));
+    let hint = |given: Value| misfit(&tools, "read", &json!({ "arguments": given }));
     assert_eq!(hint(json!({ "pathh": "x" })).as_deref(), Some("hint: did you mean `path`?"));
     let all = "hint: `patchboard tools show read` shows its arguments";
     assert_eq!(hint(json!({ "frobnicate": 1, "path": "x" })).as_deref(), Some(all));
