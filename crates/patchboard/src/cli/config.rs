@@ -18,7 +18,13 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Subcommand)]
 enum ConfigVerb {
     /// Report every problem at once, each with its place and a hint.
-    Check(Where),
+    Check {
+        #[command(flatten)]
+        place: Where,
+        /// Print one JSON object: `ok`, `files` and `problems`.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the configuration in force. Secrets are shown as references only.
     Show {
         #[command(flatten)]
@@ -35,9 +41,9 @@ enum ConfigVerb {
 
 pub(super) fn run(args: ConfigArgs) -> Result<ExitCode, Failure> {
     match args.verb {
-        ConfigVerb::Check(place) => {
+        ConfigVerb::Check { place, json } => {
             let report = report::check(place.request()?);
-            output::line(&report.to_string());
+            output::line(&if json { report.to_json() } else { report.to_string() });
             Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })
         }
         ConfigVerb::Show { place, origin } => {

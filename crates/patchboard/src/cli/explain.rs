@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::json;
 
 use super::failure::Failure;
 use super::output;
@@ -13,10 +14,18 @@ use crate::explain;
 pub(crate) struct ExplainArgs {
     /// The code, such as PB0103; left out, all codes are listed.
     code: Option<String>,
+    /// Print JSON, one code a line; with a code, one object with its page.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
     let Some(code) = args.code else {
+        if args.json {
+            explain::codes()
+                .for_each(|(code, title)| output::line(&json!({ "code": code, "meaning": title }).to_string()));
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut table = Table::new([Column::whole("CODE"), Column::wrap("MEANING")]);
         for (code, title) in explain::codes() {
             table.row([Cell::painted(code, Role::Name), title.into()]);
@@ -26,7 +35,11 @@ pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
     };
     match explain::explain(&code) {
         Some(page) => {
-            output::line(page.trim_end());
+            let found = explain::codes().find(|(known, _)| known.eq_ignore_ascii_case(code.trim()));
+            let json = found
+                .filter(|_| args.json)
+                .map(|(code, title)| json!({ "code": code, "meaning": title, "page": page }));
+            output::line(&json.map_or_else(|| page.trim_end().to_owned(), |json| json.to_string()));
             Ok(ExitCode::SUCCESS)
         }
         None => {

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 use super::{
     LoadRequest,
     load::examine_for_start,
-    problem::{ConfigProblems, Severity},
+    problem::{ConfigProblems, Problem, Severity},
 };
 
 /// The outcome of `config check`.
@@ -26,6 +26,12 @@ impl Report {
     /// Whether a server would start.
     pub(crate) fn is_ok(&self) -> bool {
         !self.problems.has_errors()
+    }
+
+    /// The same for programs, on one line.
+    pub(crate) fn to_json(&self) -> String {
+        let problems: Vec<&Problem> = self.problems.iter().collect();
+        serde_json::json!({ "ok": self.is_ok(), "files": self.files, "problems": problems }).to_string()
     }
 }
 

@@ -47,17 +47,24 @@ pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
     let arguments = arguments(&args)?;
     block_on(async move {
         let refused = match call(&args, params(&args.name, &arguments, &folder)).await {
+            Ok(called) => return Ok(show(&called, args.json)),
             Err(failure) => failure,
-            done => return done,
         };
         // The folder is judged before the tool runs, so nothing is done twice.
         let Some(told) = folder.fall_back(refused.message()) else { return Err(refused) };
         output::error(&output::one_line(&told));
-        call(&args, params(&args.name, &arguments, &folder)).await
+        let called = call(&args, params(&args.name, &arguments, &folder)).await?;
+        Ok(show(&called, args.json))
     })
 }
 
-async fn call(args: &CallArgs, params: Value) -> Result<ExitCode, Failure> {
+struct Called {
+    answer: Value,
+    /// What is wrong with the arguments of a call that failed, as far as the tool's schema tells.
+    hint: Option<String>,
+}
+
+async fn call(args: &CallArgs, params: Value) -> Result<Called, Failure> {
     // Two connections, so that the call can be asked about while it is under way.
     let mut client = args.target.connect().await?;
     let mut beside = args.target.connect().await?;
@@ -77,12 +84,12 @@ async fn call(args: &CallArgs, params: Value) -> Result<ExitCode, Failure> {
         Ok(answer) => answer,
         Err(error) => return Err(super::refused(&mut beside, &args.name, error).await),
     };
-    let code = show(&answer, args.json);
-    if code != ExitCode::SUCCESS && !args.json {
+    let mut hint = None;
+    if is_failed(&answer) {
         let tools = super::all(&mut beside).await.unwrap_or_default();
-        misfit(&tools, &args.name, &approval.call).iter().for_each(|hint| output::error(hint));
+        hint = misfit(&tools, &args.name, &approval.call);
     }
-    Ok(code)
+    Ok(Called { answer, hint })
 }
 
 /// Who agrees, if somebody has to.
@@ -211,15 +218,22 @@ fn misfit(tools: &[Value], name: &str, call: &Value) -> Option<String> {
 
 const HINT: &str = "write an object, such as '{\"path\": \"README.md\"}'";
 
+fn is_failed(answer: &Value) -> bool {
+    answer.get("is_error").and_then(Value::as_bool).unwrap_or(false)
+}
+
 /// A tool that failed answers on standard error.
-fn show(answer: &Value, json: bool) -> ExitCode {
-    let failed = answer.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+fn show(Called { answer, hint }: &Called, json: bool) -> ExitCode {
+    let failed = is_failed(answer);
     let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
     let content = output::plain(content.trim_end_matches('\n'));
     match (json, failed) {
         (true, _) => output::line(&answer.to_string()),
         (false, false) => output::line(&content),
-        (false, true) => output::error(&format!("error: {content}")),
+        (false, true) => {
+            output::error(&format!("error: {content}"));
+            hint.iter().for_each(|hint| output::error(hint));
+        }
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

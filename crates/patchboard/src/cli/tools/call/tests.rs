@@ -45,7 +45,7 @@ fn arguments_that_the_tool_does_not_have() {
         "properties": { "path": {}, "offset": {} }, "required": ["path"], "additionalProperties": false,
     });
     let tools = [json!({ "name": "read", "input_schema": schema })];
-    let hint = |arguments: Value| misfit(&tools, "read", &json!({ "arguments": arguments }));
+    let hint = |given: Value| misfit(&tools, "read", &json!({ "arguments": given }));
     assert_eq!(hint(json!({ "pathh": "x" })).as_deref(), Some("hint: did you mean `path`?"));
     let all = "hint: `patchboard tools show read` shows its arguments";
     assert_eq!(hint(json!({ "frobnicate": 1, "path": "x" })).as_deref(), Some(all));
