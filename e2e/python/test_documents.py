@@ -193,7 +193,7 @@ class CommandsTest(unittest.TestCase):
 
     def has_verb(self, verbs: list[str], word: str) -> bool:
         # What is no command of its own is taken for an argument, and the help is that of the command before it.
-        usage = rf"^Usage: patchboard {' '.join([*verbs, word])}\b"
+        usage = rf"^Usage: \S+ {' '.join([*verbs, word])}\b"
         return re.search(usage, self.help_of([*verbs, word]), re.MULTILINE) is not None
 
     def help_of(self, verbs: list[str]) -> str:
