@@ -170,10 +170,12 @@ class CommandsTest(unittest.TestCase):
         self.helps: dict[tuple[str, ...], str] = {}
 
     def test_every_command_and_flag_exists(self) -> None:
+        found = []
         for page in pages():
             for command in commands_of(page.read_text(encoding="utf-8")):
-                problem = self.problem_of(command)
-                self.assertIsNone(problem, f"{name_of(page)}: `{command}`: {problem}")
+                if problem := self.problem_of(command):
+                    found.append(f"{name_of(page)}: `{command}`: {problem}")
+        self.assertFalse(found, "\n".join(found))
 
     def problem_of(self, command: str) -> str | None:
         words = command.split()[1:]
