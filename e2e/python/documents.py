@@ -23,7 +23,7 @@ VARIABLE = (
     (re.compile(r"\b\d\d:\d\d(:\d\d)?\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? ?(µs|ms|s)\b"), "SPAN"),
     # It grows with every word in the description of a tool, and machines differ in what tools they can have.
-    (re.compile(r"\b\d+ tokens in\b"), "COUNT tokens in"),
+    (re.compile(r"\b[\d,]+ tokens in\b"), "COUNT tokens in"),
 )
 
 

@@ -170,10 +170,12 @@ class CommandsTest(unittest.TestCase):
         self.helps: dict[tuple[str, ...], str] = {}
 
     def test_every_command_and_flag_exists(self) -> None:
+        found = []
         for page in pages():
             for command in commands_of(page.read_text(encoding="utf-8")):
-                problem = self.problem_of(command)
-                self.assertIsNone(problem, f"{name_of(page)}: `{command}`: {problem}")
+                if problem := self.problem_of(command):
+                    found.append(f"{name_of(page)}: `{command}`: {problem}")
+        self.assertFalse(found, "\n".join(found))
 
     def problem_of(self, command: str) -> str | None:
         words = command.split()[1:]
@@ -193,7 +195,7 @@ class CommandsTest(unittest.TestCase):
 
     def has_verb(self, verbs: list[str], word: str) -> bool:
         # What is no command of its own is taken for an argument, and the help is that of the command before it.
-        usage = rf"^Usage: patchboard {' '.join([*verbs, word])}\b"
+        usage = rf"^Usage: \S+ {' '.join([*verbs, word])}\b"
         return re.search(usage, self.help_of([*verbs, word]), re.MULTILINE) is not None
 
     def help_of(self, verbs: list[str]) -> str:
