@@ -11,6 +11,7 @@ use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::ModelProvider;
 use crate::run::strategy::Reasoning;
+use crate::text::nearest;
 use crate::tool::Glob;
 
 /// One configured agent.
@@ -244,6 +245,18 @@ impl AgentTable {
         }
         let hint = "use react, dup, tot, got or a configured agent";
         Err(BoardError::not_found(format!("no agent named `{name}`: {hint}")))
+    }
+
+    /// The configured agent of this name.
+    pub fn named(&self, name: &str) -> Result<&Arc<AgentSpec>, BoardError> {
+        self.agent(name).ok_or_else(|| {
+            let all = self.agents.iter().map(|agent| &*agent.name);
+            let meant = match nearest(name, all.clone()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", all.collect::<Vec<_>>().join(", ")),
+            };
+            BoardError::not_found(format!("no agent named `{name}`: {meant}"))
+        })
     }
 
     pub fn all(&self) -> &[Arc<AgentSpec>] {

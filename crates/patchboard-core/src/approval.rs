@@ -72,12 +72,13 @@ impl ApprovalDesk {
         Self { clock, ids, expiry, open: Mutex::new(BTreeMap::new()) }
     }
 
-    pub fn ask(&self, context: &CallContext, call: &ToolCall) -> Result<Asked<'_>, BoardError> {
+    /// `may_have_run`: the call was begun by a process that did not live to see its end.
+    pub fn ask(&self, context: &CallContext, call: &ToolCall, may_have_run: bool) -> Result<Asked<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
         let expiry = SignedDuration::try_from(self.expiry).unwrap_or(SignedDuration::MAX);
         let now = self.clock.now();
         let expires_at = now.checked_add(expiry).unwrap_or(now);
-        let request = ApprovalRequest { approval, call: call.clone(), expires_at };
+        let request = ApprovalRequest { approval, call: call.clone(), expires_at, may_have_run };
         let pending =
             PendingApproval { request: request.clone(), run: context.run, session: context.scope.session.clone() };
         let (answer, verdict) = oneshot::channel();

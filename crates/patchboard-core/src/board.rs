@@ -687,7 +687,10 @@ impl Board {
         let thread = origin.peer.as_deref().map(Arc::from);
         let (agent, strategy, session) = match &start.plan {
             None => {
-                let agent = self.0.agents.route(&origin)?.clone();
+                let agent = match &start.agent {
+                    Some(named) => self.0.agents.named(named)?.clone(),
+                    None => self.0.agents.route(&origin)?.clone(),
+                };
                 let session = origin.session_key(&agent.name);
                 (agent.clone(), agent.strategy, session)
             }
