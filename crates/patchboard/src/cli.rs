@@ -21,6 +21,7 @@ mod explain;
 mod failure;
 mod hub;
 mod local_model;
+mod markdown;
 mod mcp;
 mod onboard;
 pub(crate) mod output;

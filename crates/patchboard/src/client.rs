@@ -26,7 +26,7 @@ pub(crate) mod runs;
 const HELLO: Duration = Duration::from_secs(10);
 
 /// Where a surface of a server is and how to sign in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Address {
     url: String,
     token: Option<SecretString>,

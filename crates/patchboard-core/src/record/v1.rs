@@ -24,11 +24,26 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BoxError> {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Event {
-    RunStarted { session: String, agent: Arc<str> },
-    Text { text: String, ends: Vec<u32> },
-    Thought { text: String, ends: Vec<u32> },
-    ToolRequested { call: ToolCall },
-    ToolFinished { call: Arc<str>, content: Arc<str>, is_error: bool },
+    RunStarted {
+        session: String,
+        agent: Arc<str>,
+    },
+    Text {
+        text: String,
+        ends: Vec<u32>,
+    },
+    Thought {
+        text: String,
+        ends: Vec<u32>,
+    },
+    ToolRequested {
+        call: ToolCall,
+    },
+    ToolFinished {
+        call: Arc<str>,
+        content: Arc<str>,
+        is_error: bool,
+    },
     ApprovalWanted {
         approval: String,
         call: ToolCall,
@@ -36,10 +51,24 @@ pub(super) enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         may_have_run: bool,
     },
-    ApprovalSettled { approval: String, approved: bool, by: Arc<str> },
-    Usage { input: u64, output: u64, provider: Arc<str>, model: Arc<str>, estimated: bool },
-    RunFailed { message: Arc<str> },
-    RunEnded { outcome: Outcome },
+    ApprovalSettled {
+        approval: String,
+        approved: bool,
+        by: Arc<str>,
+    },
+    Usage {
+        input: u64,
+        output: u64,
+        provider: Arc<str>,
+        model: Arc<str>,
+        estimated: bool,
+    },
+    RunFailed {
+        message: Arc<str>,
+    },
+    RunEnded {
+        outcome: Outcome,
+    },
 }
 
 #[derive(Serialize, Deserialize)]

@@ -296,9 +296,8 @@ fn list<T>(page: Page<T>, item: impl FnMut(T) -> Value) -> Value {
 /// Those that `chat.send` can name; ways to work and profiles are for runs.
 fn agent_list(agents: &[AgentSummary]) -> Value {
     let configured = agents.iter().filter(|agent| agent.source != AgentSource::BuiltIn);
-    let items: Vec<Value> = configured
-        .map(|agent| json!({ "name": &*agent.name, "description": agent.description.as_deref() }))
-        .collect();
+    let items: Vec<Value> =
+        configured.map(|agent| json!({ "name": &*agent.name, "description": agent.description.as_deref() })).collect();
     json!({ "items": items, "next_cursor": null })
 }
 

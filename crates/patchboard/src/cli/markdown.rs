@@ -288,11 +288,13 @@ impl Markdown {
         let spaces = line.chars().take_while(|c| *c == ' ').count().min(fence.indent);
         let code = line.get(spaces..).unwrap_or(line).replace('\t', "    ");
         // Never wrapped here: what is copied must stay what it is.
-        let lead = if self.flow.is_mid_line() { String::new() } else { format!("{}  ", fence.lead) };
-        self.flow.put(&lead, Style::PLAIN);
+        if !self.flow.is_mid_line() && !code.is_empty() {
+            let lead = format!("{}  ", fence.lead);
+            self.flow.put(&lead, Style::PLAIN);
+        }
         self.flow.put(&code, Style::CODE);
         if whole {
-            self.flow.end_line_or_blank();
+            self.flow.blank();
         }
     }
 

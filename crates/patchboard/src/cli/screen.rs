@@ -34,6 +34,8 @@ impl Size {
 #[derive(Debug, Default)]
 pub(super) struct Screen {
     drawn: Vec<String>,
+    /// Of the terminal, when it was drawn.
+    columns: usize,
 }
 
 impl Screen {
@@ -44,18 +46,23 @@ impl Screen {
             return String::new();
         }
         let mut bytes = String::new();
-        if !self.drawn.is_empty() {
-            bytes.push_str(&format!("\x1b[{}A\r", self.drawn.len()));
+        // What stays as it is above the first change is not touched, so that a spinner moves without a flicker.
+        let same = self.drawn.iter().zip(&lines).take_while(|(old, new)| old == new).count();
+        let same = if size.columns == self.columns { same } else { 0 };
+        let up: usize = self.drawn.iter().skip(same).map(|line| rows(line, size.columns)).sum();
+        if up > 0 {
+            bytes.push_str(&format!("\x1b[{up}A\r"));
         }
         // No line may wrap, or the block would be taller than it is counted: long ones are cut, and the terminal, which
         // may have become narrower, is told not to.
         bytes.push_str("\x1b[?7l");
-        for line in &lines {
+        for line in lines.iter().skip(same) {
             bytes.push_str(line);
             bytes.push_str("\x1b[K\n");
         }
         bytes.push_str("\x1b[J\x1b[?7h");
         self.drawn = lines;
+        self.columns = size.columns;
         bytes
     }
 
@@ -79,6 +86,12 @@ fn fitted(lines: &[String], size: Size) -> Vec<String> {
     first.chain([cut(&format!("  … {hidden} more lines"), width)]).chain(rest).collect()
 }
 
+/// How many rows a drawn line takes now: a terminal that has become narrower has wrapped it.
+fn rows(line: &str, columns: usize) -> usize {
+    let taken: usize = line.chars().map(width).sum();
+    taken.div_ceil(columns.max(1)).max(1)
+}
+
 /// At most so many columns, the last of them an ellipsis where something is missing.
 pub(super) fn cut(text: &str, columns: usize) -> String {
     let whole: usize = text.chars().map(width).sum();
@@ -97,23 +110,9 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Columns a character takes. Rather too many than too few: what is cut early does no harm.
+/// Columns a character takes.
 fn width(c: char) -> usize {
-    match u32::from(c) {
-        0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
-        0x1100..=0x115f
-        | 0x231a..=0x231b
-        | 0x2e80..=0xa4cf
-        | 0xa960..=0xa97f
-        | 0xac00..=0xd7a3
-        | 0xf900..=0xfaff
-        | 0xfe30..=0xfe6f
-        | 0xff00..=0xff60
-        | 0xffe0..=0xffe6
-        | 0x1f000..=0x1faff
-        | 0x20000..=0x3fffd => 2,
-        _ => 1,
-    }
+    unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -267,4 +267,3 @@ fn link(rest: &str, at: usize, skip: usize) -> Found<'_> {
 fn never_closed(rest: &str, length: usize) -> Found<'_> {
     if rest.len() < FURTHEST { Found::Open } else { Found::Nothing(length) }
 }
-

@@ -51,12 +51,27 @@ fn marks_become_looks() {
         "a «b:bold» word, «i:slanted», «code:code», «s:gone» and «u:words» «dim:(https://x.y/z)»\n",
     );
     check(80, "***both*** **with `code`** `a * b` **a*b**", "«b+i:both» «b:with» «b+code:code» «code:a * b» «b:a*b»\n");
-    check(80, "<https://x.y> [https://x.y](https://x.y) ![cat](c.png)", "<https://x.y> «u:https://x.y» «u:cat» «dim:(c.png)»\n");
+    check(
+        80,
+        "<https://x.y> [https://x.y](https://x.y) ![cat](c.png)",
+        "<https://x.y> «u:https://x.y» «u:cat» «dim:(c.png)»\n",
+    );
 }
 
 #[test]
 fn what_is_no_mark_stays() {
-    for text in ["2 * 3 * 4", "snake_case_name", "a [b] c", "*open", "`open", "**open", "5 < 6", "[x](two words)", "a~b", "C:\\dir"] {
+    for text in [
+        "2 * 3 * 4",
+        "snake_case_name",
+        "a [b] c",
+        "*open",
+        "`open",
+        "**open",
+        "5 < 6",
+        "[x](two words)",
+        "a~b",
+        "C:\\dir",
+    ] {
         check(80, text, &format!("{text}\n"));
     }
     check(80, r"\*not slanted\*", "*not slanted*\n");
@@ -122,7 +137,8 @@ after
     check(30, "- item\n  ```\n  code\n  ```", "«mark:•» item\n«dim:  ──»\n    «code:code»\n«dim:  ──»\n");
 }
 
-const TABLE: &str = "| Name | Count | 漢字 |\n|:-----|------:|:--:|\n| `a|b` | 1 | 語 |\n| long name here | 200 | ok |\n";
+const TABLE: &str =
+    "| Name | Count | 漢字 |\n|:-----|------:|:--:|\n| `a|b` | 1 | 語 |\n| long name here | 200 | ok |\n";
 
 #[test]
 fn tables_are_laid_out_for_the_width() {
@@ -193,7 +209,9 @@ fn nothing_of_the_text_acts_on_the_terminal() {
     for marks in [Marks::Styled, Marks::Kept] {
         let evil = "a\x1b[2Jb `\x1b]0;t\x07` | \u{9b}1m\n| \x1b[1m |\n|---|\n| \u{202e}x |\n```\x1b[5m\n\x1b[5m\u{200b}\n```\r over";
         let out = render(evil, 80, marks);
-        let rest = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[3m"].iter().fold(out, |out, code| out.replace(code, ""));
+        let rest = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[3m"]
+            .iter()
+            .fold(out, |out, code| out.replace(code, ""));
         assert!(!rest.contains(|c: char| c.is_control() && c != '\n'), "{rest:?}");
         assert!(!rest.contains(['\u{202e}', '\u{200b}']), "{rest:?}");
     }
@@ -226,11 +244,27 @@ fn the_width_of_now_counts() {
 
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
-        "[a-z]{1,6}", "[ ]{1,3}", Just("\n".to_owned()), Just("**".to_owned()), Just("*".to_owned()),
-        Just("`".to_owned()), Just("```".to_owned()), Just("| ".to_owned()), Just("|---|\n".to_owned()),
-        Just("- ".to_owned()), Just("1. ".to_owned()), Just("> ".to_owned()), Just("# ".to_owned()),
-        Just("[a](b)".to_owned()), Just("_".to_owned()), Just("\\".to_owned()), Just("漢".to_owned()),
-        Just("\r\n".to_owned()), Just("\t".to_owned()), Just("---".to_owned()), Just("~~".to_owned()),
+        "[a-z]{1,6}",
+        "[ ]{1,3}",
+        Just("\n".to_owned()),
+        Just("**".to_owned()),
+        Just("*".to_owned()),
+        Just("`".to_owned()),
+        Just("```".to_owned()),
+        Just("| ".to_owned()),
+        Just("|---|\n".to_owned()),
+        Just("- ".to_owned()),
+        Just("1. ".to_owned()),
+        Just("> ".to_owned()),
+        Just("# ".to_owned()),
+        Just("[a](b)".to_owned()),
+        Just("_".to_owned()),
+        Just("\\".to_owned()),
+        Just("漢".to_owned()),
+        Just("\r\n".to_owned()),
+        Just("\t".to_owned()),
+        Just("---".to_owned()),
+        Just("~~".to_owned()),
     ];
     proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }

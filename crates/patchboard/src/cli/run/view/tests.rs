@@ -1,6 +1,7 @@
 //! Recorded streams of events in, what is printed out: `>` standard output, `·` and `!` standard error, `#` pictures.
 
 use super::{Asides, Reply, Say, View};
+use crate::cli::markdown::{Look, Marks};
 use crate::cli::run::event::Event;
 use crate::client::runs::{RunEnd, Usage};
 
@@ -9,7 +10,7 @@ const PIPES: (Reply, Asides) = (Reply::AtTheEnd, Asides::None);
 
 /// One event a line: node, type and payload.
 fn play((reply, asides): (Reply, Asides), events: &str, end: Option<&str>) -> String {
-    let mut view = View::new(reply, asides);
+    let mut view = View::new(reply, asides, Look { columns: 80, marks: Marks::Kept });
     let mut said = Vec::new();
     for (number, line) in (1..).zip(events.lines().map(str::trim).filter(|line| !line.is_empty())) {
         let (node, payload) = line.split_once(' ').unwrap();
