@@ -20,7 +20,7 @@ import termios
 import time
 
 # Only ends a test that hangs.
-TIMEOUT = 60.0
+TIMEOUT = 20.0
 POLL = 0.05
 
 UP, DOWN, LEFT, RIGHT = "\x1b[A", "\x1b[B", "\x1b[D", "\x1b[C"
@@ -64,7 +64,7 @@ class Terminal:
     @property
     def text(self) -> str:
         """All that was shown, without what moved or coloured it."""
-        return SEQUENCE.sub("", self.raw).replace("\r\n", "\n")
+        return SEQUENCE.sub("", self.raw).replace("\r", "")
 
     def wait_for(self, wanted: str, describe: str = "") -> str:
         """Waits until the text stands in what was shown since the last wait; gives what stood before it."""

@@ -144,7 +144,7 @@ class TurnTest(ChatCase):
         for answer, seen in (("y", True), ("n", False)):
             with self.subTest(answer):
                 self.model.script(Reply(Call("ls", {})), Reply(Text("done with it")))
-                chat = self.open("look")
+                chat = self.open("look", "--peer", f"asked-{answer}")
                 chat.wait_for("Allow ls {}? [y/N] ")
                 chat.type(answer + ENTER)
                 chat.wait_for("done with it")

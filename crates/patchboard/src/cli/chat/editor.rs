@@ -95,11 +95,12 @@ fn read(editor: &mut Editor<Typing, FileHistory>, history: Option<&PathBuf>) -> 
     match editor.readline(PROMPT) {
         Ok(line) => {
             let is_kept = !line.trim().is_empty() && line.len() <= MAX_ENTRY;
-            if is_kept && editor.add_history_entry(line.as_str()).unwrap_or(false) {
-                if let Some(file) = history {
-                    // Without it the history lasts as long as the chat. The file is its owner's only.
-                    drop(editor.history_mut().append(file));
-                }
+            if is_kept
+                && editor.add_history_entry(line.as_str()).unwrap_or(false)
+                && let Some(file) = history
+            {
+                // Without it the history lasts as long as the chat. The file is its owner's only.
+                drop(editor.history_mut().append(file));
             }
             Input::Line(line)
         }

@@ -150,10 +150,7 @@ fn tables_are_laid_out_for_the_width() {
 «dim:───────────────┼───────┼─────»
 «code:a|b»            «dim: │ »    1«dim: │ » 語
 long name here «dim: │ »  200«dim: │ » ok
-"
-        .replace("Name»           «", "Name»          «")
-        .replace("───────────────┼", "───────────────┼")
-        .as_str(),
+",
     );
 }
 
@@ -201,7 +198,7 @@ fn wide_characters_take_two_columns() {
 fn without_colour_marks_stay_and_lines_are_laid_out() {
     let text = "# Title\n- a **bold** point that is long\n| a | b |\n|---|---|\n| `1` | 2 |\n```\ncode\n```";
     let wanted = "# Title\n• a **bold** point\n  that is long\na   │ b\n────┼──\n`1` │ 2\n──\n  code\n──\n";
-    assert_eq!(render(text, 20, Marks::Kept), wanted.replace("a   │ b\n────┼──", "a   │ b\n────┼──"));
+    assert_eq!(render(text, 20, Marks::Kept), wanted);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn lines_are_messages_or_commands() {
 fn unknown_commands_name_the_near_ones() {
     let mistaken = |line: &str| match read(line) {
         Typed::Mistaken(why) => why.lines().next().unwrap_or_default().to_owned(),
-        other => panic!("{other:?}"),
+        other @ (Typed::Nothing | Typed::Message(_) | Typed::Slash(_)) => panic!("{other:?}"),
     };
     assert_eq!(mistaken("/modle x"), "there is no command /modle: did you mean /model?");
     assert_eq!(mistaken("/session"), "there is no command /session: did you mean /sessions?");

@@ -67,7 +67,7 @@ fn a_question_says_what_may_have_happened() {
         .iter()
         .map(|step| match step {
             Step::Asks(question) => question.words.as_str(),
-            other => panic!("{other:?}"),
+            other @ (Step::Goes | Step::Settled(_) | Step::Failed(_) | Step::Done) => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(
