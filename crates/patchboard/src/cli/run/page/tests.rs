@@ -40,7 +40,7 @@ fn a_thought_is_a_line_while_it_grows_and_one_that_stays() {
     let mut said = Vec::new();
     page.thought("think", "The user wants to know\nwhat is in the folder, so I list it.", &mut said);
     let block = last_block(&page.tick(Duration::ZERO));
-    assert_eq!(block[0], "  …what is in the folder, so I list it.", "{block:?}");
+    assert_eq!(block[0], "  …hat is in the folder, so I list it.", "{block:?}");
     page.call("c", "ls {}", &mut said);
     let asides: Vec<&Say> = said.iter().filter(|one| matches!(one, Say::Aside(_))).collect();
     assert_eq!(asides, [&Say::Aside("· think: The user wants to know what i…".into()), &Say::Aside("· ls {}".into())]);
@@ -112,7 +112,7 @@ fn a_very_long_thought_keeps_its_beginning_and_its_end() {
     }
     assert!(last_block(&page.tick(Duration::ZERO))[0].ends_with("語 1999 "));
     page.pause(&mut said);
-    assert!(said.contains(&Say::Aside("· think: It begins here. thought 語 0 th…".into())), "{said:?}");
+    assert!(said.contains(&Say::Aside("· think: It begins here. thought 語 0 …".into())), "{said:?}");
 }
 
 #[test]
