@@ -61,6 +61,23 @@ class RouteTest(CallCase):
         error = json.loads(self.bridge.failure("make", {"kind": "unheard of"}))
         self.assertEqual(error["type"], "KeyError")
 
+    def test_arguments_that_do_not_fit_name_the_parameter(self) -> None:
+        before = len(self.notes.lines("add"))
+        for arguments, expected in (
+            ({"a": "x", "b": 1}, "Invalid parameter a: "),
+            ({"a": 1}, "Invalid parameter b: it is required"),
+            ({"a": 1, "b": 2, "c": 3}, "Invalid parameter c: "),
+        ):
+            with self.subTest(arguments):
+                told = self.bridge.failure("add", arguments)
+                self.assertTrue(told.startswith(expected), told)
+        refused = self.bridge.refused_stream("count_to", {"n": "three"})
+        self.assertEqual(refused.code, Code.INVALID_ARGUMENT)
+        self.assertTrue(refused.text.startswith("Invalid parameter n: "), refused.text)
+        told = self.bridge.host_failure("variable_set", {"value": 1})
+        self.assertTrue(told.startswith("Invalid parameter name: "), told)
+        self.assertEqual(len(self.notes.lines("add")), before, "nothing ran")
+
     def test_a_streaming_tool_called_this_way(self) -> None:
         """All its pieces at once, or what the worker says to it."""
         value = self.bridge.value("count_to", {"n": 3})
@@ -144,6 +161,7 @@ class DeadlineTest(CallCase):
         for tool, arguments in (("doze", {"seconds": LONG, "name": "ms"}), ("hold", {"name": "ms"})):
             with self.subTest(tool):
                 call = functools.partial(self.bridge.refused_call, tool, arguments, timeout=LONG)
+                before = self.report()["timed_out"]
                 refused = self.ended_while_running(
                     tool,
                     "ms",
@@ -151,6 +169,7 @@ class DeadlineTest(CallCase):
                 )
                 self.assertEqual(refused.code, Code.DEADLINE_EXCEEDED)
                 self.assertNotIn("queue_timeout", refused.text, "it was running")
+                eventually(lambda: self.report()["timed_out"] > before, "it is counted", TIMEOUT)  # noqa: B023 - now
         self.assertEqual(self.notes.lines("hold-done"), [], "a tool on a thread goes on and is not waited for")
         self.notes.release("ms")
         self.notes.wait_for("doze-cancelled", "ms")

@@ -162,26 +162,29 @@ class TokenTest(BridgeTestCase):
         self.assertNotIn(TOKEN, self.server.log())
 
     def answers_to(self, headers: list) -> dict[str, Refused]:
-        """How calls with these headers are refused, by name."""
-        client = self.client()
-        client.headers = headers
-        refused = {
-            name: client.refused(name, request)
-            for name, request in (
-                ("Ping", wire.PingRequest()),
-                ("InitializeSession", wire.InitializeSessionRequest(session_id="x")),
-                ("GetSession", wire.GetSessionRequest(session_id="s1")),
-                ("ExecuteTool", wire.ExecuteToolRequest(session_id="s1", tool_name="variable_list")),
-                ("ExecuteStreamingTool", wire.ExecuteToolRequest(session_id="s1", tool_name="x")),
-                ("GetExposedElixirTools", wire.GetExposedElixirToolsRequest(session_id="s1")),
-                ("ExecuteElixirTool", wire.ExecuteElixirToolRequest(session_id="s1", tool_name="variable_list")),
-            )
-        }
+        """How calls with these headers are refused, by name. Wrong tokens are answered one a second for all of loopback,
+        and a connection that was not let in within twenty is closed, so each call has one of its own."""
+        refused = {}
+        for name, request in (
+            ("Ping", wire.PingRequest()),
+            ("InitializeSession", wire.InitializeSessionRequest(session_id="x")),
+            ("GetSession", wire.GetSessionRequest(session_id="s1")),
+            ("ExecuteTool", wire.ExecuteToolRequest(session_id="s1", tool_name="variable_list")),
+            ("ExecuteStreamingTool", wire.ExecuteToolRequest(session_id="s1", tool_name="x")),
+            ("GetExposedElixirTools", wire.GetExposedElixirToolsRequest(session_id="s1")),
+            ("ExecuteElixirTool", wire.ExecuteElixirToolRequest(session_id="s1", tool_name="variable_list")),
+        ):
+            refused[name] = self.stranger(headers).refused(name, request)
         with self.assertRaises(grpc.RpcError) as ended:
-            client.listen()
-            client.stub.StreamTelemetry(iter(()), timeout=30, metadata=headers).next()
+            self.stranger(headers).stub.StreamTelemetry(iter(()), timeout=60, metadata=headers).next()
         refused["StreamTelemetry"] = Refused(ended.exception.code(), ended.exception.details())
         return refused
+
+    def stranger(self, headers: list) -> Bridge:
+        """A client on a connection of its own."""
+        client = self.client()
+        client.headers = headers
+        return client
 
     @ahead
     def test_the_right_one_is_let_in_whatever_others_try(self) -> None:

@@ -99,7 +99,15 @@ class StartTest(PoolCase):
         self.bridge = self.client()
         eventually(lambda: silent.pids(), "it starts")
         self.assertEqual(self.bridge.tools(), {})
-        self.assertIn("not found", self.bridge.failure("whatever"))
+        self.bridge.session = self.session()
+        self.assertEqual(self.bridge.value("whatever", {"x": 1}), {"called": "whatever", "with": {"x": 1}})
+
+    def test_a_tool_registered_without_parameters_takes_any(self) -> None:
+        self.serve("", self.pool(adapter="adapters.Bare"))
+        self.bridge.session = self.session()
+        self.assertEqual(list(self.bridge.tools()["bare"].parameters), [])
+        self.assertEqual(self.bridge.value("bare", {"x": [1], "y": "z"}), {"x": [1], "y": "z"})
+        self.assertEqual(self.bridge.value("bare"), {})
 
     @ahead
     def test_a_slow_start_keeps_nobody_waiting(self) -> None:
@@ -430,6 +438,17 @@ class DeathTest(PoolCase):
         self.assertIsInstance(refused, Refused)
         self.assertEqual(refused.code, Code.UNAVAILABLE)
         eventually(lambda: len(self.py.ready_pids()) == 2, "the pool is whole", TIMEOUT)
+
+    @ahead
+    def test_one_that_answers_heartbeats_with_errors_is_replaced(self) -> None:
+        self.py = self.pool(env={"FIXTURE_HEARTBEATS": "fail"})
+        self.server = self.start_server(config=self.py.config, bridge="127.0.0.1:0")
+        self.bridge = self.client()
+        starts = lambda: self.notes.lines("starts")  # noqa: E731 - read again and again
+        eventually(lambda: len(starts()) >= 2, "another one is started", REPLACED_WITHIN)
+        eventually(lambda: self.report()["restarts"] >= 1, "the first one is counted", TIMEOUT)
+        self.assertGreaterEqual(self.heartbeats(int(starts()[0])), 3)
+        self.assertIn("did not answer 3 heartbeats", self.report()["trouble"] or self.server.log())
 
     @ahead
     def test_one_that_pauses_for_a_moment_is_not(self) -> None:

@@ -112,7 +112,7 @@ class CallTest(SdkCase):
             {"a": None, "b": 1},
         ):
             with self.subTest(arguments):
-                self.assertTrue(self.bridge.failure("add", arguments))
+                self.assertRegex(self.bridge.failure("add", arguments), "^Invalid parameter [abc]: ")
         self.assertTrue(self.bridge.failure("add", {"a": raw_any(b"{"), "b": 1}).startswith("Invalid parameter a: "))
         self.assertEqual(len(self.notes.lines("add")), before)
 

@@ -227,18 +227,44 @@ class EndOfWaitingTest(ApprovalTestCase):
             self.assertEqual(turn.events[-2:], ["error", "done"])
             self.assertEqual(again.result("chat.history", session=SESSION)["items"], [])
 
-    def test_an_empty_text_is_sent_when_nothing_happened_for_20_s(self) -> None:
+    def test_what_breaks_a_silence_of_20_s(self) -> None:
+        """Nothing to be seen, or, once, that somebody is waited for; never to a client that shows approvals itself."""
         gateway = self.connect()
         release = threading.Event()
         self.addCleanup(release.set)
-        self.model.script(Reply(Call("read", {"path": "note.txt"})), Reply(Text("thinking"), Hold(release)))
+        reading = Reply(Call("read", {"path": "note.txt"}))
+        self.model.script(reading, reading, Reply(Text("thinking"), Hold(release)), Reply(Text("I see")))
         request = gateway.start("read my note")
-        gateway.until(request, "approval")
+        asked = gateway.until(request, "approval")[-1]["data"]
+        shown = gateway.start("read my note", account="carol", approvals=True)
+        gateway.until(shown, "approval")
         held = gateway.start("take your time", account="bob")
         gateway.until(held, "text")
-        for silent in (request, held):
-            frame = gateway.next_of(silent)
-            self.assertEqual((frame["event"], frame["data"]), ("text", ""))
+        words = "(waiting for approval of read: answer with `patchboard approvals`)\n"
+        for silent, expected in ((request, [words, ""]), (shown, [""]), (held, [""])):
+            for text in expected:
+                frame = gateway.next_of(silent)
+                self.assertEqual((frame["event"], frame["data"]), ("text", text))
+        gateway.result("approval.answer", approval_id=asked["approval_id"], approve=False)
+        gateway.turn(request)
+        self.assertNotIn("waiting for approval", str(gateway.result("chat.history", session=SESSION)))
+
+    def test_a_question_that_another_request_waits_for_is_open_for_two_more_minutes(self) -> None:
+        gateway = self.connect(ASK + '[limits]\napproval_timeout = "1h"\n')
+        request, _ = self.start_reading(gateway)
+
+        def left() -> float:
+            (open_one,) = gateway.result("approval.list")["items"]
+            expires = datetime.fromisoformat(open_one["expires_at"][:19] + "+00:00")
+            return (expires - datetime.now(timezone.utc)).total_seconds()
+
+        self.assertGreater(left(), 3000)
+        other = gateway.start("hello", account="bob")
+        gateway.turn(other)
+        self.assertGreater(left(), 3000, "another conversation does not wait for it")
+        gateway.start("are you there?")
+        self.assertLessEqual(left(), 120)
+        gateway.result("chat.cancel", id=request)
 
 
 if __name__ == "__main__":

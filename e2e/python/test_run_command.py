@@ -15,6 +15,7 @@ import time
 import unittest
 from pathlib import Path
 
+from gateway_client import Gateway
 from patchboard_server import binary
 from stub_model import Call, Failure, Hold, Reply, Text
 from test_cli import TIMEOUT, CliTestCase
@@ -65,6 +66,14 @@ class PlainTest(RunCase):
         self.assertEqual((done.returncode, done.stdout), (0, "echo: hi there\n"), done.stderr)
         self.assertRegex(done.stderr, r"^\d+ tokens in, \d+ out\n$")
 
+    def test_it_is_no_conversation_of_the_gateway(self) -> None:
+        self.serve()
+        self.run_command("run", "-m", "hi", "--thread", "t", *self.data)
+        with Gateway(self.server) as gateway:
+            self.assertEqual(gateway.result("status")["sessions"], 0)
+            gateway.chat("hi")
+            self.assertEqual(gateway.result("status")["sessions"], 1)
+
     def test_plain_words_are_a_message_too(self) -> None:
         self.serve()
         self.assertEqual(self.run_command("run", "hi", "there", *self.data).stdout, "echo: hi there\n")
@@ -81,12 +90,6 @@ class PlainTest(RunCase):
         done = self.run_command("run", "-m", "read it", "--working-folder", "project", *self.data)
         self.assertEqual((done.returncode, done.stdout), (0, "it says so\n"), done.stderr)
         self.assertIn("a secret note", str(self.model.requests[-1].messages))
-
-    def test_a_folder_outside_the_allowed_roots_is_refused(self) -> None:
-        self.serve()
-        done = self.run_command("run", "-m", "hi", "--working-folder", "/usr", *self.data)
-        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
-        self.assertIn("allowed roots", done.stderr)
 
     def test_a_thread_is_a_conversation(self) -> None:
         self.serve()
@@ -117,7 +120,7 @@ class PlainTest(RunCase):
     def test_without_a_server_it_starts_one_for_itself(self) -> None:
         self.serve()
         self.server.terminate()
-        done = self.run_command("run", "-m", "hi", *self.data, *self.config)
+        done = self.run_command("run", "-m", "hi", "-w", ".", *self.data, *self.config)
         self.assertEqual((done.returncode, done.stdout), (0, "echo: hi\n"), done.stderr)
 
     def test_a_server_without_runs_says_so(self) -> None:
@@ -156,7 +159,7 @@ class JsonTest(RunCase):
         kinds = [event["type"] for event in events]
         self.assertEqual((kinds[0], kinds.count("tool_start"), kinds.count("tool_end")), ("run_start", 1, 1))
         self.assertEqual(list(last), ["reply", "session_id", "node_id", "event_id", "usage", "total_usage"])
-        self.assertEqual((last["reply"], last["session_id"], last["event_id"]), ("seen", "mine", len(events) + 1))
+        self.assertEqual((last["reply"], last["session_id"], last["event_id"]), ("let me \n\nseen", "mine", len(events) + 1))
         self.assertEqual(last["total_usage"], {"prompt_tokens": 30, "completion_tokens": 10, "total_tokens": 40})
 
     def test_a_failed_run_ends_with_the_error(self) -> None:
@@ -200,7 +203,7 @@ class CancelTest(RunCase):
     def test_ctrl_c_cancels_in_a_server_of_its_own_too(self) -> None:
         self.serve(Reply(Text("one moment"), Hold(threading.Event())))
         self.server.terminate()
-        process = self.start_command("run", "-m", "hi", *self.data, *self.config)
+        process = self.start_command("run", "-m", "hi", "-w", ".", *self.data, *self.config)
         (request,) = self.model.wait_for_requests(1)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=TIMEOUT)
@@ -256,7 +259,27 @@ class ApprovalTest(RunCase):
     def asked(self) -> subprocess.Popen:
         self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("I see")), more=self.ASK)
         (self.server.folder / "note.txt").write_text("what the note says")
-        return self.start_command("run", "-m", "read my note", *self.data)
+        return self.start_command("run", "-m", "read my note", "--approvals", "wait", *self.data)
+
+    def test_without_a_terminal_it_is_refused_at_once(self) -> None:
+        for flags in ((), ("--approvals", "refuse"), ("--json",)):
+            with self.subTest(flags):
+                self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("I see")), more=self.ASK)
+                (self.server.folder / "note.txt").write_text("what the note says")
+                done = self.run_command("run", "-m", "read my note", *flags, *self.data)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn('needs approval and nobody can be asked here: read {"path":"note.txt"}', done.stderr)
+                self.assertIn('"read" = "allow"', done.stderr)
+                self.assertIn("--approvals wait", done.stderr)
+                self.assertNotIn("what the note says", str(self.model.requests[-1].messages))
+                self.assertEqual(self.approvals(), [])
+
+    def test_a_detached_run_waits(self) -> None:
+        self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("I see")), more=self.ASK)
+        self.assertIn("--approvals", self.bad(2, "run", "-m", "x", "--detach", "--approvals", "refuse", *self.data))
+        self.good("run", "-m", "read my note", "--detach", *self.data)
+        (asked,) = self.wait_for(self.approvals, "an approval")
+        self.good("approvals", "answer", asked["approval_id"], "--refuse", *self.data)
 
     def test_another_terminal_approves(self) -> None:
         process = self.asked()
@@ -375,7 +398,10 @@ class ToolCallTest(RunCase):
         (self.server.folder / "note.txt").write_text("one\n")
         call = ("tools", "call", "read", '{"path": "note.txt"}', *self.data)
         self.assertEqual(self.good(*call, "--yes"), "     1\tone\n")
-        process = self.start_command(*call)
+        refused = self.bad(1, *call)
+        for words in ('"read" = "allow"', "--yes", "--approvals wait"):
+            self.assertIn(words, refused)
+        process = self.start_command(*call, "--approvals", "wait")
         (asked,) = self.wait_for(self.approvals, "an approval")
         self.good("approvals", "answer", asked["approval_id"], "--refuse", *self.data)
         out, err = process.communicate(timeout=TIMEOUT)

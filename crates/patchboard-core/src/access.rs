@@ -141,7 +141,9 @@ pub fn needed(command: &Command) -> Grant {
         | Command::ListWorkers
         | Command::DescribeNode => Grant::Inspect,
         Command::ClearSession { .. } | Command::ResendMessage { .. } | Command::CancelMessage(_) => Grant::Manage,
-        Command::ApproveTools { .. }
+        Command::DescribeServer
+        | Command::ReloadSettings
+        | Command::ApproveTools { .. }
         | Command::LoadPlugin { .. }
         | Command::ApprovePlugin { .. }
         | Command::UnloadPlugin { .. }

@@ -11,7 +11,7 @@ use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::ModelProvider;
 use crate::run::strategy::Reasoning;
-use crate::text::nearest;
+use crate::text::did_you_mean;
 use crate::tool::Glob;
 
 /// One configured agent.
@@ -243,18 +243,18 @@ impl AgentTable {
         if PROFILES.iter().any(|(profile, _)| *profile == name) {
             return Ok((default()?, StrategyKind::React));
         }
-        let hint = "use react, dup, tot, got or a configured agent";
+        let mut known: Vec<&str> = StrategyKind::ALL.into_iter().map(StrategyKind::name).collect();
+        known.extend(self.agents.iter().map(|agent| &*agent.name));
+        let hint = did_you_mean(name, known, "use react, dup, tot, got or a configured agent");
         Err(BoardError::not_found(format!("no agent named `{name}`: {hint}")))
     }
 
     /// The configured agent of this name.
     pub fn named(&self, name: &str) -> Result<&Arc<AgentSpec>, BoardError> {
         self.agent(name).ok_or_else(|| {
-            let all = self.agents.iter().map(|agent| &*agent.name);
-            let meant = match nearest(name, all.clone()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", all.collect::<Vec<_>>().join(", ")),
-            };
+            let all = || self.agents.iter().map(|agent| &*agent.name);
+            let known = format!("there are {}", all().collect::<Vec<_>>().join(", "));
+            let meant = did_you_mean(name, all(), &known);
             BoardError::not_found(format!("no agent named `{name}`: {meant}"))
         })
     }

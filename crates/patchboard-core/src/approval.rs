@@ -4,20 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::SignedDuration;
-use tokio::sync::oneshot;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Caller, Grant};
 use crate::command::ApprovalRef;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::ApprovalRequest;
-use crate::id::{ApprovalId, ConnId, RunId};
+use crate::id::{ApprovalId, ConnId, RunId, SessionKey};
+use crate::live::Live;
 use crate::model::ToolCall;
 use crate::port::{Clock, Ids};
 use crate::reply::PendingApproval;
+use crate::session::SessionQueues;
 use crate::tool::CallContext;
 
+/// How long a question may stay open while another request waits for its session.
+const WHILE_WAITED_FOR: Duration = Duration::from_secs(120);
 /// Open questions at once over the whole server; the next call that would ask is refused.
 const MAX_OPEN: usize = 1024;
 
@@ -25,7 +30,8 @@ const MAX_OPEN: usize = 1024;
 pub struct ApprovalDesk {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    expiry: Duration,
+    expiry: Live<Duration>,
+    queues: SessionQueues,
     open: Mutex<BTreeMap<ApprovalId, Open>>,
 }
 
@@ -36,6 +42,10 @@ struct Open {
     started_by: ConnId,
     /// Runs that wait for the one that asks; who follows them may answer by their ids.
     above: Arc<[RunId]>,
+    /// The session whose turn it is for as long as it is open, where its own is not the outermost.
+    outermost: SessionKey,
+    /// Told when a request waits for one of its sessions.
+    hurried: Arc<Notify>,
     answer: oneshot::Sender<(bool, Arc<str>)>,
 }
 
@@ -64,31 +74,68 @@ impl Verdict {
 pub struct Asked<'a> {
     desk: &'a ApprovalDesk,
     pub request: ApprovalRequest,
+    expiry: Duration,
     answer: oneshot::Receiver<(bool, Arc<str>)>,
+    hurried: Arc<Notify>,
 }
 
 impl ApprovalDesk {
-    pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, expiry: Duration) -> Self {
-        Self { clock, ids, expiry, open: Mutex::new(BTreeMap::new()) }
+    pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, expiry: Duration, queues: SessionQueues) -> Self {
+        Self { clock, ids, expiry: Live::new(expiry), queues, open: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// For the questions to come.
+    pub fn set_expiry(&self, expiry: Duration) {
+        self.expiry.set(expiry);
     }
 
     /// `may_have_run`: the call was begun by a process that did not live to see its end.
     pub fn ask(&self, context: &CallContext, call: &ToolCall, may_have_run: bool) -> Result<Asked<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
-        let expiry = SignedDuration::try_from(self.expiry).unwrap_or(SignedDuration::MAX);
-        let now = self.clock.now();
-        let expires_at = now.checked_add(expiry).unwrap_or(now);
-        let request = ApprovalRequest { approval, call: call.clone(), expires_at, may_have_run };
-        let pending =
-            PendingApproval { request: request.clone(), run: context.run, session: context.scope.session.clone() };
+        let expiry = *self.expiry.get();
+        let (session, outermost) = (context.scope.session.clone(), context.nesting.charged.clone());
+        let expires_at = self.in_time(expiry);
+        let mut request = ApprovalRequest { approval, call: call.clone(), expires_at, may_have_run };
+        let pending = PendingApproval { request: request.clone(), run: context.run, session: session.clone() };
         let (answer, verdict) = oneshot::channel();
         let mut open = self.open();
         if open.len() >= MAX_OPEN {
             return Err(BoardError::new(ErrorKind::Exhausted, "too many approvals are waiting for an answer"));
         }
         let (started_by, above) = (context.caller.connection, context.nesting.above.clone());
-        open.insert(approval, Open { pending, started_by, above, answer });
-        Ok(Asked { desk: self, request, answer: verdict })
+        let hurried = Arc::new(Notify::new());
+        let waiting =
+            Open { pending, started_by, above, outermost: outermost.clone(), hurried: hurried.clone(), answer };
+        open.insert(approval, waiting);
+        drop(open);
+        // Looked at when it is open: a request that comes later finds it.
+        for session in [session, outermost] {
+            if self.queues.is_waited_for(&session) {
+                self.hurry(&session);
+            }
+        }
+        if let Some(open) = self.open().get(&approval) {
+            request.expires_at = open.pending.request.expires_at;
+        }
+        Ok(Asked { desk: self, request, expiry, answer: verdict, hurried })
+    }
+
+    /// A request waits for the session: what it waits for is not left open for long.
+    pub fn hurry(&self, session: &SessionKey) {
+        let expires_at = self.in_time(WHILE_WAITED_FOR);
+        for open in self.open().values_mut() {
+            if open.pending.session == *session || open.outermost == *session {
+                let request = &mut open.pending.request;
+                request.expires_at = request.expires_at.min(expires_at);
+                open.hurried.notify_one();
+            }
+        }
+    }
+
+    fn in_time(&self, duration: Duration) -> Timestamp {
+        let now = self.clock.now();
+        let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+        now.checked_add(duration).unwrap_or(Timestamp::MAX)
     }
 
     pub fn answer(&self, caller: &Caller, wanted: &ApprovalRef, approve: bool) -> Result<(), BoardError> {
@@ -127,14 +174,26 @@ impl ApprovalDesk {
 impl Asked<'_> {
     /// Waits for the answer, the expiry or the end of the run; says who decided.
     pub async fn verdict(mut self, stop: &CancellationToken) -> (Verdict, Arc<str>) {
-        let answered = tokio::select! {
-            biased;
-            () = stop.cancelled() => return (Verdict::Withdrawn, "cancel".into()),
-            answered = &mut self.answer => answered.ok(),
-            () = tokio::time::sleep(self.desk.expiry) => {
-                // Closed first: an answer that was accepted until then counts.
-                self.close();
-                self.answer.try_recv().ok()
+        let mut left = Box::pin(tokio::time::sleep(self.expiry));
+        let mut is_hurried = false;
+        let answered = loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return (Verdict::Withdrawn, "cancel".into()),
+                answered = &mut self.answer => break answered.ok(),
+                () = &mut left => {
+                    // Closed first: an answer that was accepted until then counts.
+                    self.close();
+                    break self.answer.try_recv().ok();
+                }
+                // Only the first request that waits counts: those behind it wait for the same.
+                () = self.hurried.notified(), if !is_hurried => {
+                    is_hurried = true;
+                    let latest = Instant::now() + WHILE_WAITED_FOR;
+                    if latest < left.deadline() {
+                        left.as_mut().reset(latest);
+                    }
+                }
             }
         };
         match answered {

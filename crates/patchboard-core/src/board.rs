@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,12 +29,13 @@ use crate::command::{Command, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
 use crate::id::{ConnId, RunId, Seq, SessionKey};
+use crate::live::Live;
 use crate::log::{Log, Pace};
 use crate::memory::{Memory, MemoryOptions};
 use crate::plugin::PluginTools;
 use crate::port::{
-    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, Retention, SchemaCheck, SoulSource, Store, ToolHost,
-    UnfinishedRun, Workers,
+    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, SchemaCheck, ServerControl, SoulSource, Store,
+    ToolHost, UnfinishedRun, Workers,
 };
 use crate::reply::Reply;
 use crate::run::begin::{Begun, RunFolder};
@@ -48,14 +49,20 @@ use crate::workspaces::WorkspaceDesk;
 mod answers;
 mod beneath;
 mod channels;
+mod housekeeping;
 mod messages;
 mod models;
 mod plugins;
 mod programs;
 mod readiness;
+mod run_places;
 mod sessions;
+mod settings;
 
 pub(crate) use beneath::AgentCall;
+pub use housekeeping::Keep;
+use run_places::{RunPlaces, TakenPlace};
+pub use settings::Settings;
 
 /// Longest user message in bytes; a longer one is refused.
 pub const MAX_CONTENT: usize = 4 * 1024 * 1024;
@@ -116,14 +123,6 @@ impl Default for Limits {
     }
 }
 
-/// How long things are kept.
-#[derive(Debug, Clone, Copy)]
-pub struct Keep {
-    pub runs: Duration,
-    /// A run whose events are gone cannot be joined any more.
-    pub events: Duration,
-}
-
 /// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Board(Arc<Inner>);
@@ -143,7 +142,10 @@ struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    agents: AgentTable,
+    agents: Live<AgentTable>,
+    agent_tools: Arc<AgentTools>,
+    /// The hub's own, where it has one: a name, and the agent of that name.
+    routing_agent: Option<(Arc<str>, Arc<Live<AgentSpec>>)>,
     log: Arc<Log>,
     ledger: Arc<Ledger>,
     approvals: Arc<ApprovalDesk>,
@@ -156,9 +158,9 @@ struct Inner {
     workspaces: WorkspaceDesk,
     queues: SessionQueues,
     /// Places for runs at work.
-    working: Arc<Semaphore>,
+    working: RunPlaces,
     /// Places for runs that others wait for; there are as many, and nobody waits for one.
-    working_beneath: Arc<Semaphore>,
+    working_beneath: RunPlaces,
     live: Mutex<HashMap<RunId, LiveRun>>,
     /// Names of live and waiting runs, by principal, and whether the run is over.
     claims: Mutex<HashMap<RunName, Arc<AtomicBool>>>,
@@ -168,6 +170,8 @@ struct Inner {
     closing: CancellationToken,
     /// When the store last took what `is_ready` wrote.
     written: Mutex<Option<Instant>>,
+    /// What of the server lies outside of the board.
+    control: OnceLock<Arc<dyn ServerControl>>,
     version: &'static str,
 }
 
@@ -216,7 +220,7 @@ struct Resumed {
     begun: Begun,
     forget: Forget,
     claim: Claim,
-    working: Option<OwnedSemaphorePermit>,
+    working: Option<TakenPlace>,
 }
 
 /// A request to run that may wait for its turn.
@@ -244,8 +248,13 @@ impl Board {
     pub fn assemble(parts: Parts) -> Self {
         let log = Arc::new(Log::new(parts.store.clone(), parts.clock.clone()));
         let ledger = Arc::new(Ledger::new(parts.budgets, parts.store.clone(), parts.clock.clone()));
-        let approvals =
-            Arc::new(ApprovalDesk::new(parts.clock.clone(), parts.ids.clone(), parts.limits.approval_expiry));
+        let queues = SessionQueues::new(parts.limits.session_queue);
+        let approvals = Arc::new(ApprovalDesk::new(
+            parts.clock.clone(),
+            parts.ids.clone(),
+            parts.limits.approval_expiry,
+            queues.clone(),
+        ));
         let memory = Memory {
             options: parts.memory,
             store: parts.store.clone(),
@@ -253,16 +262,20 @@ impl Board {
             souls: parts.souls,
             embedder: parts.embedder,
         };
-        let router =
-            parts.hub.agent.as_ref().and_then(|name| parts.agents.choose(name).ok()).map(|(agent, _)| ModelRouter {
-                agent: agent.clone(),
-                ledger: ledger.clone(),
-                prices: parts.prices.clone(),
-                store: parts.store.clone(),
-                clock: parts.clock.clone(),
-                ids: parts.ids.clone(),
-                asking: Semaphore::new(MAX_ASKING),
-            });
+        let prices = Arc::new(Live::new(parts.prices));
+        let routing_agent = parts.hub.agent.clone().and_then(|name| {
+            let agent = parts.agents.choose(&name).ok()?.0.clone();
+            Some((name, Arc::new(Live::new(agent))))
+        });
+        let router = routing_agent.as_ref().map(|(_, agent)| ModelRouter {
+            agent: agent.clone(),
+            ledger: ledger.clone(),
+            prices: prices.clone(),
+            store: parts.store.clone(),
+            clock: parts.clock.clone(),
+            ids: parts.ids.clone(),
+            asking: Semaphore::new(MAX_ASKING),
+        });
         let hub = Hub::new(HubParts {
             options: parts.hub,
             store: parts.store.clone(),
@@ -298,26 +311,28 @@ impl Board {
             log: log.clone(),
             ledger: ledger.clone(),
             desk: ToolDesk {
-                policy: parts.approval_policy,
+                policy: Live::new(parts.approval_policy),
                 approvals: approvals.clone(),
                 schemas: parts.schemas,
                 clock: parts.clock.clone(),
-                limits: parts.limits.tool,
+                limits: Live::new(parts.limits.tool),
             },
             registry: ToolRegistry::new(hosts),
             memory,
             folders: parts.folders,
-            prices: parts.prices,
+            prices,
             clock: parts.clock.clone(),
             ids: parts.ids.clone(),
-            limits: parts.limits.run,
+            limits: Live::new(parts.limits.run),
         });
         let board = Self(Arc::new(Inner {
             workspaces: WorkspaceDesk::new(parts.store.clone(), parts.clock.clone(), parts.ids.clone()),
             store: parts.store,
             clock: parts.clock,
             ids: parts.ids,
-            agents: parts.agents,
+            agents: Live::new(parts.agents),
+            agent_tools: agent_tools.clone(),
+            routing_agent,
             log,
             ledger,
             approvals,
@@ -327,15 +342,16 @@ impl Board {
             plugins: parts.plugins,
             channels: Arc::new(channels),
             trail,
-            queues: SessionQueues::new(parts.limits.session_queue),
-            working: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
-            working_beneath: Arc::new(Semaphore::new(parts.limits.concurrent_runs)),
+            queues,
+            working: RunPlaces::new(parts.limits.concurrent_runs),
+            working_beneath: RunPlaces::new(parts.limits.concurrent_runs),
             live: Mutex::new(HashMap::new()),
             claims: Mutex::new(HashMap::new()),
             tracker,
             draining: AtomicBool::new(false),
             closing: CancellationToken::new(),
             written: Mutex::default(),
+            control: OnceLock::new(),
             version: parts.version,
         }));
         agent_tools.bind(&board);
@@ -399,10 +415,11 @@ impl Board {
         let Some(briefing) = recover::briefing(&self.0.store, row.run).await? else {
             return Ok(Err("interrupted: the server stopped during this turn".to_owned()));
         };
-        let Ok((agent, _)) = self.0.agents.choose(&briefing.agent_asked) else {
+        let agents = self.0.agents.get();
+        let Ok((agent, _)) = agents.choose(&briefing.agent_asked) else {
             return Ok(Err(format!("interrupted: no agent is named `{}` any more", briefing.agent_asked)));
         };
-        let selected = briefing.model.as_deref().map(|named| self.0.agents.models().select(agent, named));
+        let selected = briefing.model.as_deref().map(|named| agents.models().select(agent, named));
         let agent = match selected.unwrap_or_else(|| Ok(agent.clone())) {
             Ok(agent) => agent,
             Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
@@ -450,7 +467,7 @@ impl Board {
         let forget = self.enlist(&request, true);
         let begun = recover::resume(&self.0.deps, &self.0.store, unfinished, &briefing, request).await?;
         // They had their places before; with fewer places now, they are not made to wait for one.
-        let working = self.0.working.clone().try_acquire_owned().ok();
+        let working = self.0.working.try_take();
         Ok(begun.map(|begun| Resumed { begun, forget, claim, working }))
     }
 
@@ -544,46 +561,17 @@ impl Board {
         self.0.draining.load(Ordering::SeqCst)
     }
 
-    /// Deletes what is older than it should be, in small steps, every hour until `stop`.
-    pub async fn keep_house(&self, keep: Keep, stop: CancellationToken) {
-        self.0.hub.keep(stop.clone());
-        tokio::join!(self.0.bridge.keep_house(stop.clone()), self.prune_hourly(keep, stop));
-    }
-
-    async fn prune_hourly(&self, keep: Keep, stop: CancellationToken) {
-        let mut hourly = tokio::time::interval(Duration::from_secs(3600));
-        hourly.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                _ = hourly.tick() => {}
-                () = stop.cancelled() => return,
-            }
-            let now = self.0.clock.now();
-            let before = |age: Duration| {
-                let age = jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX);
-                now.checked_sub(age).unwrap_or(jiff::Timestamp::MIN)
-            };
-            let retention = Retention { runs_before: before(keep.runs), events_before: before(keep.events) };
-            loop {
-                match self.0.store.prune(retention).await {
-                    Ok(true) if !stop.is_cancelled() => tokio::task::yield_now().await,
-                    Ok(_) => break,
-                    Err(error) => {
-                        tracing::warn!(%error, "old runs could not be deleted; trying again in an hour");
-                        break;
-                    }
-                }
-            }
-        }
-    }
-
     fn admit(&self, caller: &Caller, command: &Command) -> Result<(), BoardError> {
         access::authorise(caller, command)?;
         self.check_channels(caller, command)?;
         // What helps runs under way to their end is still taken.
         let lets_runs_end = matches!(
             command,
-            Command::CancelRun(_) | Command::KeepRun(_) | Command::AnswerApproval { .. } | Command::LeaveApp
+            Command::CancelRun(_)
+                | Command::KeepRun(_)
+                | Command::AnswerApproval { .. }
+                | Command::LeaveApp
+                | Command::DescribeServer
         );
         // So is what workers need to finish the calls they have.
         let lets_calls_end = matches!(programs::who(caller), Who::Worker(_));
@@ -612,6 +600,9 @@ impl Board {
                 accepted.client_id = name;
             }
             let place = self.0.queues.enter(&accepted.session)?;
+            if let Place::Waiting(_) = place {
+                self.0.approvals.hurry(&accepted.session);
+            }
             Ok((accepted, place))
         });
         let (accepted, place) = match placed {
@@ -673,9 +664,9 @@ impl Board {
     }
 
     /// The session's turn first, then a place to work: a session that waits must not hold a place.
-    async fn turn(&self, place: Place) -> Result<(Turn, OwnedSemaphorePermit), BoardError> {
+    async fn turn(&self, place: Place) -> Result<(Turn, TakenPlace), BoardError> {
         let turn = place.turn().await?;
-        let working = self.0.working.clone().acquire_owned().await.map_err(|_| BoardError::shutting_down())?;
+        let working = self.0.working.take().await?;
         Ok((turn, working))
     }
 
@@ -685,17 +676,18 @@ impl Board {
         }
         let mut origin = start.origin.clone();
         let thread = origin.peer.as_deref().map(Arc::from);
+        let agents = self.0.agents.get();
         let (agent, strategy, session) = match &start.plan {
             None => {
                 let agent = match &start.agent {
-                    Some(named) => self.0.agents.named(named)?.clone(),
-                    None => self.0.agents.route(&origin)?.clone(),
+                    Some(named) => agents.named(named)?.clone(),
+                    None => agents.route(&origin)?.clone(),
                 };
                 let session = origin.session_key(&agent.name);
                 (agent.clone(), agent.strategy, session)
             }
             Some(plan) => {
-                let (agent, strategy) = self.0.agents.choose(&plan.agent)?;
+                let (agent, strategy) = agents.choose(&plan.agent)?;
                 if origin.peer.is_none() {
                     origin.peer = Some(format!("run-{run}"));
                 }
@@ -709,7 +701,7 @@ impl Board {
         }
         // Whether its provider has it is asked later; a provider there is none of is refused at once.
         if let Some(named) = &start.model {
-            self.0.agents.models().select(&agent, named)?;
+            agents.models().select(&agent, named)?;
         }
         let (client_id, model) = (start.client_id.clone(), start.model.clone());
         Ok(Accepted { agent, strategy, origin, thread, session, client_id, model, claim: None })

@@ -4,6 +4,7 @@
 //! - `sessions`: who has a session, for how long, with which tools; `life`: what happens when one begins and ends.
 //! - `tools`: what calls of worker tools go through besides the one path of every call; `cache`: results that may be
 //!   given out again.
+//! - `unregistered`: tools of workers that nobody registered.
 //! - `secret`: what a worker and the server show each other. `variables`: what a session keeps; `signal`: what is told to whoever listens; `agents`: agents as tools.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,12 +29,14 @@ mod secret;
 mod sessions;
 pub mod signal;
 mod tools;
+mod unregistered;
 pub mod variables;
 
 pub use secret::WorkerSecret;
 pub(crate) use sessions::{Who, clipped};
 pub use signal::{Measure, Sieve, Signal, Signals};
 pub(crate) use tools::WorkerTools;
+pub(crate) use unregistered::{NameContext, NameForm};
 pub(crate) use variables::VariableTools;
 
 use cache::Cache;
@@ -130,7 +133,7 @@ pub struct PoolReport {
     pub tools: u32,
     pub succeeded: u64,
     pub failed: u64,
-    /// Waited too long and never ran.
+    /// Passed their deadline while they ran, or waited too long for a worker and never ran.
     pub timed_out: u64,
     /// Found the queue full and never ran.
     pub refused: u64,

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 
 use crate::error::{BoardError, ErrorKind};
 use crate::id::SessionKey;
+use crate::live::Live;
 use crate::port::{BudgetScope, Clock, Store};
 
 pub mod price;
@@ -29,7 +30,7 @@ pub struct BudgetLimits {
 
 #[derive(Debug)]
 pub struct Ledger {
-    limits: BudgetLimits,
+    limits: Live<BudgetLimits>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     accounts: Mutex<Accounts>,
@@ -129,7 +130,12 @@ pub struct BudgetReport {
 
 impl Ledger {
     pub fn new(limits: BudgetLimits, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { limits, store, clock, accounts: Mutex::default() }
+        Self { limits: Live::new(limits), store, clock, accounts: Mutex::default() }
+    }
+
+    /// For the calls to come; what is reserved stays reserved.
+    pub fn set_limits(&self, limits: BudgetLimits) {
+        self.limits.set(limits);
     }
 
     /// Reserves, or says which limit stands in the way.
@@ -167,7 +173,7 @@ impl Ledger {
 
     /// The limits of a call in the order of its scopes: budget, tokens and the key that sets them.
     fn limits_of(&self, wanted: &Wanted<'_>) -> [Option<(&'static str, u64, String)>; 5] {
-        let (general, own, agent) = (&self.limits, &wanted.agent_limits, wanted.agent);
+        let (general, own, agent) = (self.limits.get(), &wanted.agent_limits, wanted.agent);
         let of_all = |budget: &'static str, limit: Option<u64>| Some((budget, limit?, format!("budgets.{budget}")));
         let of_agent = |budget: &'static str, limit: Option<u64>| {
             Some((budget, limit?, format!("agents.{agent}.budget.{budget}")))
@@ -193,14 +199,15 @@ impl Ledger {
         let session_scope = session.map(|session| BudgetScope::Session(session.clone()));
         wanted.extend(session_scope.clone());
         let accounts = self.load(&wanted).await?;
+        let limits = self.limits.get();
         let line = |scope: &BudgetScope, limit| {
             let account = accounts.of(scope);
             BudgetLine { used: account.used, reserved: account.reserved, limit }
         };
         Ok(BudgetReport {
-            session: session_scope.map(|scope| line(&scope, self.limits.session)),
-            daily: line(&day, self.limits.daily),
-            monthly: line(&month, self.limits.monthly),
+            session: session_scope.map(|scope| line(&scope, limits.session)),
+            daily: line(&day, limits.daily),
+            monthly: line(&month, limits.monthly),
         })
     }
 

@@ -104,6 +104,10 @@ pub enum Command {
         webhook: Webhook,
     },
     DescribeNode,
+    /// What the operator wants to know of the server as a whole.
+    DescribeServer,
+    /// Reads the configuration anew and takes over what can change while the server works.
+    ReloadSettings,
     /// Opens a program's session, or goes on with it: what is not given stays as it was.
     OpenSession(OpenSession),
     /// Ends a program's session with all that is kept in it.

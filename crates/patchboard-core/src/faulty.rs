@@ -181,8 +181,8 @@ impl Store for FaultyStore {
         self.inner.sessions(filter, limit, cursor)
     }
 
-    fn count_sessions(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.inner.count_sessions()
+    fn count_sessions(&self, beside: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.inner.count_sessions(beside)
     }
 
     fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<Page<TurnRow>, StoreError>> {

@@ -10,6 +10,7 @@
 //! - [`plugin`]: sandboxed plugins and their tools; [`channel`]: people who come by webhook, through plugins.
 //! - [`memory`], [`budget`], [`agent`], [`catalogue`]: what is recalled, what may be spent, who answers and with which model.
 //! - [`workspaces`]: threads that clients put together.
+//! - [`live`]: settings that are replaced while the server works.
 //! - [`trace`]: every span, and how traces come in and go on.
 //! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
 //!   stand-ins for tests and demos.
@@ -30,6 +31,7 @@ pub mod event;
 #[cfg(test)]
 mod faulty;
 pub mod id;
+pub mod live;
 pub mod local;
 pub mod log;
 pub mod memory;

@@ -161,8 +161,12 @@ impl Store for LocalStore {
         })
     }
 
-    fn count_sessions(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.answer(|state| Ok(state.sessions.values().filter(|session| !session.cleared).count() as u64))
+    fn count_sessions(&self, beside: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.answer(|state| {
+            let is_counted = |key: &SessionKey| key.parts().is_some_and(|parts| !beside.contains(&&*parts.channel));
+            let counted = state.sessions.iter().filter(|(key, session)| !session.cleared && is_counted(key));
+            Ok(counted.count() as u64)
+        })
     }
 
     fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<Page<TurnRow>, StoreError>> {

@@ -16,8 +16,10 @@ use uuid::Uuid;
 use crate::app::Notice;
 use crate::bridge::{PoolReport, WorkerId, WorkerTool};
 use crate::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use crate::error::BoardError;
 use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest, ToolCall};
 use crate::plugin::{HostGrant, PluginCall, PluginError, PluginReport};
+use crate::reply::ReloadReport;
 use crate::tool::{CallContext, ToolOutput, ToolScope, ToolSpec};
 
 mod store;
@@ -119,6 +121,30 @@ pub trait Workers: Send + Sync + fmt::Debug {
 
     /// A session is over; the workers that saw it are told, in their own time.
     fn session_over(&self, session: &str);
+
+    /// Pools whose workers may be called by names that they never registered, in the order of the configuration. A pool
+    /// that decides by its workers is missing until it has had one.
+    fn unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
+        Vec::new()
+    }
+}
+
+/// Calls the workers of one pool by names that they never registered. As a `ToolHost` it lists no tools and its
+/// qualifier is the pool's name; `call` takes a name with the pool's before it or without.
+pub trait UnregisteredTools: ToolHost {
+    /// What is known about a name, without the pool's before it.
+    fn standing(&self, name: &str) -> NameStanding;
+}
+
+/// What a pool knows about the name of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameStanding {
+    /// Only a call can tell whether a worker has it.
+    Untried,
+    /// A worker registered it: only what is offered under that name may be called.
+    Registered,
+    /// A worker said a moment ago that it does not have it.
+    Unknown,
 }
 
 /// Sandboxed plugins. A version that is at work when another takes over finishes the calls it has.
@@ -168,8 +194,30 @@ pub trait Plugins: Send + Sync + fmt::Debug {
 
 /// Checks tool arguments against a JSON Schema.
 pub trait SchemaCheck: Send + Sync + fmt::Debug {
-    /// `Err` holds sentences for the model: what is wrong, at which path. Implementations cache compiled schemas.
-    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), String>;
+    /// Implementations cache compiled schemas.
+    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaProblem>;
+}
+
+/// Why arguments do not fit a schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaProblem {
+    /// The first parameter that is wrong, with a sentence about it alone; `None` where it is none in particular.
+    pub parameter: Option<(Arc<str>, String)>,
+    /// Sentences for the model: what is wrong, at which path.
+    pub text: String,
+}
+
+impl SchemaProblem {
+    /// One that is not about a parameter.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { parameter: None, text: text.into() }
+    }
+}
+
+impl fmt::Display for SchemaProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// The character document of an agent, read anew when its file changes.
@@ -285,6 +333,13 @@ pub trait NoticeSink: Send + Sync + fmt::Debug {
 
     /// `Err` is a sentence for the log. Bounded in time by itself; when `stop` is cancelled it returns promptly.
     fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>>;
+}
+
+/// What of a running server lies outside of the board.
+pub trait ServerControl: Send + Sync + fmt::Debug {
+    /// Reads the configuration anew and takes over what can change while the server works, or nothing of it. One reload
+    /// after the other.
+    fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, BoardError>>;
 }
 
 /// Wall time. Timers use `tokio::time`, which tests pause.

@@ -55,6 +55,8 @@ pub enum Reply {
     Plugin(Box<PluginReport>),
     Webhook(WebhookOutcome),
     Node(NodeReport),
+    Server(Box<ServerReport>),
+    Reloaded(Box<ReloadReport>),
     Message(Arc<MessageReport>),
     MessageList(Page<Arc<MessageReport>>),
     Explained(Arc<Decision>),
@@ -175,6 +177,45 @@ pub struct PendingApproval {
 pub struct NodeReport {
     pub version: &'static str,
     pub plugins: u64,
+    /// Stored conversations of chats and channels that are not cleared.
     pub sessions: u64,
     pub live_runs: u64,
+}
+
+/// What the operator wants to know of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerReport {
+    pub node: NodeReport,
+    /// It takes no new work.
+    pub is_draining: bool,
+    /// In the order of the configuration.
+    pub agents: Vec<AgentModel>,
+    /// Tool calls that wait for an answer.
+    pub approvals: u64,
+    pub budget: BudgetReport,
+    pub pools: Vec<PoolReport>,
+    pub connected_apps: u64,
+    pub known_apps: u64,
+}
+
+/// With which model an agent works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentModel {
+    pub agent: Arc<str>,
+    pub provider: Arc<str>,
+    /// Empty means the provider's own default.
+    pub model: Arc<str>,
+}
+
+/// What came of reading the configuration anew. Keys are written as in the configuration; values are never told.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReloadReport {
+    /// Set, nothing was taken over: what is wrong, with the place and what to do.
+    pub problems: Vec<Arc<str>>,
+    /// Worth knowing: what does not count as it is, and which provider is used where none is configured.
+    pub notes: Vec<Arc<str>>,
+    /// Taken over.
+    pub changed: Vec<Arc<str>>,
+    /// Changed as well; they count from the next start on.
+    pub needs_restart: Vec<Arc<str>>,
 }

@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
 use crate::port::{
-    BoxStream, Clock, FolderGrant, FolderWords, Folders, GrantedFolder, Ids, ModelProvider, SchemaCheck, SoulSource,
-    ToolHost,
+    BoxStream, Clock, FolderGrant, FolderWords, Folders, GrantedFolder, Ids, ModelProvider, SchemaCheck, SchemaProblem,
+    SoulSource, ToolHost,
 };
 use crate::tool::{ToolOutput, ToolScope, ToolSpec};
 
@@ -160,7 +160,7 @@ impl Ids for CountingIds {
 pub struct AnyArguments;
 
 impl SchemaCheck for AnyArguments {
-    fn check(&self, _schema: &Arc<Value>, _arguments: &Value) -> Result<(), String> {
+    fn check(&self, _schema: &Arc<Value>, _arguments: &Value) -> Result<(), SchemaProblem> {
         Ok(())
     }
 }

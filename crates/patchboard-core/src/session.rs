@@ -1,6 +1,7 @@
 //! One turn at a time: each session has a queue, and places in it are given out in the order of asking.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
@@ -14,7 +15,7 @@ type Busy = Arc<Mutex<HashMap<SessionKey, VecDeque<oneshot::Sender<Turn>>>>>;
 #[derive(Debug, Clone)]
 pub struct SessionQueues {
     busy: Busy,
-    max_waiting: usize,
+    max_waiting: Arc<AtomicUsize>,
 }
 
 /// The right to run in a session. Dropping it calls the next in line.
@@ -35,7 +36,12 @@ pub enum Place {
 impl SessionQueues {
     /// `max_waiting` requests may wait for one session; the next one is refused.
     pub fn new(max_waiting: usize) -> Self {
-        Self { busy: Busy::default(), max_waiting }
+        Self { busy: Busy::default(), max_waiting: Arc::new(max_waiting.into()) }
+    }
+
+    /// For the requests to come; those that wait keep their places.
+    pub fn set_max_waiting(&self, max_waiting: usize) {
+        self.max_waiting.store(max_waiting, Ordering::Relaxed);
     }
 
     /// Takes the next place in the session's line. Synchronous, so the order of calls is the order of turns.
@@ -46,13 +52,19 @@ impl SessionQueues {
             return Ok(Place::First(Turn { queues: Some(self.clone()), session: session.clone() }));
         };
         waiting.retain(|place| !place.is_closed());
-        if waiting.len() >= self.max_waiting {
+        if waiting.len() >= self.max_waiting.load(Ordering::Relaxed) {
             let message = format!("session busy: {} requests are waiting for it", waiting.len());
             return Err(BoardError::new(ErrorKind::Exhausted, message).retry(Retry::Now));
         }
         let (called, place) = oneshot::channel();
         waiting.push_back(called);
         Ok(Place::Waiting(place))
+    }
+
+    /// Does a request stand in the session's line, behind the one whose turn it is?
+    pub fn is_waited_for(&self, session: &SessionKey) -> bool {
+        let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        busy.get(session).is_some_and(|waiting| waiting.iter().any(|place| !place.is_closed()))
     }
 
     fn leave(&self, session: &SessionKey) {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 mod nearest;
 
-pub use nearest::nearest;
+pub use nearest::{did_you_mean, nearest};
 
 /// Characters that a person who reads along does not see, or sees elsewhere than they are, as `\u{202e}`: control
 /// characters, marks that change the direction of text, and invisible tags. Line breaks and tabs stay.

@@ -111,6 +111,8 @@ pub enum Fault {
     Cancelled,
     /// What was passed could not be understood; it never ran.
     Invalid,
+    /// An argument does not fit what the tool takes. The words begin with `Invalid parameter` and name it; it never ran.
+    Argument,
     /// The program does not know the tool.
     NotFound,
     /// The program broke while it was answering.

@@ -211,6 +211,7 @@ pub(crate) fn tool_answered(span: &Span, output: &ToolOutput) {
         Some(Fault::TimedOut) => "timeout",
         Some(Fault::Cancelled) => "cancelled",
         Some(Fault::Invalid) => "invalid",
+        Some(Fault::Argument) => "invalid_argument",
         Some(Fault::NotFound) => "not_found",
         Some(Fault::Internal) => "internal",
     };

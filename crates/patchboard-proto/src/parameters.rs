@@ -19,6 +19,10 @@ const CATCH_ALL: &str = "kwargs";
 /// The schema of a tool's arguments, as far as they are JSON.
 pub fn schema_of(parameters: &[ParameterSpec]) -> Value {
     let takes_anything = |one: &ParameterSpec| one.name == CATCH_ALL && one.required && is_any(&one.r#type);
+    // A tool that says nothing about its parameters may take any.
+    if parameters.is_empty() {
+        return json!({"type": "object", "properties": {}});
+    }
     if let [only] = parameters
         && takes_anything(only)
     {

@@ -126,8 +126,8 @@ impl Store for SqliteStore {
         self.readers.read("list sessions", move |db| sessions::list(db, &filter, limit, cursor.as_ref()))
     }
 
-    fn count_sessions(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.readers.read("count sessions", sessions::count_visible)
+    fn count_sessions(&self, beside: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.readers.read("count sessions", move |db| sessions::count_visible(db, beside))
     }
 
     fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<Page<TurnRow>, StoreError>> {

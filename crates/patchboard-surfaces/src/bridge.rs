@@ -262,7 +262,7 @@ impl Bridge {
         connection::without_delay(&stream);
         let (io, is_certified) = match tls {
             None => (Io::Tcp(stream), false),
-            Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.acceptor.accept(stream)).await {
+            Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await {
                 Ok(Ok(stream)) => (Io::Tls(Box::new(stream)), tls.knows_clients),
                 Ok(Err(error)) => return tracing::debug!(surface = SURFACE, %error, "no secure connection"),
                 Err(_) => return,

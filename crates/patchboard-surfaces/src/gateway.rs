@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::auth::{self, AuthGate, Identity, Verdict, WaitingRoom};
 use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
-use crate::limit::Rate;
+use crate::limit::{LiveLimits, Rate};
 use crate::listen::{self, Peer};
 use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
 use crate::trace::traceparent;
@@ -26,6 +26,7 @@ use crate::trace::traceparent;
 mod dialect;
 mod error;
 mod map;
+mod silence;
 mod webhook;
 mod wire;
 
@@ -38,11 +39,8 @@ pub struct GatewayOptions {
     /// Shared with whoever else answers on the same listener: wrong tokens are counted together.
     pub gate: Arc<AuthGate>,
     pub guard: Guard,
-    /// Messages of one connection, `ping` excepted.
-    pub rate: Rate,
     pub limits: PumpLimits,
-    /// Largest message in bytes; a larger one closes the connection with 1009.
-    pub max_message: usize,
+    pub clients: LiveLimits,
     pub version: &'static str,
     /// Renders the Prometheus text; `None` serves no metrics.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
@@ -58,15 +56,17 @@ pub struct GatewayOptions {
 
 impl fmt::Debug for GatewayOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatewayOptions").field("guard", &self.guard).field("rate", &self.rate).finish_non_exhaustive()
+        f.debug_struct("GatewayOptions")
+            .field("guard", &self.guard)
+            .field("clients", &self.clients)
+            .finish_non_exhaustive()
     }
 }
 
 #[derive(Clone)]
 struct Gateway {
     plug: Sockets,
-    rate: Rate,
-    max_message: usize,
+    clients: LiveLimits,
     version: &'static str,
     metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
     tracker: TaskTracker,
@@ -90,8 +90,7 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
             limits: options.limits,
             draining: options.draining,
         },
-        rate: options.rate,
-        max_message: options.max_message,
+        clients: options.clients,
         version: options.version,
         metrics: options.metrics,
         tracker: options.tracker,
@@ -129,16 +128,19 @@ async fn upgrade(
     };
     let trace = traceparent(&headers).map(Into::into);
     let client = Client { peer, connection: pump::next_connection(), admission, trace };
-    let dialect = dialect(gateway.version, gateway.rate);
+    let limits = gateway.clients.get();
+    let dialect = dialect(gateway.version, limits.rate);
+    let mut plug = gateway.plug;
+    plug.limits.sign_in = limits.sign_in;
     let token = gateway.tracker.token();
     upgrade
-        .max_message_size(gateway.max_message)
-        .max_frame_size(gateway.max_message)
+        .max_message_size(limits.max_message)
+        .max_frame_size(limits.max_message)
         .read_buffer_size(SOCKET_BUFFER)
         .write_buffer_size(SOCKET_BUFFER)
         .on_upgrade(move |socket| async move {
             // Boxed: the future behind an idle connection stays small until it has something to do.
-            Box::pin(pump::run(gateway.plug, socket, dialect, client)).await;
+            Box::pin(pump::run(plug, socket, dialect, client)).await;
             drop(token);
         })
 }

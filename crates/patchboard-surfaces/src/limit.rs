@@ -1,12 +1,29 @@
 //! A token bucket. Time is passed in, so tests need no clock.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use patchboard_core::live::Live;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     pub per_second: f64,
     pub burst: f64,
 }
+
+/// What a client may take of the server. It can be replaced; a connection keeps what it was opened with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClientLimits {
+    /// Requests of one connection or session, `ping` excepted.
+    pub rate: Rate,
+    /// Largest message in bytes; a larger one is refused or closes the connection with 1009.
+    pub max_message: usize,
+    /// How long a client may take to show its token.
+    pub sign_in: Duration,
+}
+
+/// Shared by the surfaces of a server.
+pub type LiveLimits = Arc<Live<ClientLimits>>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {

@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::auth::{self, AuthGate, Identity, Verdict};
 use crate::guard::{self, Guard};
-use crate::limit::Rate;
+use crate::limit::LiveLimits;
 use crate::listen::{self, Peer};
 use crate::trace::traceparent;
 use crate::{pump, telemetry};
@@ -56,10 +56,7 @@ pub struct McpOptions {
     /// Shared with whoever else answers on the same listener: wrong tokens are counted together.
     pub gate: Arc<AuthGate>,
     pub guard: Guard,
-    /// Requests of one session, `ping` excepted.
-    pub rate: Rate,
-    /// Largest message in bytes; a larger one is refused.
-    pub max_message: usize,
+    pub clients: LiveLimits,
     pub version: &'static str,
     /// Tool calls are its tasks.
     pub tracker: TaskTracker,
@@ -67,7 +64,7 @@ pub struct McpOptions {
 
 impl fmt::Debug for McpOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpOptions").field("guard", &self.guard).field("rate", &self.rate).finish_non_exhaustive()
+        f.debug_struct("McpOptions").field("guard", &self.guard).field("clients", &self.clients).finish_non_exhaustive()
     }
 }
 
@@ -78,7 +75,7 @@ struct Inner {
     board: Board,
     gate: Arc<AuthGate>,
     sessions: Sessions,
-    max_message: usize,
+    clients: LiveLimits,
     version: &'static str,
     tracker: TaskTracker,
     started: Instant,
@@ -91,8 +88,8 @@ pub fn router(board: Board, options: McpOptions) -> Router {
     let inner = Inner {
         board,
         gate: options.gate,
-        sessions: Sessions::new(options.rate),
-        max_message: options.max_message,
+        sessions: Sessions::default(),
+        clients: options.clients,
         version: options.version,
         tracker: options.tracker,
         started: Instant::now(),
@@ -114,7 +111,7 @@ async fn message(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, reque
         Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
-    let reading = axum::body::to_bytes(body, mcp.0.max_message);
+    let reading = axum::body::to_bytes(body, mcp.0.clients.get().max_message);
     let body = match tokio::time::timeout(BODY_PATIENCE, reading).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large, or broke off\n"),
@@ -217,7 +214,7 @@ impl Mcp {
             connection: pump::next_connection(),
             grants: identity.grants,
         };
-        match self.0.sessions.begin(caller, self.0.started.elapsed()) {
+        match self.0.sessions.begin(caller, self.0.clients.get().rate, self.0.started.elapsed()) {
             Ok(session) => ([(SESSION, session.id.to_string())], json(&wire::result(id, &result))).into_response(),
             Err(no_place) => {
                 let (status, text) = match no_place {

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::auth::{self, AuthGate, Identity, Verdict};
 use crate::dialect::Dialect;
 use crate::guard::{self, Guard};
+use crate::limit::LiveLimits;
 use crate::listen::{self, Peer};
 use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
 use crate::trace::traceparent;
@@ -38,8 +39,8 @@ pub struct RunsOptions {
     pub guard: Guard,
     /// `limits.stall` is how long a client may take nothing before it is let go and its run kept.
     pub limits: PumpLimits,
-    /// Largest message in bytes; a larger one closes the connection with 1009.
-    pub max_message: usize,
+    /// Of these, only the size of messages counts here.
+    pub clients: LiveLimits,
     /// Clients give up on event types they do not know: newer types travel as `custom`.
     pub strict_clients: bool,
     /// A failed run closes its connection once it has been told.
@@ -67,7 +68,7 @@ impl fmt::Debug for RunsOptions {
 #[derive(Clone)]
 struct Runs {
     plug: Sockets,
-    max_message: usize,
+    clients: LiveLimits,
     dialect: DialectOptions,
     tracker: TaskTracker,
 }
@@ -89,7 +90,7 @@ pub fn router(board: Board, options: RunsOptions) -> Router {
             limits: options.limits,
             draining: draining.clone(),
         },
-        max_message: options.max_message,
+        clients: options.clients,
         dialect: DialectOptions { strict_clients, close_on_error, draining },
         tracker: options.tracker,
     };
@@ -115,14 +116,15 @@ async fn upgrade(
     let client = Client { peer, connection: pump::next_connection(), admission, trace };
     let dialect = dialect(runs.dialect);
     let token = runs.tracker.token();
+    let max_message = runs.clients.get().max_message;
     // Whoever offers a subprotocol expects one to be chosen.
     let upgrade = match shown {
         Shown::Protocol(token) => upgrade.protocols([format!("{BEARER_PROTOCOL}{token}")]),
         Shown::Nothing | Shown::Header(_) | Shown::Garbled => upgrade,
     };
     upgrade
-        .max_message_size(runs.max_message)
-        .max_frame_size(runs.max_message)
+        .max_message_size(max_message)
+        .max_frame_size(max_message)
         .read_buffer_size(SOCKET_BUFFER)
         .write_buffer_size(SOCKET_BUFFER)
         .on_upgrade(move |socket| async move {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator};
-use patchboard_core::port::SchemaCheck;
+use patchboard_core::port::{SchemaCheck, SchemaProblem};
 use serde_json::Value;
 
 mod bounds;
@@ -25,6 +25,8 @@ const MAX_CACHED: usize = 256;
 /// More problems are only hinted at: a model that mends three sees the next ones then.
 const MAX_PROBLEMS: usize = 3;
 const MAX_PROBLEM_BYTES: usize = 300;
+/// Of a parameter's name in a problem: callers choose names too.
+const MAX_NAME_BYTES: usize = 100;
 /// Bounds on patterns that need backtracking, and on the memory of compiled ones.
 const MAX_BACKTRACKING: usize = 100_000;
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
@@ -57,25 +59,29 @@ struct Usable {
 }
 
 impl SchemaCheck for JsonSchemaCheck {
-    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), String> {
+    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaProblem> {
         if !is_usable_schema(schema) {
-            return Err("the tool's own schema is too large or too deep to be used".to_owned());
+            return Err(SchemaProblem::new("the tool's own schema is too large or too deep to be used"));
         }
         let Some(size) = size_of_arguments(arguments) else {
-            return Err(format!("the arguments are nested more than {MAX_ARGUMENTS_DEPTH} levels deep"));
+            let words = format!("the arguments are nested more than {MAX_ARGUMENTS_DEPTH} levels deep");
+            return Err(SchemaProblem::new(words));
         };
-        let usable = self.usable(schema).map_err(|reason| reason.to_string())?;
+        let usable = self.usable(schema).map_err(|reason| SchemaProblem::new(&*reason))?;
         if usable.references == References::Within {
             match effort(schema, arguments, size) {
                 Effort::Fine => {}
-                Effort::TooMuch => return Err("checking these arguments would take too long".to_owned()),
-                Effort::Endless => return Err("the tool's own schema refers to itself without end".to_owned()),
+                Effort::TooMuch => return Err(SchemaProblem::new("checking these arguments would take too long")),
+                Effort::Endless => {
+                    return Err(SchemaProblem::new("the tool's own schema refers to itself without end"));
+                }
             }
         }
         if usable.validator.is_valid(arguments) {
             return Ok(());
         }
-        Err(sentences(usable.validator.iter_errors(arguments)))
+        let parameter = usable.validator.iter_errors(arguments).next().and_then(|error| parameter(&error));
+        Err(SchemaProblem { parameter, text: sentences(usable.validator.iter_errors(arguments)) })
     }
 }
 
@@ -141,6 +147,29 @@ fn unusable(error: &ValidationError<'_>) -> String {
         format!("is not valid: {}", clipped(error, MAX_PROBLEM_BYTES))
     };
     format!("the tool's own schema {reason}")
+}
+
+/// The parameter that a problem is about, and what is wrong with it.
+fn parameter(error: &ValidationError<'_>) -> Option<(Arc<str>, String)> {
+    let place = error.instance_path().as_str();
+    let (name, reason) = match (place.strip_prefix('/'), error.kind()) {
+        (Some(path), _) => {
+            let (name, within) = path.split_once('/').map_or((path, None), |(name, within)| (name, Some(within)));
+            // As JSON pointers write it.
+            let name = name.replace("~1", "/").replace("~0", "~");
+            let said = clipped(error, MAX_PROBLEM_BYTES);
+            let within = within.map(|within| format!("at `/{}`: {said}", clipped(&within, MAX_PROBLEM_BYTES)));
+            (name, within.unwrap_or(said))
+        }
+        (None, ValidationErrorKind::Required { property }) => {
+            (property.as_str()?.to_owned(), "it is required".to_owned())
+        }
+        (None, ValidationErrorKind::AdditionalProperties { unexpected }) => {
+            (unexpected.first()?.clone(), "the tool does not take it".to_owned())
+        }
+        (None, _) => return None,
+    };
+    Some((clipped(&name.escape_debug(), MAX_NAME_BYTES).into(), reason))
 }
 
 fn sentences<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> String {

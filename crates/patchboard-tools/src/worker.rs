@@ -7,6 +7,7 @@
 //!   happen to it then; `warm` – workers forked from a program that has loaded everything.
 //! * `world`, `machine` – processes and sockets; `link` – the connection; `command`, `ready`, `tail` – what a worker is
 //!   told, what it announces, what it says.
+//! * `unregistered` – tools that workers run and never registered.
 //! * `ports` – the block of ports that is theirs; `events` – what workers tell about themselves.
 //!
 //! A worker is somebody else's program: everything it says is bounded, and it can end at any moment.
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerTool};
-use patchboard_core::port::{Clock, Ids, ToolHost, Workers};
+use patchboard_core::port::{Clock, Ids, ToolHost, UnregisteredTools, Workers};
 use secrecy::SecretString;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -44,6 +45,7 @@ mod start;
 mod stream;
 mod tail;
 mod tools;
+mod unregistered;
 mod warm;
 mod watch;
 mod world;
@@ -51,6 +53,7 @@ mod world;
 pub use dispatch::Affinity;
 pub use pinned::Pinned;
 pub use ports::PortBlock;
+pub use unregistered::Unregistered;
 
 use crate::launch::Launch;
 use folder::RunFolder;
@@ -93,6 +96,8 @@ pub struct PoolOptions {
     pub compiled: Option<PathBuf>,
     /// Allocations of a worker process beyond this fail.
     pub memory_limit: Option<u64>,
+    /// May workers be called by names that they never registered?
+    pub unregistered: Unregistered,
     /// For a call that does not say how long it may take.
     pub call_timeout: Duration,
     /// The same for one whose result comes piece by piece.
@@ -120,6 +125,7 @@ impl PoolOptions {
             writable: Vec::new(),
             compiled: None,
             memory_limit: None,
+            unregistered: Unregistered::default(),
             call_timeout: Duration::from_millis(298_800),
             stream_timeout: Duration::from_secs(900),
         }
@@ -280,6 +286,11 @@ impl Workers for WorkerPools {
         for pool in &self.pools {
             pool.session_over(session);
         }
+    }
+
+    fn unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
+        let open = self.pools.iter().filter(|pool| pool.runs_unregistered() == Some(true));
+        open.map(|pool| -> Arc<dyn UnregisteredTools> { Arc::new(unregistered::ByName(pool.clone())) }).collect()
     }
 }
 

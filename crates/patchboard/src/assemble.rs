@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use patchboard_core::agent::{AgentSource, AgentSpec, AgentTable, Binding};
 use patchboard_core::app::hub::{HubOptions, Pairing};
-use patchboard_core::board::{Limits, Parts, Recovered};
+use patchboard_core::board::{Limits, Parts, Recovered, Settings};
 use patchboard_core::bridge::{BridgeOptions, Signals};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::memory::MemoryOptions;
@@ -20,7 +20,7 @@ use patchboard_core::tool::desk::ToolLimits;
 use patchboard_core::tool::{Approval, ApprovalPolicy, Glob};
 use patchboard_core::{Board, board};
 use patchboard_providers::{
-    Chain, ChainOptions, Link, ModelChoice, Pool, ProviderKind, ProviderOptions, embedder, upstream,
+    Chain, ChainOptions, HttpEmbedder, Link, ModelChoice, Pool, ProviderKind, ProviderOptions, embedder, upstream,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use patchboard_tools::guard::{ReducedRights, WriteGuard};
@@ -42,11 +42,13 @@ use crate::trust::obeyed::{agent_folders, content_files, obeyed, trust_store};
 
 mod builtins;
 mod folders;
+mod live_embedder;
 mod mcp;
 mod plugins;
 mod sinks;
 mod workers;
 
+pub(crate) use live_embedder::LiveEmbedder;
 pub(crate) use plugins::limits as plugin_limits;
 use workers::PoolMeans;
 pub(crate) use workers::Pools;
@@ -59,6 +61,7 @@ pub(crate) struct Assembled {
     pub(crate) board: Board,
     /// `None` where none are configured.
     pub(crate) pools: Option<Pools>,
+    pub(crate) embedder: Option<Arc<LiveEmbedder>>,
 }
 
 /// A board on the configured database, going on with what the last server left open.
@@ -94,8 +97,10 @@ pub(crate) async fn board(
     let pools = pools.transpose()?;
     let plugins =
         plugins::host(config, secrets, plugins::Means { fetch, store: store.clone(), guard }, tracker, stop).await;
+    let Settings { agents, approval_policy, limits, budgets, prices } = settings(loaded, secrets, pool)?;
+    let embedder = http_embedder(loaded, secrets, pool)?.map(|embedder| Arc::new(LiveEmbedder::new(embedder)));
     let board = Board::assemble(Parts {
-        agents: agents(loaded, secrets, pool)?,
+        agents,
         pools: pools.as_ref().map(Pools::hosts).unwrap_or_default(),
         workers: pools.as_ref().map(Pools::workers),
         plugins: Some(plugins),
@@ -106,9 +111,9 @@ pub(crate) async fn board(
         schemas: Arc::new(JsonSchemaCheck::default()),
         souls: Arc::new(souls(loaded)),
         folders: Arc::new(workspaces),
-        embedder: memory_embedder(loaded, secrets, pool)?,
-        budgets: budget_limits(&config.budgets),
-        prices: config.price_table(),
+        embedder: embedder.clone().map(|embedder| -> Arc<dyn Embedder> { embedder }),
+        budgets,
+        prices,
         memory: MemoryOptions {
             episodic_window: config.memory.episodic_window as usize,
             semantic: config.memory.semantic,
@@ -117,8 +122,8 @@ pub(crate) async fn board(
         hub: hub_options(config),
         notices: sinks::notice_options(config),
         sinks: sinks::sinks(loaded, secrets)?,
-        approval_policy: approval_policy(config),
-        limits: limits(config),
+        approval_policy,
+        limits,
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),
         version: VERSION,
@@ -138,7 +143,19 @@ pub(crate) async fn board(
     if deliveries > 0 {
         tracing::info!(deliveries, "messages of channels that the last server left are answered now");
     }
-    Ok(Assembled { board, pools })
+    Ok(Assembled { board, pools, embedder })
+}
+
+/// What can be replaced while the board works.
+pub(crate) fn settings(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Settings> {
+    let config = &loaded.config;
+    Ok(Settings {
+        agents: agents(loaded, secrets, pool)?,
+        approval_policy: approval_policy(config),
+        limits: limits(config),
+        budgets: budget_limits(&config.budgets),
+        prices: config.price_table(),
+    })
 }
 
 fn bridge_options(config: &Config) -> BridgeOptions {
@@ -280,10 +297,10 @@ pub(crate) fn provider_options(loaded: &Loaded, secrets: &Secrets, name: &str) -
     })
 }
 
-fn memory_embedder(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Option<Arc<dyn Embedder>>> {
+pub(crate) fn http_embedder(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Option<HttpEmbedder>> {
     let Some(choice) = &loaded.config.memory.embedding else { return Ok(None) };
     let options = provider_options(loaded, secrets, &choice.provider)?;
-    Ok(Some(Arc::new(embedder(options, choice.model.as_str(), pool)?)))
+    Ok(Some(embedder(options, choice.model.as_str(), pool)?))
 }
 
 /// File tools work here, and never in the data directory or where keys are.
@@ -306,12 +323,7 @@ fn workspaces(loaded: &Loaded, guard: Arc<dyn WriteGuard>, tracker: &TaskTracker
         allowed_roots: config.runs.allowed_roots.clone(),
         protected,
         tasks: tracker.clone(),
-        grants: GrantRules {
-            home: loaded.folders.home.clone(),
-            own_folders: iter::once(config.data_dir.clone()).chain(loaded.folders.config_dir.clone()).collect(),
-            commands_are_jailed: commands_are_jailed(),
-            guard: Some(guard),
-        },
+        grants: GrantRules { guard: Some(guard), ..grant_rules(loaded) },
     };
     // A link that leads to itself is no file, and must not keep the server from starting.
     let leads_nowhere = |path: &Path| {
@@ -321,6 +333,16 @@ fn workspaces(loaded: &Loaded, guard: Arc<dyn WriteGuard>, tracker: &TaskTracker
     let sealed = content_files(loaded).into_iter().map(|file| file.path);
     let sealed = sealed.filter(|path| !leads_nowhere(path)).collect();
     Workspaces::sealing(options, sealed).context("cannot open the working folder")
+}
+
+/// Which folders the operator can open to single runs.
+pub(crate) fn grant_rules(loaded: &Loaded) -> GrantRules {
+    GrantRules {
+        home: loaded.folders.home.clone(),
+        own_folders: iter::once(loaded.config.data_dir.clone()).chain(loaded.folders.config_dir.clone()).collect(),
+        commands_are_jailed: commands_are_jailed(),
+        guard: None,
+    }
 }
 
 /// Elsewhere than on Linux there are no commands; then nothing is said about other tools that write.

@@ -11,27 +11,38 @@ use crate::config::problem::Code;
 use crate::config::{Config, Environment, Folders, LoadRequest, Loaded, Override};
 use crate::trust::{TrustStore, TrustedReader};
 
+mod approval_mode;
 mod approvals;
+mod caller_folder;
 mod chat;
+mod completions;
 mod config;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod exec;
 mod explain;
 mod failure;
+mod help;
 mod hub;
-mod local_model;
+pub(crate) mod local_model;
+mod logs;
 mod markdown;
 mod mcp;
+mod models;
 mod onboard;
 pub(crate) mod output;
 mod own_server;
 mod plugins;
 mod progress;
+mod reload;
 mod run;
+mod runs;
 mod screen;
 mod serve;
 mod sessions;
+mod status;
+mod stop;
+mod syntax;
 mod tools;
 mod trust;
 mod usage;
@@ -41,7 +52,7 @@ use failure::Failure;
 
 /// One board for people, apps, agents and tool workers.
 #[derive(Debug, Parser)]
-#[command(name = "patchboard", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "patchboard", version, propagate_version = true, max_term_width = 80)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Verb,
@@ -51,13 +62,23 @@ pub(crate) struct Cli {
 enum Verb {
     /// Start the server. Works without a file, a key or a service.
     Serve(serve::ServeArgs),
+    /// Show whether a server runs here, and how it is.
+    Status(status::StatusArgs),
+    /// Stop the server, once what is at work has ended.
+    Stop(stop::StopArgs),
+    /// Have the server read its configuration anew, and see what changed.
+    Reload(reload::ReloadArgs),
+    /// Show what the server logged.
+    Logs(logs::LogsArgs),
     /// Talk to an agent in the terminal.
     Chat(chat::ChatArgs),
     /// Have an agent work on something, and watch it.
     Run(run::RunArgs),
     /// Follow a run again.
     Attach(run::AttachArgs),
-    /// Send what you say to the app it is meant for, and see where it went.
+    /// Follow a run again, or stop one.
+    Runs(runs::RunsArgs),
+    /// Send what you say to the app it is meant for.
     Hub(hub::HubArgs),
     /// Answer tool calls that wait for approval.
     Approvals(approvals::ApprovalsArgs),
@@ -69,6 +90,8 @@ enum Verb {
     Tools(tools::ToolsArgs),
     /// List, check, begin or manage plugins.
     Plugins(plugins::PluginsArgs),
+    /// Show the models that can be used, and which one is.
+    Models(models::ModelsArgs),
     /// Show the pools of workers and what each worker is doing.
     Workers(workers::WorkersArgs),
     /// Offer the tools to an MCP client, on standard input and output.
@@ -77,22 +100,27 @@ enum Verb {
     Onboard(onboard::OnboardArgs),
     /// Check, show or describe the configuration.
     Config(config::ConfigArgs),
-    /// Look at configuration and code that is not trusted yet, and let it count.
+    /// Look at files that are not trusted yet, and let them count.
     Trust(trust::TrustArgs),
     /// Find out what is missing to run well.
     Doctor(doctor::DoctorArgs),
     /// Explain an error code such as PB0103.
     Explain(explain::ExplainArgs),
+    /// Print what a shell needs to complete commands and options.
+    Completions(completions::CompletionsArgs),
 }
+
+/// Options that nearly every command has, apart from its own.
+const SERVER_HEADING: &str = "Which server";
 
 /// Where the configuration is; every command takes these.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Where {
     /// Configuration file; then neither the user's own nor ./patchboard.toml is read.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = SERVER_HEADING)]
     config: Option<PathBuf>,
     /// Folder for the database and everything else the server keeps.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = SERVER_HEADING)]
     data_dir: Option<PathBuf>,
 }
 
@@ -121,6 +149,15 @@ impl Where {
         Ok(LoadRequest { overrides, reader, ..request })
     }
 
+    /// The data directory, for commands that are needed most when the configuration is broken: then a flag is enough.
+    fn find_data_dir(&self) -> Result<PathBuf, Failure> {
+        match (self.load(), &self.data_dir) {
+            (Ok(loaded), _) => Ok(loaded.config.data_dir),
+            (Err(_), Some(folder)) => Ok(std::env::current_dir()?.join(folder)),
+            (Err(failure), None) => Err(failure.hint("with --data-dir DIR this command needs no configuration")),
+        }
+    }
+
     /// The configuration, without its secrets.
     fn load(&self) -> Result<Loaded, Failure> {
         let loaded = Config::load(self.request()?)?;
@@ -147,7 +184,7 @@ pub(crate) struct Target {
     place: Where,
     /// Address of the server's gateway, instead of the one that runs on the data directory. Its token is read from
     /// PATCHBOARD_TOKEN.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = SERVER_HEADING)]
     url: Option<String>,
 }
 
@@ -168,6 +205,13 @@ impl Target {
         self.url.is_some()
     }
 
+    fn reach(&self) -> caller_folder::Reach {
+        match self.url {
+            Some(_) => caller_folder::Reach::Address,
+            None => caller_folder::Reach::Operator,
+        }
+    }
+
     async fn connect(&self) -> Result<crate::client::Client, Failure> {
         let Some(address) = self.find()? else {
             let data_dir = self.place.load()?.config.data_dir;
@@ -184,18 +228,27 @@ pub(crate) fn run() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|verb| verb == patchboard_tools::sandbox::EXEC_VERB) {
         return exec::run().unwrap_or_else(|failure| failure.report());
     }
-    let cli = Cli::parse();
+    let cli = match syntax::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let outcome = match cli.command {
         Verb::Serve(args) => serve::run(args),
+        Verb::Status(args) => status::run(args),
+        Verb::Stop(args) => stop::run(args),
+        Verb::Reload(args) => reload::run(args),
+        Verb::Logs(args) => logs::run(args),
         Verb::Chat(args) => chat::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Attach(args) => run::attach(args),
+        Verb::Runs(args) => runs::run(args),
         Verb::Hub(args) => hub::run(args),
         Verb::Approvals(args) => approvals::run(args),
         Verb::Sessions(args) => sessions::run(args),
         Verb::Usage(args) => usage::run(args),
         Verb::Tools(args) => tools::run(args),
         Verb::Plugins(args) => plugins::run(args),
+        Verb::Models(args) => models::run(args),
         Verb::Workers(args) => workers::run(args),
         Verb::Mcp(args) => mcp::run(args),
         Verb::Onboard(args) => onboard::run(args),
@@ -203,6 +256,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Trust(args) => trust::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Explain(args) => explain::run(args),
+        Verb::Completions(args) => completions::run(&args),
     };
     match outcome {
         Ok(code) => code,

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::bail;
 use futures_util::{SinkExt, StreamExt};
 use patchboard_tools::mcp::RelayTarget;
 use secrecy::{ExposeSecret, SecretString};
@@ -21,6 +21,9 @@ use crate::data_dir;
 
 pub(crate) mod hub;
 pub(crate) mod runs;
+pub(crate) mod trouble;
+
+use trouble::{Trouble, broken, place};
 
 /// How long a server may take to say hello.
 const HELLO: Duration = Duration::from_secs(10);
@@ -29,6 +32,8 @@ const HELLO: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
     url: String,
+    /// Which surface is expected there.
+    surface: &'static str,
     token: Option<SecretString>,
 }
 
@@ -36,24 +41,24 @@ impl Address {
     /// The server of a data directory, if one runs there.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Option<Self> {
         let gateway = data_dir::find_server(data_dir)?.gateway?;
-        Some(Self { url: format!("ws://{gateway}/ws"), token: data_dir::operator_token(data_dir) })
+        Some(Self { url: format!("ws://{gateway}/ws"), surface: GATEWAY, token: data_dir::operator_token(data_dir) })
     }
 
     /// The same for its runs surface; `Err` when a server runs there without one.
     pub(crate) fn of_runs(data_dir: &Path) -> Result<Option<Self>, RunsOff> {
         let Some(server) = data_dir::find_server(data_dir) else { return Ok(None) };
         let runs = server.runs.ok_or(RunsOff)?;
-        Ok(Some(Self { url: format!("ws://{runs}/"), token: data_dir::operator_token(data_dir) }))
+        Ok(Some(Self { url: format!("ws://{runs}/"), surface: RUNS, token: data_dir::operator_token(data_dir) }))
     }
 
     /// A gateway named by its address: `ws://host:port/ws`, or short for that.
     pub(crate) fn of_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
-        Self::named(url, "/ws", token)
+        Self::named(url, GATEWAY, "/ws", token)
     }
 
     /// A runs surface named by its address: `ws://host:port/`, or short for that.
     pub(crate) fn of_runs_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
-        Self::named(url, "/", token)
+        Self::named(url, RUNS, "/", token)
     }
 
     /// The MCP endpoint beside the gateway.
@@ -63,14 +68,23 @@ impl Address {
         RelayTarget { url, token: self.token }
     }
 
-    fn named(url: &str, path: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
+    fn named(named: &str, surface: &'static str, path: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
+        let url = match named.split_once("://") {
+            Some(("ws" | "http", place)) => format!("ws://{place}"),
+            Some(("wss" | "https", _)) => return Err(Trouble::NoTls(named.to_owned()).into()),
+            Some(_) => return Err(Trouble::BadAddress(named.to_owned()).into()),
+            None => format!("ws://{named}"),
+        };
+        let uri = url.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
+        let Some(uri) = uri else { return Err(Trouble::BadAddress(named.to_owned()).into()) };
         let url = url.trim_end_matches('/');
-        let url = if url.contains("://") { url.replacen("http", "ws", 1) } else { format!("ws://{url}") };
-        let uri: Uri = url.parse().with_context(|| format!("`{url}` is not an address of a server"))?;
-        let url = if matches!(uri.path(), "" | "/") { format!("{url}{path}") } else { url };
-        Ok(Self { url, token })
+        let url = if matches!(uri.path(), "" | "/") { format!("{url}{path}") } else { url.to_owned() };
+        Ok(Self { url, surface, token })
     }
 }
+
+const GATEWAY: &str = "gateway";
+const RUNS: &str = "runs surface";
 
 /// The server does not listen for runs.
 #[derive(Debug)]
@@ -83,31 +97,35 @@ struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 impl Socket {
     async fn open(address: &Address) -> anyhow::Result<Self> {
         let url = &address.url;
-        let mut request = url.as_str().into_client_request().with_context(|| format!("bad address `{url}`"))?;
+        let mut request = url.as_str().into_client_request().map_err(|_| Trouble::BadAddress(url.clone()))?;
         if let Some(token) = &address.token {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))?;
+            let value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()));
+            let mut value = value.map_err(|_| Trouble::TokenWrong { place: place(url) })?;
             value.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, value);
         }
-        let connected = tokio::time::timeout(HELLO, connect_async(request)).await;
-        let (socket, _) = connected
-            .map_err(|_| anyhow!("no answer"))
-            .and_then(|connected| connected.map_err(Into::into))
-            .with_context(|| format!("cannot reach a server at {url}"))?;
-        Ok(Self(socket))
+        match tokio::time::timeout(HELLO, connect_async(request)).await {
+            Ok(Ok((socket, _))) => Ok(Self(socket)),
+            Ok(Err(error)) => Err(Trouble::of_connecting(error, url, address.surface, address.token.is_some()).into()),
+            Err(_) => Err(Trouble::Silent { place: place(url), why: "it took too long".to_owned() }.into()),
+        }
     }
 
     async fn send(&mut self, text: String) -> anyhow::Result<()> {
-        self.0.send(Message::text(text)).await.context("the connection to the server broke")
+        let sent = self.0.send(Message::text(text)).await;
+        sent.map_err(|error| anyhow::anyhow!("the connection to the server broke: {}", broken(&error)))
     }
 
     async fn next(&mut self) -> anyhow::Result<Utf8Bytes> {
         loop {
             match self.0.next().await {
                 Some(Ok(Message::Text(text))) => return Ok(text),
+                Some(Ok(Message::Close(Some(why)))) if !why.reason.is_empty() => {
+                    bail!("the server closed the connection: {}", why.reason)
+                }
                 Some(Ok(Message::Close(_))) | None => bail!("the server closed the connection"),
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(error).context("the connection to the server broke"),
+                Some(Err(error)) => bail!("the connection to the server broke: {}", broken(&error)),
             }
         }
     }
@@ -122,15 +140,23 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn connect(address: &Address) -> anyhow::Result<Self> {
-        let url = &address.url;
         let mut client = Self { socket: Socket::open(address).await?, sent: 0 };
-        let hello = tokio::time::timeout(HELLO, client.frame())
-            .await
-            .with_context(|| format!("the server at {url} does not say hello: does it want a token?"))??;
-        if hello.get("ok") != Some(&Value::Bool(true)) {
-            bail!("the server at {url} refused the sign-in");
+        if address.token.is_none() {
+            // A server that waits for a token answers anything else at once, and would say nothing for a while otherwise.
+            client.send("ping", json!({})).await?;
         }
-        Ok(client)
+        let place = place(&address.url);
+        let foreign = || Trouble::Foreign { place: place.clone(), surface: address.surface };
+        let hello = tokio::time::timeout(HELLO, client.frame()).await.map_err(|_| foreign())?.map_err(|_| foreign())?;
+        if hello.get("ok") == Some(&Value::Bool(true)) {
+            return Ok(client);
+        }
+        Err(match (hello.get("error").and_then(Value::as_str), &address.token) {
+            (Some("auth_failed"), Some(_)) => Trouble::TokenWrong { place },
+            (Some("auth_failed"), None) => Trouble::TokenWanted { place },
+            _ => foreign(),
+        }
+        .into())
     }
 
     /// Sends a request; the answer is read with `frame`.
@@ -156,7 +182,7 @@ impl Client {
                 continue;
             }
             if let Some(error) = frame.get("error") {
-                bail!("{}", error.as_str().unwrap_or("the server refused"));
+                bail!("{}", in_words(method, error.as_str().unwrap_or("the server refused")));
             }
             return Ok(frame.get_mut("result").map(Value::take).unwrap_or_default());
         }
@@ -182,3 +208,15 @@ impl Client {
         }
     }
 }
+
+/// A refusal without the names of the protocol, which nobody typed.
+fn in_words(method: &str, refusal: &str) -> String {
+    if refusal.starts_with("unknown method") {
+        return "the server does not know this command: it is of another version (`patchboard doctor` compares)"
+            .to_owned();
+    }
+    refusal.strip_prefix(&format!("invalid {method} params: ")).unwrap_or(refusal).to_owned()
+}
+
+#[cfg(test)]
+mod tests;

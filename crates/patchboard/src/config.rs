@@ -9,12 +9,14 @@
 
 pub(crate) mod env;
 pub(crate) mod files;
+pub(crate) mod key_path;
 pub(crate) mod load;
 pub(crate) mod onboard;
 pub(crate) mod problem;
 pub(crate) mod provider_choice;
 #[cfg(test)]
 mod reference;
+pub(crate) mod reload;
 pub(crate) mod report;
 pub(crate) mod sample;
 pub(crate) mod schema;
@@ -28,7 +30,6 @@ mod agent_lookup;
 mod check;
 mod edit;
 mod glob;
-mod key_path;
 mod merge;
 pub(crate) mod nearest;
 mod order;

@@ -5,13 +5,20 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
+use patchboard_core::port::Clock;
 use patchboard_surfaces::local_users;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+use crate::assemble::VERSION;
+use crate::system::SystemClock;
+use process::{LAST_STOP, LastStop, PROCESS_RECORD, ProcessRecord, Role, State};
+
 mod owner;
+pub(crate) mod process;
 
 pub(crate) use owner::{Sharing, inspect as inspect_owner, is_own_record, may_hold_records};
 
@@ -65,6 +72,7 @@ pub(crate) enum Error {
 pub(crate) struct DataDir {
     path: PathBuf,
     sharing: Sharing,
+    process: Mutex<ProcessRecord>,
     _lock: File,
 }
 
@@ -86,7 +94,8 @@ impl DataDir {
                     // A client that looks for a server holds the lock for a moment; a server keeps it.
                     None if tries > 0 => std::thread::sleep(LOCK_PAUSE),
                     None => {
-                        let who = "it is starting or stopping".to_owned();
+                        let pid = find_process(path).map(|process| format!(", pid {}", process.pid));
+                        let who = format!("it is starting or stopping{}", pid.unwrap_or_default());
                         return Err(Error::InUse { path: path.to_owned(), who });
                     }
                 },
@@ -100,7 +109,33 @@ impl DataDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(unusable(source)),
         }
-        Ok(Self { path: path.to_owned(), sharing, _lock: lock })
+        let process = Mutex::new(this_process());
+        let taken = Self { path: path.to_owned(), sharing, process, _lock: lock };
+        taken.record(|_| {})?;
+        Ok(taken)
+    }
+
+    /// Whoever wants to know finds it in the directory. What does not change is not written again.
+    pub(crate) fn record(&self, change: impl FnOnce(&mut ProcessRecord)) -> Result<(), Error> {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = process.clone();
+        change(&mut process);
+        let path = self.path.join(PROCESS_RECORD);
+        if *process == before && path.exists() {
+            return Ok(());
+        }
+        write_private(&path, &encode(&*process))
+    }
+
+    /// What is told of this server when it is gone.
+    pub(crate) fn record_stop(&self, cancelled: usize, suspended: usize) -> Result<(), Error> {
+        let at = SystemClock.now().to_string();
+        let stop = LastStop { pid: std::process::id(), at, cancelled, suspended };
+        write_private(&self.path.join(LAST_STOP), &encode(&stop))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The operator's token, made at the first start: 256 random bits, readable by the owner only.
@@ -134,7 +169,37 @@ impl Drop for DataDir {
     fn drop(&mut self) {
         // A record that stays behind is harmless: it is checked against the lock.
         self.retract();
+        drop(fs::remove_file(self.path.join(PROCESS_RECORD)));
     }
+}
+
+fn this_process() -> ProcessRecord {
+    let pid = std::process::id();
+    ProcessRecord {
+        pid,
+        started_tick: process::started_tick(pid),
+        started_at: SystemClock.now().to_string(),
+        version: VERSION.to_owned(),
+        role: Role::Command,
+        state: State::Starting,
+        drain_ms: 0,
+        runs_left: None,
+    }
+}
+
+/// The lock of a data directory that a process holds now.
+pub(crate) fn held_lock(path: &Path) -> Option<File> {
+    let lock = File::open(path.join("lock")).ok()?;
+    match lock.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(lock),
+        Ok(()) | Err(TryLockError::Error(_)) => None,
+    }
+}
+
+/// The process that has the data directory now, as far as it is on record.
+pub(crate) fn find_process(path: &Path) -> Option<ProcessRecord> {
+    held_lock(path)?;
+    process::read(path)
 }
 
 /// The server that runs on a data directory now, if one does.
@@ -149,6 +214,11 @@ pub(crate) fn find_server(path: &Path) -> Option<ServerRecord> {
         }
         Err(TryLockError::Error(_)) => None,
     }
+}
+
+/// When the server of a data directory said where it listens.
+pub(crate) fn started_at(path: &Path) -> Option<SystemTime> {
+    fs::metadata(record_path(path)).and_then(|found| found.modified()).ok()
 }
 
 pub(crate) fn operator_token(path: &Path) -> Option<SecretString> {
@@ -185,7 +255,7 @@ fn record_path(path: &Path) -> PathBuf {
     path.join("server.json")
 }
 
-fn encode(record: &ServerRecord) -> Vec<u8> {
+fn encode(record: &impl Serialize) -> Vec<u8> {
     // Strings, numbers and addresses only: this cannot fail.
     serde_json::to_vec(record).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 //! `cli` is what can be said; `config` what is configured; `assemble` makes a board of it; `serve` runs it.
 
 mod assemble;
-mod cli;
+pub(crate) mod cli;
 mod client;
 mod config;
 mod credentials;
@@ -15,8 +15,33 @@ mod system;
 mod telemetry;
 mod trust;
 
+use std::panic::{UnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
+/// What a program ends with that failed by a fault of its own, as `sysexits.h` counts.
+const SOFTWARE_FAULT: u8 = 70;
+
 fn main() -> ExitCode {
-    cli::run()
+    guarded(cli::run)
+}
+
+fn guarded(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
+    // Where it happened is on standard error already.
+    catch_unwind(run).unwrap_or_else(|_| {
+        cli::output::error(
+            "error: this is a fault of Patchboard, not yours; please report what you typed and the lines above",
+        );
+        ExitCode::from(SOFTWARE_FAULT)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitCode;
+
+    #[test]
+    fn a_fault_of_its_own_has_an_exit_code_of_its_own() {
+        assert_eq!(super::guarded(|| ExitCode::from(3)), ExitCode::from(3));
+        assert_eq!(super::guarded(|| panic!("on purpose")), ExitCode::from(70));
+    }
 }

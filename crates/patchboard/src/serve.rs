@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
-use patchboard_core::Board;
 use patchboard_core::access::{Caller, Grants, Surface};
-use patchboard_core::board::Keep;
+use patchboard_core::board::{DrainReport, Keep};
+use patchboard_core::command::Command;
+use patchboard_core::live::Live;
+use patchboard_core::{Board, BoardError};
 use patchboard_providers::Pool;
 use patchboard_surfaces::auth::{AuthGate, WrongTokens};
 use patchboard_surfaces::gateway::{self, GatewayOptions};
 use patchboard_surfaces::guard::Guard;
 use patchboard_surfaces::hub::{self, HubOptions, Times};
-use patchboard_surfaces::limit::Rate;
+use patchboard_surfaces::limit::{ClientLimits, LiveLimits, Rate};
 use patchboard_surfaces::listen::{self, Listener, Places};
 use patchboard_surfaces::local_users::{self, KernelAnswer, LocalUsers};
 use patchboard_surfaces::mcp::{self, McpOptions};
@@ -27,10 +29,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::assemble::{self, Assembled, Pools, VERSION};
+use crate::assemble::{self, Assembled, LiveEmbedder, Pools, VERSION};
 use crate::config::section::{Pairing, Verify};
 use crate::config::types::{Listen, SystemUser};
 use crate::config::{Config, Loaded, Secrets};
+use crate::data_dir::process::State;
 use crate::data_dir::{self, DataDir, ServerRecord};
 use crate::memory;
 use crate::system::SystemClock;
@@ -39,11 +42,17 @@ use crate::telemetry::watch_signals;
 
 mod bridge;
 mod channels;
+mod reload;
+
+pub(crate) use reload::ReloadSource;
+use reload::{LiveParts, LiveTls};
 
 /// After the drain, connections get this long to hear that the server is gone.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// HTTP requests to the hub under way at once, those that wait for something included.
 const HUB_REQUESTS: usize = 256;
+/// How often a server that stops says how far it is.
+const PROGRESS: Duration = Duration::from_millis(250);
 /// How often the metrics recorder folds what it collected.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -62,6 +71,9 @@ pub(crate) struct Server {
     connections: TaskTracker,
     background: TaskTracker,
     patience: Duration,
+    tls: Option<LiveTls>,
+    embedder: Option<Arc<LiveEmbedder>>,
+    clients: LiveLimits,
 }
 
 impl Server {
@@ -86,7 +98,8 @@ impl Server {
         let bridge = bridge::Sockets::bind(loaded).await?;
         let bound = [&gateway, &runs, &hub, &bridge.tcp].into_iter().flatten();
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
-        let Assembled { board, pools: workers } =
+        let tls = bridge.tls.clone();
+        let Assembled { board, pools: workers, embedder } =
             assemble::board(loaded, secrets, &pool, &background, &own_ports, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
@@ -98,11 +111,13 @@ impl Server {
             hub: hub.as_ref().map(|bound| bound.address),
             bridge: bridge.tcp.as_ref().map(|bound| bound.address),
         };
+        let clients: LiveLimits = Arc::new(Live::new(client_limits(config)));
         let plugs = Plugs {
             config,
             secrets,
             operator,
             local_users,
+            clients: clients.clone(),
             wrong_tokens: Arc::default(),
             draining: &draining,
             connections: &connections,
@@ -160,14 +175,76 @@ impl Server {
         }
         let patience = config.drain.into();
         data.announce(&record)?;
-        Ok(Self { record, board, workers, pool, data, draining, stop, connections, background, patience })
+        data.record(|process| process.state = State::Ready)?;
+        Ok(Self {
+            record,
+            board,
+            workers,
+            pool,
+            data,
+            draining,
+            stop,
+            connections,
+            background,
+            patience,
+            tls,
+            embedder,
+            clients,
+        })
+    }
+
+    /// From now on its configuration can be read anew.
+    pub(crate) fn take_reloads(&mut self, source: ReloadSource) {
+        let parts = LiveParts {
+            board: self.board.clone(),
+            pool: self.pool.clone(),
+            tls: self.tls.take(),
+            embedder: self.embedder.take(),
+            clients: self.clients.clone(),
+        };
+        self.board.belongs_to(reload::start(source, parts, &self.background, &self.stop));
+    }
+
+    /// As `patchboard reload` does. What comes of it is in the log.
+    pub(crate) fn reload_in_background(&self) {
+        let reloading = self.board.ask(&itself(), Command::ReloadSettings, self.stop.child_token());
+        self.background.spawn(async move {
+            if let Err(error) = reloading.await {
+                tracing::warn!(%error, "the configuration was not read anew");
+            }
+        });
+    }
+
+    /// Waits for the drain, and says meanwhile how far it is.
+    async fn drain(&self) -> Result<DrainReport, BoardError> {
+        let draining = self.board.drain(self.patience);
+        tokio::pin!(draining);
+        let mut looks = tokio::time::interval(PROGRESS);
+        loop {
+            tokio::select! {
+                biased;
+                report = &mut draining => return report,
+                _ = looks.tick() => self.tell_progress(),
+            }
+        }
+    }
+
+    fn tell_progress(&self) {
+        let runs_left = Some(self.board.runs_at_work());
+        let recorded = self.data.record(|process| {
+            process.state = State::Stopping;
+            process.runs_left = runs_left;
+        });
+        if let Err(error) = recorded {
+            tracing::debug!(%error, "how far the server is with stopping cannot be recorded");
+        }
     }
 
     /// Lets go in order: no new work, running turns end or are cancelled, connections hear of it, the store closes.
     pub(crate) async fn shut_down(self) -> anyhow::Result<()> {
         self.data.retract();
         self.draining.cancel();
-        let report = self.board.drain(self.patience).await;
+        let report = self.drain().await;
         if let Some(workers) = &self.workers {
             workers.shut_down().await;
         }
@@ -180,6 +257,11 @@ impl Server {
         self.background.close();
         if tokio::time::timeout(FAREWELL, self.background.wait()).await.is_err() {
             tracing::debug!("some background work did not end in time");
+        }
+        if let Ok(report) = &report
+            && let Err(error) = self.data.record_stop(report.cancelled, report.suspended)
+        {
+            tracing::debug!(%error, "how the server stopped cannot be recorded");
         }
         drop(self.data);
         let report = report.context("cannot close the database")?;
@@ -217,6 +299,7 @@ struct Plugs<'a> {
     secrets: &'a Secrets,
     operator: SecretString,
     local_users: LocalUsers,
+    clients: LiveLimits,
     /// One for all listeners.
     wrong_tokens: Arc<WrongTokens>,
     draining: &'a CancellationToken,
@@ -226,13 +309,13 @@ struct Plugs<'a> {
 impl Plugs<'_> {
     /// Whose programs may connect there; `None` where a token says who somebody is.
     fn users_of(&self, surface: &str) -> Option<LocalUsers> {
-        let asks = tokenless(self.config, self.secrets).contains(&surface)
+        let asks = tokenless(self.config).contains(&surface)
             || (surface == "gateway" && self.config.channels.values().any(|channel| channel.verify == Verify::None));
         asks.then(|| self.local_users.clone())
     }
 
     fn warn_of_unknown_users(&self) {
-        let open = tokenless(self.config, self.secrets);
+        let open = tokenless(self.config);
         if open.is_empty() {
             return;
         }
@@ -263,9 +346,8 @@ impl Plugs<'_> {
         GatewayOptions {
             gate,
             guard: guard("gateway", &gateway.allowed_hosts, &gateway.allowed_origins, address),
-            rate: self.gateway_rate(),
-            limits: PumpLimits { sign_in: self.config.limits.auth_timeout.into(), ..PumpLimits::default() },
-            max_message: self.config.limits.message.as_usize(),
+            limits: PumpLimits::default(),
+            clients: self.clients.clone(),
             version: VERSION,
             metrics: self.config.telemetry.metrics.then(|| {
                 let render: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(move || metrics.render());
@@ -278,18 +360,12 @@ impl Plugs<'_> {
         }
     }
 
-    fn gateway_rate(&self) -> Rate {
-        let limit = &self.config.gateway.rate_limit;
-        Rate { per_second: f64::from(limit.per_second), burst: f64::from(limit.burst) }
-    }
-
     fn mcp(&self, gate: Arc<AuthGate>, address: SocketAddr) -> McpOptions {
         let gateway = &self.config.gateway;
         McpOptions {
             gate,
             guard: guard("mcp", &gateway.allowed_hosts, &gateway.allowed_origins, address),
-            rate: self.gateway_rate(),
-            max_message: self.config.limits.message.as_usize(),
+            clients: self.clients.clone(),
             version: VERSION,
             tracker: self.connections.clone(),
         }
@@ -322,7 +398,7 @@ impl Plugs<'_> {
             gate: self.gate("runs", self.secrets.runs_token.clone()),
             guard: guard("runs", &runs.allowed_hosts, &runs.allowed_origins, address),
             limits: PumpLimits { stall: runs.stall_timeout.into(), ..PumpLimits::default() },
-            max_message: self.config.limits.message.as_usize(),
+            clients: self.clients.clone(),
             strict_clients: runs.strict_clients,
             close_on_error: runs.close_on_error,
             draining: self.draining.clone(),
@@ -331,13 +407,24 @@ impl Plugs<'_> {
     }
 }
 
+/// What clients may take of the server.
+fn client_limits(config: &Config) -> ClientLimits {
+    let rate = &config.gateway.rate_limit;
+    ClientLimits {
+        rate: Rate { per_second: f64::from(rate.per_second), burst: f64::from(rate.burst) },
+        max_message: config.limits.message.as_usize(),
+        sign_in: config.limits.auth_timeout.into(),
+    }
+}
+
 /// Surfaces that are listened on and ask for no token.
-pub(crate) fn tokenless(config: &Config, secrets: &Secrets) -> Vec<&'static str> {
+pub(crate) fn tokenless(config: &Config) -> Vec<&'static str> {
+    let gateway = config.gateway.token.is_some();
     let surfaces = [
-        ("gateway", config.gateway.listen, secrets.gateway_token.is_some()),
-        ("runs", config.runs.listen, secrets.runs_token.is_some()),
+        ("gateway", config.gateway.listen, gateway),
+        ("runs", config.runs.listen, gateway || config.runs.token.is_some()),
         ("hub", config.hub.listen, config.hub.pairing == Pairing::Token),
-        ("bridge", config.bridge.listen, secrets.bridge_token.is_some() || knows_clients(config)),
+        ("bridge", config.bridge.listen, config.bridge.token.is_some() || knows_clients(config)),
     ];
     let open = surfaces.into_iter().filter(|(_, listen, asks)| listen.address().is_some() && !asks);
     open.map(|(surface, ..)| surface).collect()

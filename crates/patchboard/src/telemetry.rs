@@ -1,19 +1,23 @@
-//! Logs on standard error, with secrets cut out at the sink, the recorder behind `/metrics`, and traces for a collector.
+//! Logs on standard error and in a file, with secrets cut out at the sink, the recorder behind `/metrics`, and traces for a collector.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
+pub(crate) mod log_file;
 mod metric;
 pub(crate) mod otlp;
 mod redact;
 mod signals;
 
+use log_file::LogFile;
 pub(crate) use otlp::TraceLayer;
 pub(crate) use redact::Redactor;
 pub(crate) use signals::watch_signals;
@@ -24,37 +28,88 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Starts logging and, with `traces`, following what belongs to traces. Called once, by the commands that log.
+/// What of logging can be changed once it has begun.
+pub(crate) struct LogControl {
+    set_filter: Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>,
+    pub(crate) redactor: Arc<Redactor>,
+    /// Holds what is logged until it is opened.
+    pub(crate) file: LogFile,
+}
+
+impl std::fmt::Debug for LogControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogControl").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl LogControl {
+    pub(crate) fn set_filter(&self, filter: LogFilter) -> Result<(), String> {
+        (self.set_filter)(filter.0)
+    }
+}
+
+/// A filter that was understood.
+#[derive(Debug)]
+pub(crate) struct LogFilter(EnvFilter);
+
+impl LogFilter {
+    pub(crate) fn parse(directives: &str) -> Result<Self, String> {
+        let filter = EnvFilter::try_new(directives);
+        filter.map(Self).map_err(|error| format!("bad log filter `{directives}`: {error}"))
+    }
+}
+
+/// Starts logging to standard error and to a file and, with `traces`, following what belongs to traces. Called once, by
+/// the commands that log.
 pub(crate) fn start_logging(
     directives: &str,
     format: Format,
     colour: Colour,
     redactor: Arc<Redactor>,
     traces: Option<TraceLayer>,
-) -> Result<(), String> {
-    let filter = EnvFilter::try_new(directives).map_err(|error| format!("bad log filter `{directives}`: {error}"))?;
-    let sink = Sink { redactor };
+) -> Result<LogControl, String> {
+    let LogFilter(filter) = LogFilter::parse(directives)?;
+    let (filter, handle) = reload::Layer::new(filter);
+    let file = LogFile::default();
+    let errors = Sink { redactor: redactor.clone() };
+    let lines = FileSink { redactor: redactor.clone(), file: file.clone() };
     let colour = colour == Colour::On;
-    let Some(traces) = traces else { return start_logs_only(filter, format, colour, sink) };
-    let logs = tracing_subscriber::fmt::layer().with_writer(sink).with_ansi(colour);
-    let logs = match format {
-        Format::Human => logs.with_target(false).boxed(),
-        Format::Json => logs.json().flatten_event(true).boxed(),
+    let started = match traces {
+        // One filter before everything: what nobody logs costs nothing.
+        None => {
+            let logs = Registry::default().with(filter).with(on_errors(errors, format, colour)).with(in_file(lines));
+            let set_filter = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+            logs.try_init().map(|()| Box::new(set_filter) as Box<_>)
+        }
+        // What is logged and what is traced are chosen apart.
+        Some(traces) => {
+            let logs = on_errors(errors, format, colour).and_then(in_file(lines)).with_filter(filter);
+            let both = Registry::default().with(logs).with(traces.with_filter(TraceLayer::filter()));
+            let set_filter = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+            both.try_init().map(|()| Box::new(set_filter) as Box<_>)
+        }
     };
-    // What is logged and what is traced are chosen apart.
-    let both =
-        tracing_subscriber::registry().with(logs.with_filter(filter)).with(traces.with_filter(TraceLayer::filter()));
-    both.try_init().map_err(|error| error.to_string())
+    let set_filter = started.map_err(|error| error.to_string())?;
+    Ok(LogControl { set_filter, redactor, file })
 }
 
-/// One filter before everything: what nobody logs costs nothing.
-fn start_logs_only(filter: EnvFilter, format: Format, colour: bool, sink: Sink) -> Result<(), String> {
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(sink).with_ansi(colour);
-    let started = match format {
-        Format::Human => logs.with_target(false).try_init(),
-        Format::Json => logs.json().flatten_event(true).try_init(),
-    };
-    started.map_err(|error| error.to_string())
+fn on_errors<S>(sink: Sink, format: Format, colour: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let logs = tracing_subscriber::fmt::layer().with_writer(sink).with_ansi(colour);
+    match format {
+        Format::Human => logs.with_target(false).boxed(),
+        Format::Json => logs.json().flatten_event(true).boxed(),
+    }
+}
+
+/// Always JSON: it is read by `patchboard logs`, and by programs.
+fn in_file<S>(sink: FileSink) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    tracing_subscriber::fmt::layer().with_writer(sink).with_ansi(false).json().flatten_event(true).boxed()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,5 +164,31 @@ impl Write for Line<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().lock().flush()
+    }
+}
+
+/// The same for the file.
+#[derive(Debug, Clone)]
+struct FileSink {
+    redactor: Arc<Redactor>,
+    file: LogFile,
+}
+
+impl<'a> MakeWriter<'a> for FileSink {
+    type Writer = &'a FileSink;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        self
+    }
+}
+
+impl Write for &FileSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_line(&self.redactor.redact(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -281,6 +281,42 @@ class Unregistered:
         return {"called": tool_name, "with": arguments}
 
 
+class Template:
+    """As authors make theirs from a template: a name is looked up when it is called, and nothing is registered."""
+
+    def set_session_context(self, context) -> None:
+        self.context = context
+
+    def cleanup(self) -> None:
+        pass
+
+    def execute_tool(self, tool_name: str, arguments: dict, context):
+        note("template", tool_name)
+        if tool_name == "add":
+            return arguments["a"] + arguments["b"]
+        if tool_name == "mirror":
+            return arguments
+        if tool_name == "count":
+            return (number for number in range(1, arguments["n"] + 1))
+        if tool_name == "fail":
+            raise ValueError("no luck")
+        raise NotImplementedError(f"Unknown tool: {tool_name}")
+
+
+class Bare(Adapter):
+    """Registers a tool and says nothing about its parameters."""
+
+    def get_tools(self) -> list:
+        tools = super().get_tools()
+        for one in tools:
+            del one.parameters[:]
+        return tools
+
+    @tool("Takes anything")
+    def bare(self, **kwargs):
+        return kwargs
+
+
 def seen(value) -> dict:
     shown = {"type": type(value).__name__, "repr": repr(value)[:10_000]}
     if isinstance(value, bytes):

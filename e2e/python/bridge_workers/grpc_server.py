@@ -78,6 +78,8 @@ class Worker:
 
     async def Heartbeat(self, request, context):
         note(f"rpcs-{own_number()}", f"Heartbeat {request.session_id}")
+        if os.environ.get("FIXTURE_HEARTBEATS") == "fail":
+            await context.abort(grpc.StatusCode.INTERNAL, "no heart")
         return await self.quiet_parent.Heartbeat(request)
 
     async def StreamTelemetry(self, controls, context):

@@ -34,6 +34,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("async-nats", &["patchboard-bus"]),
     ("anyhow", &["patchboard"]),
     ("clap", &["patchboard"]),
+    ("clap_complete", &["patchboard"]),
     ("indicatif", &["patchboard"]),
     // Only where no safe crate has the call, and for the numbers of those that jails refuse.
     ("libc", &["patchboard", "patchboard-tools"]),

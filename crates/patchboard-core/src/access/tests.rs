@@ -91,6 +91,8 @@ fn every_command() -> Vec<Command> {
         Command::ListHostTools { session: "s".into() },
         Command::CallInSession(call),
         Command::ListWorkers,
+        Command::DescribeServer,
+        Command::ReloadSettings,
     ]
 }
 

@@ -15,6 +15,7 @@ use crate::budget::{Ledger, Wanted};
 use crate::error::BoardError;
 use crate::event::RunOutcome;
 use crate::id::{RunId, Seq, SessionKey};
+use crate::live::Live;
 use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolInput};
 use crate::port::{Batch, Clock, Durability, Ids, ModelCallRow, RunRow, RunState, Store, UsageRow, Write};
 use crate::tokens;
@@ -26,9 +27,9 @@ pub(crate) const MAX_ASKING: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct ModelRouter {
-    pub(crate) agent: Arc<AgentSpec>,
+    pub(crate) agent: Arc<Live<AgentSpec>>,
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) prices: PriceTable,
+    pub(crate) prices: Arc<Live<PriceTable>>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -54,7 +55,9 @@ impl ModelRouter {
         refusals: &[(Arc<str>, Arc<str>)],
         stop: &CancellationToken,
     ) -> Result<ModelChoice, BoardError> {
-        self.agent.provider.check()?;
+        // As it is configured now, to the end of this question.
+        let agent = self.agent.get();
+        agent.provider.check()?;
         let _turn = tokio::select! {
             biased;
             () = stop.cancelled() => return Err(BoardError::cancelled()),
@@ -63,19 +66,19 @@ impl ModelRouter {
         let question = ModelQuestion::new(text, apps, refusals);
         let run = RunId(self.ids.next());
         // Every question is a conversation of its own to the budgets, and one and the same to lists of sessions.
-        let counted = self.session(&run.to_string());
+        let counted = session_of(&agent, &run.to_string());
         let schemas: u64 = question.tools.iter().map(tokens::estimate_tool).sum();
         let input = tokens::estimate(&question.system) + tokens::estimate_messages(&question.messages) + schemas;
         let wanted = Wanted {
             session: &counted,
-            agent: &self.agent.name,
-            agent_limits: self.agent.budget,
+            agent: &agent.name,
+            agent_limits: agent.budget,
             text_tokens: input,
             tool_tokens: 0,
-            max_output: self.agent.max_tokens.min(MAX_OUTPUT),
+            max_output: agent.max_tokens.min(MAX_OUTPUT),
         };
         let reservation = self.ledger.reserve(wanted).await.inspect_err(|_| crate::telemetry::budget_refused())?;
-        let session = self.session("router");
+        let session = session_of(&agent, "router");
         let at = self.clock.now();
         let opened = vec![
             Write::OpenRun(RunRow {
@@ -92,9 +95,9 @@ impl ModelRouter {
                 run,
                 number: 1,
                 session: session.clone(),
-                agent: self.agent.name.clone(),
-                provider: self.agent.provider.name().into(),
-                model: self.agent.model.clone(),
+                agent: agent.name.clone(),
+                provider: agent.provider.name().into(),
+                model: agent.model.clone(),
                 estimated_input: input,
                 reserved: reservation.tokens,
                 first_seq: Seq::FIRST,
@@ -105,13 +108,13 @@ impl ModelRouter {
         self.store.commit(Batch { durability: Durability::Boundary, writes: opened }).await?;
         let started = tokio::time::Instant::now();
         let mut heard = Heard::default();
-        let request = question.request(self.agent.model.clone(), reservation.max_output);
-        let listened = self.listen(request, stop, &mut heard).await;
+        let request = question.request(agent.model.clone(), reservation.max_output);
+        let listened = listen(&agent, request, stop, &mut heard).await;
         let estimated = heard.stop.is_none() || heard.usage.is_none();
         let tokens = heard.usage.unwrap_or(TokenCount { input, output: heard.written });
         let label = if listened.is_ok() { "ok" } else { "failed" };
         crate::telemetry::model_call(label, tokens, started.elapsed());
-        let model = heard.model.clone().unwrap_or_else(|| self.agent.model.clone());
+        let model = heard.model.clone().unwrap_or_else(|| agent.model.clone());
         let at = self.clock.now();
         let outcome = if listened.is_ok() { RunOutcome::Completed } else { RunOutcome::Failed };
         let settled = vec![
@@ -120,10 +123,10 @@ impl ModelRouter {
                 number: 1,
                 at,
                 session,
-                agent: self.agent.name.clone(),
-                provider: heard.provider.clone().unwrap_or_else(|| self.agent.provider.name().into()),
+                agent: agent.name.clone(),
+                provider: heard.provider.clone().unwrap_or_else(|| agent.provider.name().into()),
                 tokens,
-                cost_nanousd: self.prices.cost_nanousd(&model, tokens),
+                cost_nanousd: self.prices.get().cost_nanousd(&model, tokens),
                 model,
                 estimated,
                 scopes: reservation.scopes.clone(),
@@ -137,46 +140,41 @@ impl ModelRouter {
         let calls = heard.calls.iter().map(|(name, input)| (&**name, input));
         Ok(question.read(calls))
     }
+}
 
-    fn session(&self, peer: &str) -> SessionKey {
-        let origin = Origin {
-            channel: "hub".into(),
-            account: "local".into(),
-            peer: Some(peer.to_owned()),
-            guild: None,
-            team: None,
-        };
-        origin.session_key(&self.agent.name)
-    }
+fn session_of(agent: &AgentSpec, peer: &str) -> SessionKey {
+    let origin =
+        Origin { channel: "hub".into(), account: "local".into(), peer: Some(peer.to_owned()), guild: None, team: None };
+    origin.session_key(&agent.name)
+}
 
-    async fn listen(
-        &self,
-        request: ModelRequest,
-        stop: &CancellationToken,
-        heard: &mut Heard,
-    ) -> Result<(), ModelError> {
-        let stop = stop.child_token();
-        let listening = async {
-            let mut events = self.agent.provider.stream(request, stop.clone()).await?;
-            while let Some(event) = events.next().await {
-                heard.take(event?);
-            }
-            match heard.stop {
-                Some(_) => Ok(()),
-                None => Err(ModelError::Truncated("stream ended without a terminator".into())),
-            }
-        };
-        let listened = tokio::select! {
-            biased;
-            listened = tokio::time::timeout(PATIENCE, listening) => {
-                listened.unwrap_or_else(|_| Err(ModelError::Timeout("the model took too long to choose".into())))
-            }
-            () = stop.cancelled() => Err(ModelError::Cancelled),
-        };
-        // Ends the call upstream if it still runs.
-        stop.cancel();
-        listened
-    }
+async fn listen(
+    agent: &AgentSpec,
+    request: ModelRequest,
+    stop: &CancellationToken,
+    heard: &mut Heard,
+) -> Result<(), ModelError> {
+    let stop = stop.child_token();
+    let listening = async {
+        let mut events = agent.provider.stream(request, stop.clone()).await?;
+        while let Some(event) = events.next().await {
+            heard.take(event?);
+        }
+        match heard.stop {
+            Some(_) => Ok(()),
+            None => Err(ModelError::Truncated("stream ended without a terminator".into())),
+        }
+    };
+    let listened = tokio::select! {
+        biased;
+        listened = tokio::time::timeout(PATIENCE, listening) => {
+            listened.unwrap_or_else(|_| Err(ModelError::Timeout("the model took too long to choose".into())))
+        }
+        () = stop.cancelled() => Err(ModelError::Cancelled),
+    };
+    // Ends the call upstream if it still runs.
+    stop.cancel();
+    listened
 }
 
 impl Heard {

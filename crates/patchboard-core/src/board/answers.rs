@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Board, messages};
 use crate::access::{self, Caller, Grant};
 use crate::agent::{AgentSource, AgentTable, PROFILES, StrategyKind};
+use crate::bridge::{NameContext, NameForm};
 use crate::command::{CallTool, Command, PageRequest, SessionRef};
 use crate::error::BoardError;
 use crate::id::{CallId, MemoryOwner, RunId};
@@ -130,16 +131,22 @@ impl Board {
             Command::DescribeSession { id } => self.describe_session(caller, &id)?,
             Command::TouchSession { id } => self.touch_session(caller, &id),
             Command::RegisterTools(wanted) => self.register_tools(wanted)?,
-            Command::FindTool { session, name, reach } => self.find_tool(caller, &session, &name, reach)?,
+            Command::FindTool { session, name, reach } => self.find_tool(caller, &session, &name, reach).await?,
             Command::ListHostTools { session: _ } => self.host_tools(),
             Command::CallInSession(wanted) => self.call_in_session(caller, wanted, stop).await?,
             Command::ListWorkers => Reply::Workers(inner.bridge.workers()),
-            Command::DescribeNode => Reply::Node(NodeReport {
-                version: inner.version,
-                plugins: self.loaded_plugins(),
-                sessions: inner.store.count_sessions().await?,
-                live_runs: self.live().len() as u64,
-            }),
+            Command::DescribeNode => Reply::Node(self.describe_node().await?),
+            Command::DescribeServer => Reply::Server(Box::new(self.describe_server(caller).await?)),
+            Command::ReloadSettings => Reply::Reloaded(Box::new(self.reload_settings(caller).await?)),
+        })
+    }
+
+    pub(super) async fn describe_node(&self) -> Result<NodeReport, BoardError> {
+        Ok(NodeReport {
+            version: self.0.version,
+            plugins: self.loaded_plugins(),
+            sessions: self.0.store.count_sessions(access::RESERVED_CHANNELS).await?,
+            live_runs: self.live().len() as u64,
         })
     }
 
@@ -178,9 +185,22 @@ impl Board {
         if offer.find(&name).is_none() && inner.bridge.settle().await {
             offer = inner.deps.registry.offer(None, Some(&folder));
         }
-        if offer.find(&name).is_none() {
-            return Err(BoardError::not_found(format!("tool not found: {name}")));
-        }
+        let name = match offer.find(&name) {
+            Some(_) => name,
+            None => {
+                let context = NameContext {
+                    reachable: &offer,
+                    all: &offer,
+                    policy: &inner.deps.desk.policy.get(),
+                    surface: caller.surface,
+                    form: NameForm::Qualified,
+                };
+                let found = inner.bridge.unregistered(&name, &context, &inner.ids)?;
+                let (spec, found) = found.ok_or_else(|| BoardError::not_found(format!("tool not found: {name}")))?;
+                offer = found;
+                spec.name
+            }
+        };
         let call = ToolCall {
             id: CallId(format!("call_{}", inner.ids.next().simple()).into()),
             name,
@@ -214,12 +234,13 @@ impl Board {
             description: Some(strategy.description().into()),
             source: AgentSource::BuiltIn,
         });
-        let configured = self.0.agents.all().iter().map(|agent| AgentSummary {
+        let agents = self.0.agents.get();
+        let configured = agents.all().iter().map(|agent| AgentSummary {
             name: agent.name.clone(),
             description: agent.description.clone(),
             source: agent.source,
         });
-        let profiles = PROFILES.into_iter().filter(|(name, _)| self.0.agents.agent(name).is_none());
+        let profiles = PROFILES.into_iter().filter(|(name, _)| agents.agent(name).is_none());
         let profiles = profiles.map(|(name, description)| AgentSummary {
             name: name.into(),
             description: Some(description.into()),

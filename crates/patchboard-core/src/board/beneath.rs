@@ -56,8 +56,8 @@ impl Board {
         if message.len() > MAX_CONTENT {
             return Err(BoardError::invalid(format!("the message is too long: at most {MAX_CONTENT} bytes")));
         }
-        let agent =
-            inner.agents.agent(&name).ok_or_else(|| BoardError::not_found(format!("no agent named `{name}`")))?;
+        let agents = inner.agents.get();
+        let agent = agents.agent(&name).ok_or_else(|| BoardError::not_found(format!("no agent named `{name}`")))?;
         let run = RunId(inner.ids.next());
         let client_id: Arc<str> = format!("run-{run}").into();
         let peer = thread.clone().unwrap_or_else(|| client_id.clone());
@@ -78,9 +78,8 @@ impl Board {
         };
         let working = inner
             .working_beneath
-            .clone()
-            .try_acquire_owned()
-            .map_err(|_| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
+            .try_take()
+            .ok_or_else(|| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
         let ToolScope { folder, folder_grant, .. } = &context.scope;
         let plan = folder.as_ref().map(|_| RunPlan {
             agent: name,

@@ -24,7 +24,8 @@ impl Board {
         named: &str,
         stop: &CancellationToken,
     ) -> Result<(Arc<AgentSpec>, Arc<str>), BoardError> {
-        let models = self.0.agents.models();
+        let agents = self.0.agents.get();
+        let models = agents.models();
         let agent = models.select(agent, named)?;
         tokio::select! {
             biased;
@@ -49,8 +50,9 @@ impl Board {
     }
 
     pub(super) async fn list_models(&self, agent: Option<&str>, stop: &CancellationToken) -> Result<Reply, BoardError> {
-        let (agent, _) = self.0.agents.choose(agent.unwrap_or(AgentTable::DEFAULT))?;
-        Ok(Reply::Models(self.0.agents.models().list(agent, stop).await))
+        let agents = self.0.agents.get();
+        let (agent, _) = agents.choose(agent.unwrap_or(AgentTable::DEFAULT))?;
+        Ok(Reply::Models(agents.models().list(agent, stop).await))
     }
 
     pub(super) async fn set_model(
@@ -63,7 +65,8 @@ impl Board {
         let model = if named.is_empty() {
             None
         } else {
-            let (agent, _) = self.0.agents.choose(AgentTable::DEFAULT)?;
+            let agents = self.0.agents.get();
+            let (agent, _) = agents.choose(AgentTable::DEFAULT)?;
             Some(self.with_model(agent, named, stop).await?.1)
         };
         if let Some(origin) = thread {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Board;
 use crate::access::{self, Caller, Surface};
-use crate::bridge::{SessionReport, Signal, WORKER_KIND, Who, clipped, session_not_found};
+use crate::bridge::{NameContext, NameForm, SessionReport, Signal, WORKER_KIND, Who, clipped, session_not_found};
 use crate::command::{CallInSession, Command, OpenSession, Reach, RegisterTools};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::{CallId, RunId};
@@ -57,7 +57,7 @@ impl Board {
         Ok(Reply::ToolsRegistered(ids))
     }
 
-    pub(super) fn find_tool(
+    pub(super) async fn find_tool(
         &self,
         caller: &Caller,
         session: &str,
@@ -65,14 +65,50 @@ impl Board {
         reach: Reach,
     ) -> Result<Reply, BoardError> {
         let place = self.0.bridge.look(session, who(caller)).ok_or_else(|| session_not_found(session))?;
-        let offer = self.offer(place.folder.as_deref());
-        if let Some((spec, _)) = offer.find(name) {
-            reachable(spec, reach)?;
-            return Ok(Reply::Tool(spec.clone()));
-        }
-        let (spec, _) = self.0.bridge.registered(session, name).ok_or_else(|| tool_not_found(name, session))?;
+        let wanted = WantedTool { session, name, folder: place.folder.as_deref(), reach };
+        let (Found::Offered(spec, _) | Found::Registered(spec, _)) = self.resolve(caller, &wanted).await?;
         reachable(&spec, reach)?;
         Ok(Reply::Tool(spec))
+    }
+
+    /// What a name means to a program: a tool it may reach, one that a program registered in its session, or one that
+    /// workers run without having registered it.
+    async fn resolve(&self, caller: &Caller, wanted: &WantedTool<'_>) -> Result<Found, BoardError> {
+        if let Some(found) = self.registered(wanted) {
+            return Ok(found);
+        }
+        // It may be the tool of a worker that is starting; a worker that asks may be that one, and does not wait.
+        if who(caller) == Who::Client
+            && self.0.bridge.settle().await
+            && let Some(found) = self.registered(wanted)
+        {
+            return Ok(found);
+        }
+        let not_found = || tool_not_found(wanted.name, wanted.session);
+        if wanted.reach == Reach::Host {
+            return Err(not_found());
+        }
+        let inner = &self.0;
+        let all = inner.deps.registry.offer(None, wanted.folder);
+        let context = NameContext {
+            reachable: &inner.bridge.offer(&all, &inner.deps.desk.policy.get()),
+            all: &all,
+            policy: &inner.deps.desk.policy.get(),
+            surface: Surface::Bridge,
+            form: NameForm::Any,
+        };
+        let found = inner.bridge.unregistered(wanted.name, &context, &inner.ids)?;
+        found.map(|(spec, offer)| Found::Offered(spec, offer)).ok_or_else(not_found)
+    }
+
+    fn registered(&self, wanted: &WantedTool<'_>) -> Option<Found> {
+        let offer = self.offer(wanted.folder);
+        if let Some((spec, _)) = offer.find(wanted.name) {
+            let spec = spec.clone();
+            return Some(Found::Offered(spec, offer));
+        }
+        let (spec, by) = self.0.bridge.registered(wanted.session, wanted.name)?;
+        Some(Found::Registered(spec, by))
     }
 
     pub(super) fn host_tools(&self) -> Reply {
@@ -90,15 +126,16 @@ impl Board {
         let CallInSession { name, arguments, reach, parcel } = wanted;
         let session = &parcel.session;
         let mut visit = inner.bridge.enter(session, who(caller)).ok_or_else(|| session_not_found(session))?;
-        let offer = self.offer(visit.place.folder.as_deref());
-        let Some((spec, _)) = offer.find(&name) else {
-            let registered = inner.bridge.registered(session, &name);
-            let (spec, by) = registered.ok_or_else(|| tool_not_found(&name, session))?;
-            reachable(&spec, reach)?;
-            let text = format!("Remote tool execution failed: Worker not found: {by}");
-            return Ok(Reply::ToolCalled(ToolOutput::error(text)));
+        let wanted = WantedTool { session, name: &name, folder: visit.place.folder.as_deref(), reach };
+        let (spec, offer) = match self.resolve(caller, &wanted).await? {
+            Found::Offered(spec, offer) => (spec, offer),
+            Found::Registered(spec, by) => {
+                reachable(&spec, reach)?;
+                let text = format!("Remote tool execution failed: Worker not found: {by}");
+                return Ok(Reply::ToolCalled(ToolOutput::error(text)));
+            }
         };
-        reachable(spec, reach)?;
+        reachable(&spec, reach)?;
         let is_workers = spec.kind == WORKER_KIND;
         if is_workers {
             visit.leave_to_worker();
@@ -110,7 +147,7 @@ impl Board {
         };
         let call = ToolCall {
             id: CallId(format!("call_{}", inner.ids.next().simple()).into()),
-            name,
+            name: spec.name.clone(),
             input: ToolInput::Json(arguments),
         };
         let context = CallContext {
@@ -172,7 +209,7 @@ impl Board {
     /// What programs may reach, and nothing else.
     fn offer(&self, folder: Option<&Path>) -> Offer {
         let deps = &self.0.deps;
-        self.0.bridge.offer(&deps.registry.offer(None, folder), &deps.desk.policy)
+        self.0.bridge.offer(&deps.registry.offer(None, folder), &deps.desk.policy.get())
     }
 
     fn tools_of_programs(&self, session: &str) -> Vec<ToolSpec> {
@@ -182,6 +219,24 @@ impl Board {
         let workers = offer.specs.iter().filter(|spec| spec.kind == WORKER_KIND).cloned();
         workers.chain(registered.into_iter().filter(|spec| !taken.contains(&spec.name))).collect()
     }
+}
+
+/// A tool that a program asks for by its name.
+#[derive(Debug, Clone, Copy)]
+struct WantedTool<'a> {
+    session: &'a str,
+    name: &'a str,
+    folder: Option<&'a Path>,
+    reach: Reach,
+}
+
+/// What a program's name for a tool leads to.
+#[derive(Debug)]
+enum Found {
+    /// A tool that can be called, and the offer that has it.
+    Offered(ToolSpec, Offer),
+    /// A tool of a program that cannot be called back, and how that program names itself.
+    Registered(ToolSpec, Arc<str>),
 }
 
 fn tool_not_found(name: &str, session: &str) -> BoardError {

@@ -101,7 +101,7 @@ impl Board {
     }
 
     fn key_of(&self, origin: &Origin) -> Result<SessionKey, BoardError> {
-        Ok(origin.session_key(&self.0.agents.route(origin)?.name))
+        Ok(origin.session_key(&self.0.agents.get().route(origin)?.name))
     }
 }
 

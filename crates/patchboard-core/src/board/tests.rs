@@ -17,7 +17,7 @@ use crate::event::{Answered, Event};
 use crate::faulty::FaultyStore;
 use crate::id::ConnId;
 use crate::model::{ModelEvent, ModelRequest, ToolInput};
-use crate::port::{AuditRow, Page, RunRow, TurnRow};
+use crate::port::{AuditRow, Page, RunRow, SchemaProblem, TurnRow};
 use crate::scripted::{
     AnyArguments, AnyFolder, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, answering, call, say,
 };
@@ -43,6 +43,7 @@ mod recall;
 mod resuming;
 mod runs;
 mod session_owners;
+mod settings;
 mod storm;
 mod tools;
 mod workshop;

@@ -2,7 +2,7 @@
 //! own, on behalf of whoever called: the same principal, approvals and budget.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,7 +28,8 @@ const SLACK: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct AgentTools {
-    specs: Arc<[ToolSpec]>,
+    exposed: Vec<Glob>,
+    specs: RwLock<Arc<[ToolSpec]>>,
     /// Set once there is one: the board offers these tools and carries them out.
     board: OnceLock<WeakBoard>,
 }
@@ -36,12 +37,12 @@ pub(crate) struct AgentTools {
 impl AgentTools {
     /// A single agent is not offered itself, unless `exposed` says that programs may ask it.
     pub(crate) fn new(agents: &AgentTable, exposed: &[Glob]) -> Self {
-        let specs = agents
-            .all()
-            .iter()
-            .map(|agent| spec(agent))
-            .filter(|spec| agents.all().len() > 1 || exposed.iter().any(|glob| glob.matches(&spec.name)));
-        Self { specs: specs.collect(), board: OnceLock::new() }
+        Self { exposed: exposed.to_vec(), specs: RwLock::new(specs(agents, exposed)), board: OnceLock::new() }
+    }
+
+    /// Runs that have begun go on with the tools they were offered.
+    pub(crate) fn replace(&self, agents: &AgentTable) {
+        *self.specs.write().unwrap_or_else(PoisonError::into_inner) = specs(agents, &self.exposed);
     }
 
     pub(crate) fn bind(&self, board: &Board) {
@@ -118,7 +119,7 @@ impl ToolHost for AgentTools {
     }
 
     fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
-        self.specs.clone()
+        self.specs.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn call<'a>(
@@ -143,6 +144,12 @@ impl ToolHost for AgentTools {
             self.ask(context, scope, &call.name, arguments, stop).await.unwrap_or_else(ToolOutput::error)
         })
     }
+}
+
+fn specs(agents: &AgentTable, exposed: &[Glob]) -> Arc<[ToolSpec]> {
+    let specs = agents.all().iter().map(|agent| spec(agent));
+    let is_offered = |spec: &ToolSpec| agents.all().len() > 1 || exposed.iter().any(|glob| glob.matches(&spec.name));
+    specs.filter(is_offered).collect()
 }
 
 /// The message and, if one is named, the conversation.

@@ -39,8 +39,8 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
         cursor: Option<Cursor>,
     ) -> BoxFuture<'_, Result<Page<SessionRow>, StoreError>>;
-    /// Stored sessions that are not cleared.
-    fn count_sessions(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
+    /// Stored conversations that are not cleared, besides those of these channels.
+    fn count_sessions(&self, beside: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>>;
     /// Turns after the session's clear marker.
     fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<Page<TurnRow>, StoreError>>;
 

@@ -21,6 +21,7 @@ use crate::budget::price::PriceTable;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Entry, Event, RunOutcome};
 use crate::id::{CallId, NodeId, Seq};
+use crate::live::Live;
 use crate::log::{Log, TopicWriter};
 use crate::memory::Memory;
 use crate::model::{Message, ToolCall};
@@ -39,10 +40,10 @@ pub struct RunDeps {
     pub registry: ToolRegistry,
     pub memory: Memory,
     pub folders: Arc<dyn Folders>,
-    pub prices: PriceTable,
+    pub prices: Arc<Live<PriceTable>>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
-    pub limits: RunLimits,
+    pub limits: Live<RunLimits>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +182,7 @@ struct Progressing<'a, 'n> {
 impl Driver {
     /// Nobody has followed the run for its grace, and nobody asked for it to go on all the same.
     async fn abandoned(&self) {
-        self.writer.orphaned(self.deps.limits.orphan_grace).await;
+        self.writer.orphaned(self.deps.limits.get().orphan_grace).await;
         if self.stops.kept.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }

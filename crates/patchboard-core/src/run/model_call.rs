@@ -261,7 +261,7 @@ impl Driver {
             provider: provider.clone(),
             model: model.clone(),
             tokens,
-            cost_nanousd: self.deps.prices.cost_nanousd(&model, tokens),
+            cost_nanousd: self.deps.prices.get().cost_nanousd(&model, tokens),
             estimated,
             // Counted where it was reserved, even if the day has changed since.
             scopes: reservation.scopes.clone(),

@@ -127,7 +127,7 @@ async fn settle(
             provider: call.provider.clone(),
             model: call.model.clone(),
             tokens,
-            cost_nanousd: deps.prices.cost_nanousd(&call.model, tokens),
+            cost_nanousd: deps.prices.get().cost_nanousd(&call.model, tokens),
             estimated: true,
             scopes: scopes(&call.session, &call.agent, call.at),
         }));

@@ -20,6 +20,14 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, _, candidate)| candidate)
 }
 
+/// What to tell somebody whose `word` is none of the candidates: the one that was probably meant, or else `otherwise`.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, otherwise: &str) -> String {
+    match nearest(word, candidates) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => otherwise.to_owned(),
+    }
+}
+
 /// Number of single-character edits between two words, a swap of neighbours
 /// counting as one.
 fn distance(one: &[char], two: &[char]) -> usize {

@@ -24,9 +24,10 @@ use crate::bridge::WORKER_KIND;
 use crate::error::BoardError;
 use crate::event::{Entry, Event};
 use crate::id::{CallId, NodeId, RunId};
+use crate::live::Live;
 use crate::log::TopicWriter;
 use crate::model::{ToolCall, ToolInput};
-use crate::port::{AuditRow, Batch, Clock, Durability, SchemaCheck, Store, ToolHost, Write};
+use crate::port::{AuditRow, Batch, Clock, Durability, SchemaCheck, SchemaProblem, Store, ToolHost, Write};
 use crate::run::Nesting;
 use crate::trace;
 
@@ -72,11 +73,11 @@ impl Intent {
 
 #[derive(Debug)]
 pub struct ToolDesk {
-    pub policy: ApprovalPolicy,
+    pub policy: Live<ApprovalPolicy>,
     pub approvals: Arc<ApprovalDesk>,
     pub schemas: Arc<dyn SchemaCheck>,
     pub clock: Arc<dyn Clock>,
-    pub limits: ToolLimits,
+    pub limits: Live<ToolLimits>,
 }
 
 /// On whose behalf, in which run, with which tools.
@@ -202,6 +203,7 @@ impl ToolDesk {
                 None => ToolOutput::error(format!("unknown tool: {}", call.name)),
                 Some((spec, host)) => match self.admit(context, spec, call, unsure, stop).await? {
                     Admission::Refused(reason) => ToolOutput::error(reason),
+                    Admission::Unfit(output) => output,
                     Admission::Late => {
                         ToolOutput::fault(Fault::TimedOut, format!("nobody approved {} in time", spec.name))
                     }
@@ -288,9 +290,10 @@ impl ToolDesk {
         };
         let schema = without_bytes(&spec.input_schema, &context.scope);
         if let Err(problem) = self.schemas.check(&schema, &arguments) {
-            return Ok(Admission::Refused(format!("arguments of {} do not fit its schema: {problem}", spec.name)));
+            return Ok(Admission::Unfit(unfit(spec, &context.scope, &problem)));
         }
-        let policy = self.policy.decide(spec, context.caller.surface).max(in_granted_folder(spec, &context.scope));
+        let policy =
+            self.policy.get().decide(spec, context.caller.surface).max(in_granted_folder(spec, &context.scope));
         let approval = match (unsure, spec.unknown_outcome) {
             // It does nothing itself; each of its calls is then one of unknown outcome.
             (true, _) if own::batch::is_batch(spec) => policy,
@@ -414,7 +417,7 @@ impl ToolDesk {
     /// with the server's own tools nobody gets more time than the operator gives.
     fn patience(&self, spec: &ToolSpec, scope: &ToolScope) -> (Duration, Duration) {
         let asked = scope.parcel.as_ref().and_then(|parcel| parcel.timeout);
-        let usual = spec.timeout.unwrap_or(self.limits.timeout);
+        let usual = spec.timeout.unwrap_or_else(|| self.limits.get().timeout);
         match asked {
             Some(asked) if spec.kind == WORKER_KIND => (asked, WORD_OF_WORKER),
             Some(asked) => (asked.min(usual), Duration::ZERO),
@@ -426,8 +429,8 @@ impl ToolDesk {
         let size = output.content.len();
         let is_for_program = scope.parcel.as_ref().is_some_and(|parcel| !parcel.for_model);
         let most = match is_for_program {
-            true => self.limits.output_bytes.max(PROGRAM_OUTPUT_BYTES),
-            false => self.limits.output_bytes,
+            true => self.limits.get().output_bytes.max(PROGRAM_OUTPUT_BYTES),
+            false => self.limits.get().output_bytes,
         };
         if size <= most {
             return output;
@@ -487,6 +490,18 @@ fn without_bytes<'a>(schema: &'a Arc<Value>, scope: &ToolScope) -> Cow<'a, Arc<V
     Cow::Owned(Arc::new(relaxed))
 }
 
+/// In words for a model, or in those that programs on the bridge look for.
+fn unfit(spec: &ToolSpec, scope: &ToolScope, problem: &SchemaProblem) -> ToolOutput {
+    if scope.parcel.as_ref().is_none_or(|parcel| parcel.for_model) {
+        return ToolOutput::error(format!("arguments of {} do not fit its schema: {problem}", spec.name));
+    }
+    let words = match &problem.parameter {
+        Some((name, reason)) => format!("Invalid parameter {name}: {reason}"),
+        None => format!("Invalid parameters: {problem}"),
+    };
+    ToolOutput::fault(Fault::Argument, words)
+}
+
 fn interrupted(spec: &ToolSpec) -> String {
     format!(
         "the server stopped while {} was running; whether it took effect is not known and it was not run again",
@@ -497,6 +512,8 @@ fn interrupted(spec: &ToolSpec) -> String {
 enum Admission {
     Granted(Arc<Value>),
     Refused(String),
+    /// The arguments are not what the tool takes.
+    Unfit(ToolOutput),
     /// The caller's time is over, and nobody has answered.
     Late,
 }

@@ -130,6 +130,11 @@ impl Offer {
         Self { specs: specs.into(), tokens, hosts: hosts.into() }
     }
 
+    /// One tool, which no list has.
+    pub(crate) fn single(spec: ToolSpec, host: Arc<dyn ToolHost>) -> Self {
+        Self::of(vec![(spec, host)])
+    }
+
     pub fn find(&self, name: &str) -> Option<(&ToolSpec, &Arc<dyn ToolHost>)> {
         let at = self.specs.binary_search_by(|spec| (*spec.name).cmp(name)).ok()?;
         Some((self.specs.get(at)?, self.hosts.get(at)?))

@@ -69,6 +69,9 @@ impl Error {
             ),
             Self::TooSlow { .. } => Some("check the network, then start again"),
             Self::DiskFull { .. } => Some("free about 350 MB, then start again; 220 MB of it stay in use"),
+            Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some("name a model file in the GGUF format that is there, or none for the small model")
+            }
             Self::Weights { .. } => Some("name a model file in the GGUF format, or none for the small model"),
             Self::Busy { .. } => Some("wait for the other process, or use another data directory"),
             Self::Startup { .. } | Self::Announcement { .. } => Some(

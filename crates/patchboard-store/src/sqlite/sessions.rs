@@ -123,9 +123,19 @@ pub(super) fn by_key(db: &Connection, key: &SessionKey) -> Result<Option<Session
     rows.next()?.map(session_row).transpose()
 }
 
-pub(super) fn count_visible(db: &Connection) -> Result<u64, Fault> {
-    let mut statement = db.prepare_cached("SELECT count(*) FROM sessions WHERE cleared = 0")?;
-    Ok(statement.query_row([], |row| row.get(0).map(count))?)
+pub(super) fn count_visible(db: &Connection, beside: &[&str]) -> Result<u64, Fault> {
+    let by_channel =
+        "SELECT channel, count(*) FROM sessions WHERE cleared = 0 AND channel IS NOT NULL GROUP BY channel";
+    let mut statement = db.prepare_cached(by_channel)?;
+    let mut rows = statement.query([])?;
+    let mut visible = 0;
+    while let Some(row) = rows.next()? {
+        let channel: String = row.get(0)?;
+        if !beside.contains(&channel.as_str()) {
+            visible += count(row.get(1)?);
+        }
+    }
+    Ok(visible)
 }
 
 pub(super) fn list(

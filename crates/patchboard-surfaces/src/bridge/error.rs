@@ -83,7 +83,7 @@ pub(super) fn fault(fault: Fault, said: &str) -> Status {
         Fault::WorkerBusy => (Code::ResourceExhausted, "worker_busy"),
         Fault::TimedOut => (Code::DeadlineExceeded, ""),
         Fault::Cancelled => (Code::Cancelled, ""),
-        Fault::Invalid => (Code::InvalidArgument, ""),
+        Fault::Invalid | Fault::Argument => (Code::InvalidArgument, ""),
         Fault::NotFound => (Code::NotFound, ""),
         Fault::Internal => (Code::Internal, ""),
     };

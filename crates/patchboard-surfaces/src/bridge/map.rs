@@ -11,7 +11,7 @@ use patchboard_core::bridge::{
     Measure, SessionConfig, SessionReport, Sieve, Signal, WORKER_KIND, WorkerId, WorkerTool,
 };
 use patchboard_core::command::{CallInSession, OpenSession, Reach, RegisterTools};
-use patchboard_core::tool::{Effect, Glob, Parcel, ToolChunk, ToolData, ToolOutput, ToolSpec};
+use patchboard_core::tool::{Effect, Fault, Glob, Parcel, ToolChunk, ToolData, ToolOutput, ToolSpec};
 use patchboard_proto::value::{self, ParameterKind};
 use patchboard_proto::{Any, Message, parameters, pb};
 use serde_json::Value;
@@ -342,7 +342,9 @@ impl Outcome {
         let ToolData { json, binary, mut metadata, fault } = data;
         match fault {
             // The worker forgot what it registered: to the client it is a tool that is not there.
-            Some(patchboard_core::tool::Fault::NotFound) | None => {}
+            Some(Fault::NotFound) | None => {}
+            // As for a parameter that cannot be read.
+            Some(Fault::Argument) => return Err(Failure::Told(output.content.to_string())),
             Some(fault) => return Err(Failure::Status(error::fault(fault, &output.content))),
         }
         let milliseconds = took.as_millis();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use patchboard_core::live::Live;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -35,12 +36,14 @@ pub enum Error {
     Verifier(#[source] rustls::server::VerifierBuilderError),
     #[error("certificate and key cannot be used")]
     Unusable(#[source] rustls::Error),
+    #[error("whether clients need certificates changes only with a restart")]
+    OtherClients,
 }
 
-/// Cheap to clone.
+/// Cheap to clone; clones share what is replaced.
 #[derive(Clone)]
 pub struct Tls {
-    pub(super) acceptor: TlsAcceptor,
+    config: Arc<Live<ServerConfig>>,
     /// Whoever got through has shown a certificate.
     pub(super) knows_clients: bool,
 }
@@ -53,27 +56,44 @@ impl std::fmt::Debug for Tls {
 
 impl Tls {
     pub fn new(files: TlsFiles<'_>) -> Result<Self, Error> {
-        let provider = Arc::new(crypto::ring::default_provider());
-        let chain = CertificateDer::pem_slice_iter(files.certificate)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(Error::Certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(files.key).map_err(Error::Key)?;
-        let builder = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(Error::Unusable)?;
-        let builder = match files.client_authority {
-            Some(authority) => {
-                let mut roots = RootCertStore::empty();
-                for root in CertificateDer::pem_slice_iter(authority) {
-                    roots.add(root.map_err(Error::Authority)?).map_err(Error::Unusable)?;
-                }
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                builder.with_client_cert_verifier(verifier.build().map_err(Error::Verifier)?)
-            }
-            None => builder.with_no_client_auth(),
-        };
-        let mut config = builder.with_single_cert(chain, key).map_err(Error::Unusable)?;
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        Ok(Self { acceptor: Arc::new(config).into(), knows_clients: files.client_authority.is_some() })
+        let knows_clients = files.client_authority.is_some();
+        Ok(Self { config: Arc::new(Live::new(read(files)?)), knows_clients })
     }
+
+    /// For connections to come. Whether clients need certificates stays as it is, so that no reload opens the door.
+    pub fn replace(&self, other: &Self) -> Result<(), Error> {
+        if self.knows_clients != other.knows_clients {
+            return Err(Error::OtherClients);
+        }
+        self.config.set(other.config.get());
+        Ok(())
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.config.get().into()
+    }
+}
+
+fn read(files: TlsFiles<'_>) -> Result<ServerConfig, Error> {
+    let provider = Arc::new(crypto::ring::default_provider());
+    let chain =
+        CertificateDer::pem_slice_iter(files.certificate).collect::<Result<Vec<_>, _>>().map_err(Error::Certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(files.key).map_err(Error::Key)?;
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(Error::Unusable)?;
+    let builder = match files.client_authority {
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            for root in CertificateDer::pem_slice_iter(authority) {
+                roots.add(root.map_err(Error::Authority)?).map_err(Error::Unusable)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.build().map_err(Error::Verifier)?)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(Error::Unusable)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
 }

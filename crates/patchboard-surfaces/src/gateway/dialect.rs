@@ -12,6 +12,7 @@ use patchboard_core::reply::Reply;
 use patchboard_core::{BoardError, ErrorKind};
 
 use super::map::{self, Asked};
+use super::silence::Silence;
 use super::{error, wire};
 use crate::auth::Identity;
 use crate::dialect::{Dialect, FollowId, Step, Ticket};
@@ -73,6 +74,7 @@ impl Pending {
 struct Stream {
     state: StreamState,
     spoke_at: Duration,
+    silence: Silence,
 }
 
 enum StreamState {
@@ -131,16 +133,18 @@ impl GatewayDialect {
                 let method = parsed.as_ref().map_or_else(|_| String::new(), |request| request.method.to_string());
                 self.ask(Pending::of(id.to_owned(), method, &command), command, steps);
             }
-            Asked::Stream(command) => {
+            Asked::Stream { command, shows_approvals } => {
                 if let Some(id) = self.open_stream(id, now, steps) {
                     let ticket = self.ask(Pending::Start(id.clone()), command, steps);
-                    self.streams.insert(id, Stream { state: StreamState::Waiting(ticket), spoke_at: now });
+                    let silence = Silence::new(shows_approvals);
+                    self.streams.insert(id, Stream { state: StreamState::Waiting(ticket), spoke_at: now, silence });
                 }
             }
-            Asked::Attach { wanted, from } => {
+            Asked::Attach { wanted, from, shows_approvals } => {
                 if let Some(id) = self.open_stream(id, now, steps) {
                     self.ask(Pending::Attach { id: id.clone(), from }, Command::FindRun(wanted), steps);
-                    self.streams.insert(id, Stream { state: StreamState::Attached, spoke_at: now });
+                    let silence = Silence::new(shows_approvals);
+                    self.streams.insert(id, Stream { state: StreamState::Attached, spoke_at: now, silence });
                 }
             }
             Asked::Cancel { id: stream } => self.cancel(id.to_owned(), &stream, steps),
@@ -280,6 +284,7 @@ impl Dialect for GatewayDialect {
         let Some(id) = self.follows.get(&follow).cloned() else { return };
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.spoke_at = now;
+            stream.silence.observe(&envelope.event);
         }
         map::frames(&id, envelope.seq, &envelope.event, |frame| steps.push(Step::Write(frame)));
         if envelope.event.is_last() {
@@ -311,7 +316,7 @@ impl Dialect for GatewayDialect {
         for (id, stream) in &mut self.streams {
             if now.saturating_sub(stream.spoke_at) >= KEEPALIVE {
                 stream.spoke_at = now;
-                let frame = wire::EventFrame { id, event: "text", data: Some(""), seq: None };
+                let frame = wire::EventFrame { id, event: "text", data: Some(stream.silence.text()), seq: None };
                 steps.push(Step::Write(map::encode(&frame)));
             }
             let due = stream.spoke_at + KEEPALIVE;

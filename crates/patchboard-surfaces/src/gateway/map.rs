@@ -1,6 +1,7 @@
 //! Wire ↔ core, both ways, for every method and every event.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use patchboard_core::agent::{AgentSource, Origin};
 use patchboard_core::bridge::{PoolReport, WorkerReport, WorkerState};
@@ -13,7 +14,9 @@ use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, ToolCall, ToolInput};
 use patchboard_core::plugin::PluginReport;
 use patchboard_core::port::{Cursor, Page, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
-use patchboard_core::reply::{AgentSummary, ModelReport, ModelSummary, Reply, SilentProvider};
+use patchboard_core::reply::{
+    AgentSummary, ModelReport, ModelSummary, ReloadReport, Reply, ServerReport, SilentProvider,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -29,10 +32,15 @@ pub(super) enum Asked {
     /// Answered with one `result`.
     Command(Command),
     /// Answered with a stream of events.
-    Stream(Command),
+    Stream {
+        command: Command,
+        /// The client shows approvals itself.
+        shows_approvals: bool,
+    },
     Attach {
         wanted: RunRef,
         from: Seq,
+        shows_approvals: bool,
     },
     Cancel {
         id: String,
@@ -44,9 +52,12 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
     match method {
         "ping" => Asked::Pong,
         "status" => Asked::Command(Command::DescribeNode),
+        "server.status" => Asked::Command(Command::DescribeServer),
+        "server.reload" => Asked::Command(Command::ReloadSettings),
         "plugin.list" => Asked::Command(Command::ListPlugins),
         "chat.send" => with(method, params, |sent: wire::ChatSend| {
-            Ok(Asked::Stream(Command::StartRun(StartRun {
+            let shows_approvals = sent.approvals;
+            let command = Command::StartRun(StartRun {
                 origin: Origin {
                     channel: sent.channel,
                     account: sent.account,
@@ -60,7 +71,8 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
                 agent: sent.agent.map(Into::into),
                 folder: FolderChoice::new(sent.working_folder, sent.grant_folder),
                 plan: None,
-            })))
+            });
+            Ok(Asked::Stream { command, shows_approvals })
         }),
         "chat.cancel" => with(method, params, |cancel: wire::ChatCancel| Ok(Asked::Cancel { id: cancel.id })),
         "chat.attach" => with(method, params, attach),
@@ -168,7 +180,8 @@ fn attach(attach: wire::ChatAttach) -> Result<Asked, String> {
         (None, Some(session)) => RunRef::Session(session),
         (None, None) => return Err("one of `id` and `session` is needed".to_owned()),
     };
-    Ok(Asked::Attach { wanted, from: Seq(attach.after.unwrap_or(0)).next() })
+    let from = Seq(attach.after.unwrap_or(0)).next();
+    Ok(Asked::Attach { wanted, from, shows_approvals: attach.approvals })
 }
 
 fn session(about: wire::SessionParams) -> Result<SessionRef, String> {
@@ -265,6 +278,8 @@ pub(super) fn reply(reply: Reply) -> Value {
         Reply::Node(node) => {
             json!({ "version": node.version, "plugins": node.plugins, "sessions": node.sessions })
         }
+        Reply::Server(report) => server_report(&report),
+        Reply::Reloaded(report) => reload_report(&report),
         // Answers to what nobody can ask on this surface.
         Reply::Message(_)
         | Reply::MessageList(_)
@@ -313,6 +328,36 @@ fn models(report: &ModelReport) -> Value {
     let models: Vec<Value> = report.models.iter().map(model).collect();
     let unavailable: Vec<Value> = report.unavailable.iter().map(silent).collect();
     json!({ "models": models, "unavailable": unavailable })
+}
+
+fn server_report(report: &ServerReport) -> Value {
+    let ServerReport { node, is_draining, agents, approvals, budget, pools, connected_apps, known_apps } = report;
+    let agents: Vec<Value> = agents
+        .iter()
+        .map(|agent| json!({ "name": &*agent.agent, "provider": &*agent.provider, "model": &*agent.model }))
+        .collect();
+    let pools: Vec<Value> = pools
+        .iter()
+        .map(|pool| {
+            let ready = pool.workers.iter().filter(|worker| worker.state == WorkerState::Ready).count();
+            json!({ "name": &*pool.name, "ready": ready, "wanted": pool.wanted, "trouble": pool.trouble.as_deref() })
+        })
+        .collect();
+    json!({
+        "version": node.version, "state": if *is_draining { "stopping" } else { "ready" },
+        "plugins": node.plugins, "sessions": node.sessions, "runs": node.live_runs, "approvals": approvals,
+        "agents": agents, "workers": pools, "apps": { "connected": connected_apps, "known": known_apps },
+        "budget": { "daily": budget_line(&budget.daily), "monthly": budget_line(&budget.monthly) },
+    })
+}
+
+fn reload_report(report: &ReloadReport) -> Value {
+    let ReloadReport { problems, notes, changed, needs_restart } = report;
+    let texts = |texts: &[Arc<str>]| texts.iter().map(|text| Value::from(&**text)).collect::<Vec<Value>>();
+    json!({
+        "applied": problems.is_empty(), "changed": texts(changed), "needs_restart": texts(needs_restart),
+        "problems": texts(problems), "notes": texts(notes),
+    })
 }
 
 fn pool_item(pool: &PoolReport) -> Value {
@@ -418,12 +463,15 @@ fn role(role: Role) -> &'static str {
 }
 
 fn budget_report(report: &BudgetReport) -> Value {
-    let line = |line: &BudgetLine| json!({ "used": line.used, "reserved": line.reserved, "limit": line.limit });
     json!({
-        "session": report.session.as_ref().map(line),
-        "daily": line(&report.daily),
-        "monthly": line(&report.monthly),
+        "session": report.session.as_ref().map(budget_line),
+        "daily": budget_line(&report.daily),
+        "monthly": budget_line(&report.monthly),
     })
+}
+
+fn budget_line(line: &BudgetLine) -> Value {
+    json!({ "used": line.used, "reserved": line.reserved, "limit": line.limit })
 }
 
 fn usage_item(group: &UsageGroup) -> Value {

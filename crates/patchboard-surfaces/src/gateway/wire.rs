@@ -144,6 +144,9 @@ pub(super) struct ChatSend {
     pub(super) working_folder: Option<String>,
     #[serde(default)]
     pub(super) grant_folder: bool,
+    /// The client shows approvals, so that no words about them are wanted in the text.
+    #[serde(default)]
+    pub(super) approvals: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -163,6 +166,8 @@ pub(super) struct ChatAttach {
     pub(super) id: Option<String>,
     pub(super) session: Option<String>,
     pub(super) after: Option<u64>,
+    #[serde(default)]
+    pub(super) approvals: bool,
 }
 
 /// `{session}` or `{channel, account, peer?}`, on methods that are about one conversation.

@@ -141,6 +141,8 @@ fn told(reply: &Reply) -> Result<String, Fault> {
         | Reply::Plugin(_)
         | Reply::Webhook(_)
         | Reply::Node(_)
+        | Reply::Server(_)
+        | Reply::Reloaded(_)
         | Reply::Registered { .. }
         | Reply::NotRegistered(_)
         | Reply::Inbox(_)

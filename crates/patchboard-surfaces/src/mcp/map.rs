@@ -92,6 +92,8 @@ pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
         | Reply::Plugin(_)
         | Reply::Webhook(_)
         | Reply::Node(_)
+        | Reply::Server(_)
+        | Reply::Reloaded(_)
         | Reply::Message(_)
         | Reply::MessageList(_)
         | Reply::Explained(_)

@@ -25,7 +25,6 @@ const BEGINNINGS: Rate = Rate { per_second: 20.0, burst: 100.0 };
 
 #[derive(Debug)]
 pub(super) struct Sessions {
-    rate: Rate,
     table: Mutex<Table>,
 }
 
@@ -55,14 +54,16 @@ pub(super) enum NoPlace {
     Full,
 }
 
-impl Sessions {
-    /// `rate` is that of each session's requests.
-    pub(super) fn new(rate: Rate) -> Self {
+impl Default for Sessions {
+    fn default() -> Self {
         let table = Table { open: HashMap::new(), beginnings: Bucket::new(BEGINNINGS, Duration::ZERO) };
-        Self { rate, table: Mutex::new(table) }
+        Self { table: Mutex::new(table) }
     }
+}
 
-    pub(super) fn begin(&self, caller: Caller, now: Duration) -> Result<Arc<Session>, NoPlace> {
+impl Sessions {
+    /// `rate` is that of the session's requests.
+    pub(super) fn begin(&self, caller: Caller, rate: Rate, now: Duration) -> Result<Arc<Session>, NoPlace> {
         let mut table = self.table();
         if !table.beginnings.take(now) {
             return Err(NoPlace::TooFast);
@@ -77,7 +78,7 @@ impl Sessions {
             // Unguessable; still, it opens nothing to another principal.
             id: Uuid::new_v4().simple().to_string().into(),
             caller,
-            inside: Mutex::new(Inside { used_at: now, bucket: Bucket::new(self.rate, now), calls: HashMap::new() }),
+            inside: Mutex::new(Inside { used_at: now, bucket: Bucket::new(rate, now), calls: HashMap::new() }),
         });
         table.open.insert(session.id.clone(), session.clone());
         Ok(session)

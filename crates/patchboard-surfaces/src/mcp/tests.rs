@@ -10,6 +10,7 @@ use patchboard_core::app::notice::NoticeOptions;
 use patchboard_core::board::{Limits, Parts};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
+use patchboard_core::live::Live;
 use patchboard_core::local::LocalStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::ToolCall;
@@ -24,6 +25,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::limit::{ClientLimits, Rate};
 use crate::listen::{self, Listener};
 
 #[derive(Debug, Default)]
@@ -102,8 +104,11 @@ impl Bench {
         let options = McpOptions {
             gate: Arc::new(AuthGate::new("gateway", token.map(Into::into), Some(OPERATOR.into()), Arc::default())),
             guard: Guard { surface: "gateway", ..Guard::default() },
-            rate,
-            max_message: 64 * 1024,
+            clients: Arc::new(Live::new(ClientLimits {
+                rate,
+                max_message: 64 * 1024,
+                sign_in: Duration::from_secs(5),
+            })),
             version: "1.2.3",
             tracker: tracker.clone(),
         };

@@ -10,6 +10,7 @@ use patchboard_core::app::hub::HubOptions;
 use patchboard_core::app::notice::NoticeOptions;
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
+use patchboard_core::live::Live;
 use patchboard_core::local::LocalStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::{ModelEvent, StopReason};
@@ -21,6 +22,7 @@ use patchboard_core::tool::ApprovalPolicy;
 use patchboard_core::{Board, Limits, Parts};
 use patchboard_surfaces::auth::AuthGate;
 use patchboard_surfaces::guard::Guard;
+use patchboard_surfaces::limit::{ClientLimits, Rate};
 use patchboard_surfaces::listen::{self, Listener};
 use patchboard_surfaces::pump::PumpLimits;
 use patchboard_surfaces::runs::{self, RunsOptions};
@@ -110,7 +112,11 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
             gate: AuthGate::new("runs", setup.token.map(SecretString::from), None, Arc::default()),
             guard: Guard { surface: "runs", ..Guard::default() },
             limits: PumpLimits { stall: setup.stall, ..PumpLimits::default() },
-            max_message: 16 * 1024 * 1024,
+            clients: Arc::new(Live::new(ClientLimits {
+                rate: Rate { per_second: 1e6, burst: 1e6 },
+                max_message: 16 * 1024 * 1024,
+                sign_in: Duration::from_secs(5),
+            })),
             strict_clients: false,
             close_on_error: false,
             draining: stop.clone(),

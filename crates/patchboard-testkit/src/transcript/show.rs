@@ -79,6 +79,8 @@ pub(super) fn command(command: &Command) -> String {
             format!("receive {} bytes on channel {channel}", webhook.body.len())
         }
         Command::DescribeNode => "describe node".to_owned(),
+        Command::DescribeServer => "describe server".to_owned(),
+        Command::ReloadSettings => "reload settings".to_owned(),
         Command::OpenSession(wanted) => {
             let config = wanted.config.map(|config| format!(" {config:?}")).unwrap_or_default();
             format!("open session {} {:?}{config}{}", wanted.id, wanted.metadata, by(wanted.worker.as_ref()))

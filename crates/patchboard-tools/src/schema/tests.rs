@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn check(schema: &Value, arguments: &Value) -> Result<(), String> {
-    JsonSchemaCheck::default().check(&Arc::new(schema.clone()), arguments)
+    JsonSchemaCheck::default().check(&Arc::new(schema.clone()), arguments).map_err(|problem| problem.text)
 }
 
 #[test]
@@ -135,4 +135,30 @@ fn refused_schemas_are_remembered() {
     let first = checker.check(&schema, &json!({}));
     assert_eq!(checker.check(&schema, &json!({})), first);
     assert_eq!(checker.cache().entries.len(), 1);
+}
+
+#[test]
+fn names_the_parameter_that_is_wrong_first() {
+    let schema = Arc::new(json!({
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "a/b": {"type": "string"}, "list": {"items": {"type": "string"}}},
+        "required": ["n"],
+        "additionalProperties": false
+    }));
+    let cases = [
+        (json!({}), Some(("n", "it is required"))),
+        (json!({"n": "x"}), Some(("n", r#""x" is not of type "integer""#))),
+        (json!({"n": 1, "m": 2}), Some(("m", "the tool does not take it"))),
+        (json!({"n": 1, "a/b": 2}), Some(("a/b", r#"2 is not of type "string""#))),
+        (json!({"n": 1, "list": ["a", 2]}), Some(("list", r#"at `/1`: 2 is not of type "string""#))),
+        (json!([]), None),
+    ];
+    for (arguments, expected) in cases {
+        let problem = JsonSchemaCheck::default().check(&schema, &arguments).unwrap_err();
+        let expected = expected.map(|(name, reason)| (Arc::from(name), reason.to_owned()));
+        assert_eq!(problem.parameter, expected, "{arguments}");
+    }
+    let long = json!({"n": 1, "x\n".repeat(1000): 2});
+    let (name, _) = JsonSchemaCheck::default().check(&schema, &long).unwrap_err().parameter.unwrap();
+    assert!(name.len() < 110 && name.starts_with(r"x\nx\n"), "{name}");
 }

@@ -25,19 +25,32 @@ const NOTICE: Duration = Duration::from_millis(50);
 /// After the last piece a worker may still have to clean up; it is not waited for longer.
 const AFTER_LAST: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(
+/// Calls a tool of the pool that a worker registered.
+pub(super) async fn run_registered(
     pool: &Pool,
     scope: &ToolScope,
     call: &ToolCall,
     arguments: &Value,
     stop: CancellationToken,
 ) -> ToolOutput {
+    if let Some(tool) = pool.find(&call.name) {
+        return run(pool, &tool, scope, arguments, stop).await;
+    }
+    let session = scope.parcel.as_deref().map(|parcel| &*parcel.session).unwrap_or_default();
+    let message = format!("Tool {} not found for session {session}", call.name);
+    ToolOutput::fault(Fault::NotFound, message)
+}
+
+/// Calls a tool by the name that `tool` has, whether or not a worker registered it.
+pub(super) async fn run(
+    pool: &Pool,
+    tool: &ToolSpec,
+    scope: &ToolScope,
+    arguments: &Value,
+    stop: CancellationToken,
+) -> ToolOutput {
     let Some(parcel) = scope.parcel.as_deref() else {
         return ToolOutput::fault(Fault::Internal, "a call to a worker without its session");
-    };
-    let Some(tool) = pool.find(&call.name) else {
-        let message = format!("Tool {} not found for session {}", call.name, parcel.session);
-        return ToolOutput::fault(Fault::NotFound, message);
     };
     if !pool.common.allow_pickle
         && let Some(refusal) = request::refuse_pickle(parcel)
@@ -58,7 +71,7 @@ pub(super) async fn run(
     let output = tokio::select! {
         biased;
         output = trip.carry(if is_streamed { Shape::Pieces } else { Shape::Whole }) => output,
-        () = stop.cancelled() => ToolOutput::fault(Fault::Cancelled, "cancelled"),
+        () = stop.cancelled() => trip.given_up(),
     };
     count(pool, &output);
     output
@@ -68,13 +81,18 @@ struct Call<'a> {
     pool: &'a Pool,
     scope: &'a ToolScope,
     parcel: &'a Parcel,
-    tool: ToolSpec,
+    tool: &'a ToolSpec,
     arguments: &'a Value,
     correlation: Arc<str>,
     reader: Reader,
     limit: Duration,
     asked: Instant,
 }
+
+/// A client with a deadline gives up a moment before the server's own clock says that it is over: at most so much, and
+/// at most this share of the whole time.
+const CLIENT_AHEAD: Duration = Duration::from_millis(100);
+const CLIENT_AHEAD_SHARE: u32 = 10;
 
 /// What came of sending it to a worker.
 enum Sent {
@@ -84,6 +102,15 @@ enum Sent {
 }
 
 impl Call<'_> {
+    /// The caller does not wait any longer. Whether its own time was over is told apart for those who count.
+    fn given_up(&self) -> ToolOutput {
+        let left = (self.asked + self.limit).saturating_duration_since(Instant::now());
+        match left <= CLIENT_AHEAD.min(self.limit / CLIENT_AHEAD_SHARE) {
+            true => ToolOutput::fault(Fault::TimedOut, "the caller's time was over"),
+            false => ToolOutput::fault(Fault::Cancelled, "cancelled"),
+        }
+    }
+
     async fn carry(&self, shape: Shape) -> ToolOutput {
         let ends = self.asked + self.limit;
         for _ in 0..MAX_SENDS {
@@ -235,7 +262,9 @@ fn count(pool: &Pool, output: &ToolOutput) {
         None if output.is_error => &meters.failed,
         None => &meters.succeeded,
         Some(Fault::QueueTimeout) => &meters.queue_timeout,
-        Some(Fault::Saturated | Fault::WorkerBusy | Fault::Invalid | Fault::NotFound) => &meters.refused,
+        Some(Fault::Saturated | Fault::WorkerBusy | Fault::Invalid | Fault::Argument | Fault::NotFound) => {
+            &meters.refused
+        }
         Some(Fault::TimedOut) => &meters.timed_out,
         Some(Fault::Cancelled) => &meters.cancelled,
         Some(Fault::Unavailable | Fault::Internal) => &meters.lost,
@@ -244,8 +273,9 @@ fn count(pool: &Pool, output: &ToolOutput) {
     match fault {
         None if !output.is_error => tally.succeeded.fetch_add(1, Ordering::Relaxed),
         // Never ran, and counted as such.
-        Some(Fault::QueueTimeout | Fault::Saturated | Fault::WorkerBusy | Fault::Invalid) => 0,
-        None | Some(Fault::NotFound | Fault::TimedOut | Fault::Cancelled | Fault::Unavailable | Fault::Internal) => {
+        Some(Fault::QueueTimeout | Fault::Saturated | Fault::WorkerBusy | Fault::Invalid | Fault::Argument) => 0,
+        Some(Fault::TimedOut) => tally.timed_out.fetch_add(1, Ordering::Relaxed),
+        None | Some(Fault::NotFound | Fault::Cancelled | Fault::Unavailable | Fault::Internal) => {
             tally.failed.fetch_add(1, Ordering::Relaxed)
         }
     };

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use patchboard_core::bridge::{Measure, Signal, WORKER_KIND, WorkerId, WorkerState, WorkerTool};
 use patchboard_core::model::ToolCall;
-use patchboard_core::port::ToolHost;
+use patchboard_core::port::{NameStanding, ToolHost};
 use patchboard_core::tool::{ToolOutput, ToolScope, ToolSpec};
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
@@ -20,6 +20,7 @@ use super::dispatch::{CallNo, Dispatch, Outcome, Refusal, Rules, Verdict, Worker
 use super::link::Link;
 use super::start::Failure;
 use super::tools::{self, Offer};
+use super::unregistered::{UnknownNames, Unregistered};
 use super::warm::WarmParent;
 use super::{Common, PoolOptions};
 use crate::telemetry::PoolMeters;
@@ -48,6 +49,7 @@ pub(super) struct Pool {
     ready: watch::Sender<usize>,
     next_worker: AtomicU64,
     shows_secret: AtomicBool,
+    had_worker: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -58,6 +60,10 @@ struct State {
     crew: BTreeMap<WorkerNo, Member>,
     slots: Vec<Slot>,
     offer: Offer,
+    /// What workers said they do not have, when asked by name.
+    unknown: UnknownNames,
+    /// It was said in the log that the pool has no tools.
+    has_said_empty: bool,
     trouble: Option<Arc<str>>,
     restarts: u64,
     recycled: u64,
@@ -68,6 +74,8 @@ struct State {
 pub(super) struct Tally {
     pub(super) succeeded: AtomicU64,
     pub(super) failed: AtomicU64,
+    /// Ran past their deadline.
+    pub(super) timed_out: AtomicU64,
 }
 
 /// A worker that takes calls, or did.
@@ -138,6 +146,8 @@ impl Pool {
                 crew: BTreeMap::new(),
                 slots,
                 offer: Offer::default(),
+                unknown: UnknownNames::default(),
+                has_said_empty: false,
                 trouble: None,
                 restarts: 0,
                 recycled: 0,
@@ -147,6 +157,7 @@ impl Pool {
             ready: watch::Sender::new(0),
             next_worker: AtomicU64::new(1),
             shows_secret: AtomicBool::new(false),
+            had_worker: AtomicBool::new(false),
             options,
             common,
         }
@@ -199,6 +210,34 @@ impl Pool {
                 None => signal,
             })
         });
+    }
+}
+
+/// Tools that nobody registered.
+impl Pool {
+    /// May workers be called by such names? `None` while that is up to workers and there was none.
+    pub(super) fn runs_unregistered(&self) -> Option<bool> {
+        match self.options.unregistered {
+            Unregistered::Allow => Some(true),
+            Unregistered::Deny => Some(false),
+            // Of the SDK's making, and nobody else's, are workers that show their secret.
+            Unregistered::ByWorker => self.had_worker.load(Ordering::Relaxed).then(|| !self.shows_secret()),
+        }
+    }
+
+    pub(super) fn standing(&self, name: &str, now: Instant) -> NameStanding {
+        let state = self.state();
+        if state.offer.has(name) {
+            NameStanding::Registered
+        } else if state.unknown.has(name, now) {
+            NameStanding::Unknown
+        } else {
+            NameStanding::Untried
+        }
+    }
+
+    pub(super) fn unknown(&self, name: &str, now: Instant) {
+        self.state().unknown.note(name, now);
     }
 }
 
@@ -365,6 +404,7 @@ impl Pool {
 
     pub(super) fn ready(&self, worker: Arc<Worker>, capacity: u32, address: Arc<str>, tools: Vec<WorkerTool>) {
         let (no, id, pid) = (worker.no, worker.id.clone(), worker.pid);
+        self.had_worker.store(true, Ordering::Relaxed);
         let offered = {
             let mut state = self.state();
             let Some(member) = state.crew.get_mut(&no) else { return };
@@ -383,6 +423,8 @@ impl Pool {
             if !tools.is_empty() && state.offer.replace(&tools) {
                 tracing::info!(pool = &**self.name(), tools = tools.len(), "workers offer tools");
             }
+            state.unknown.clear();
+            self.warn_if_empty(&mut state);
             if state.slots.iter().all(|slot| slot.stage == Stage::Up) {
                 state.trouble = None;
             }
@@ -508,6 +550,28 @@ impl Pool {
         true
     }
 
+    /// Said once: a pool that nobody sees tools of looks broken, and may be as its author meant it.
+    fn warn_if_empty(&self, state: &mut State) {
+        if !state.offer.specs().is_empty() || std::mem::replace(&mut state.has_said_empty, true) {
+            return;
+        }
+        let pool = &**self.name();
+        if self.runs_unregistered() == Some(true) {
+            tracing::warn!(
+                pool,
+                "the pool `{pool}` is ready and its workers registered no tools; programs on the bridge can call what \
+                 they run by name, or as `{pool}.NAME`, and agents are offered nothing of it; `unregistered = \"deny\"` \
+                 for the pool refuses such calls"
+            );
+        } else {
+            tracing::warn!(
+                pool,
+                "the pool `{pool}` is ready and its workers registered no tools, so nothing of it can be called; \
+                 `unregistered = \"allow\"` for the pool lets programs on the bridge call what they run by name"
+            );
+        }
+    }
+
     /// The reason why there is no worker, for callers.
     pub(super) fn trouble(&self) -> String {
         let state = self.state();
@@ -531,7 +595,7 @@ impl ToolHost for Pool {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(super::call::run(self, scope, call, arguments, stop))
+        Box::pin(super::call::run_registered(self, scope, call, arguments, stop))
     }
 
     fn qualifier(&self) -> Option<&str> {

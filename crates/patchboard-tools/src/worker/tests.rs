@@ -7,6 +7,7 @@ mod queue;
 mod secrets;
 mod streams;
 mod stub;
+mod unregistered;
 
 use super::*;
 

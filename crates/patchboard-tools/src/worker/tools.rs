@@ -35,6 +35,10 @@ impl Offer {
         &self.specs
     }
 
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| &*tool.name == name)
+    }
+
     /// Says whether anything changed.
     pub(super) fn replace(&mut self, tools: &[WorkerTool]) -> bool {
         if self.tools == tools {

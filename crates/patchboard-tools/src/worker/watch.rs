@@ -10,7 +10,6 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Status};
 
-use super::link::{Loss, loss};
 use super::pool::{Pool, Worker};
 use super::start::{Life, in_words, initialize};
 
@@ -114,15 +113,12 @@ enum Beat {
 }
 
 impl Beat {
-    /// Whoever refuses is there.
+    /// A worker that answers with an error is there and does not do what it is there for.
     fn of<T>(answer: Result<Result<T, Status>, tokio::time::error::Elapsed>) -> Self {
         match answer {
             Ok(Ok(_)) => Self::Heard,
             Ok(Err(status)) if status.code() == Code::Unimplemented => Self::NotOffered,
-            Ok(Err(status)) if loss(&status) != Loss::None || status.code() == Code::DeadlineExceeded => {
-                Self::Missed(in_words(&status))
-            }
-            Ok(Err(_)) => Self::Heard,
+            Ok(Err(status)) => Self::Missed(in_words(&status)),
             Err(_) => Self::Missed(format!("no answer within {} s", BEAT_ANSWER.as_secs())),
         }
     }

@@ -21,20 +21,27 @@ pub struct GrantRules {
 }
 
 impl GrantRules {
-    /// `folder` is a real path.
-    pub(super) fn check(&self, folder: &Path) -> Result<(), String> {
-        let is_home = self.home.as_deref().is_some_and(|home| deepest(home).0 == folder);
-        let own_folders = self.own_folders.iter().map(|own| deepest(own).0);
-        let mut too_near = own_folders.filter(|own| own.starts_with(folder) || folder.starts_with(own));
-        let reason = if folder.parent().is_none() {
-            "is the whole file system"
+    /// Why a folder is too wide to work in, if it is: it reads on after the folder's name.
+    pub fn too_wide(&self, folder: &Path) -> Option<&'static str> {
+        let (folder, _) = deepest(folder);
+        let is_home = self.home.as_deref().is_some_and(|home| deepest(home) == (folder.clone(), true));
+        let own_folders: Vec<_> = self.own_folders.iter().map(|own| deepest(own)).collect();
+        if folder.parent().is_none() {
+            Some("is the whole file system")
         } else if is_home {
-            "is the whole home folder"
-        } else if too_near.next().is_some() {
-            "contains the data directory or the configuration of this server"
+            Some("is the whole home folder")
+        } else if own_folders.iter().any(|(own, _)| own.starts_with(&folder)) {
+            Some("contains the data directory or the configuration of this server")
+        // Of a folder that does not exist yet only the part above it is known, and much else lies beneath that.
+        } else if own_folders.iter().any(|(own, exists)| *exists && folder.starts_with(own)) {
+            Some("lies in the data directory or the configuration of this server")
         } else {
-            return Ok(());
-        };
+            None
+        }
+    }
+
+    pub(super) fn check(&self, folder: &Path) -> Result<(), String> {
+        let Some(reason) = self.too_wide(folder) else { return Ok(()) };
         Err(format!(
             "{}; name a folder for agents to work in with `--working-folder DIR`, or open this one to all runs with \
              `runs.allowed_roots` in patchboard.toml",

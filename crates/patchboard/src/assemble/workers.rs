@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerTool};
-use patchboard_core::port::{ToolHost, Workers};
+use patchboard_core::port::{ToolHost, UnregisteredTools, Workers};
 use patchboard_surfaces::bridge::PrivateDoors;
 use patchboard_tools::mcp::{Launch, PinStore};
 use patchboard_tools::worker::{
-    Affinity, CallbackDoor, CallbackDoors, Pinned, PoolDeps, PoolOptions, PortBlock, WorkerPools,
+    Affinity, CallbackDoor, CallbackDoors, Pinned, PoolDeps, PoolOptions, PortBlock, Unregistered, WorkerPools,
 };
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -140,6 +140,10 @@ impl Workers for Crew {
     fn session_over(&self, session: &str) {
         self.running.session_over(session);
     }
+
+    fn unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
+        self.running.unregistered()
+    }
 }
 
 #[derive(Debug)]
@@ -180,6 +184,11 @@ fn options(worker: &WorkerConfig, loaded: &Loaded, secrets: &Secrets) -> anyhow:
         is_warm: worker.warm,
         writable: worker.writable.clone(),
         memory_limit: worker.memory_limit.map(|size| size.as_usize() as u64),
+        unregistered: match worker.unregistered {
+            Some(section::Unregistered::Allow) => Unregistered::Allow,
+            Some(section::Unregistered::Deny) => Unregistered::Deny,
+            None => Unregistered::ByWorker,
+        },
         call_timeout: bridge.call_timeout.into(),
         stream_timeout: bridge.stream_timeout.into(),
         compiled: Some(kept),

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::output::{Cell, Column, Role, Table, clock};
 use super::{Target, block_on, output};
 use crate::client::Client;
 
@@ -69,8 +70,11 @@ pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
                 let items = open(&mut client).await?;
                 let wanted = args.id.as_str();
                 let Some(found) = find(&items, wanted) else {
-                    let message = format!("no approval waits under the id `{}`", output::one_line(wanted));
-                    return Err(Failure::failed(message).hint("`patchboard approvals list` shows those that do"));
+                    let message =
+                        format!("nothing waits for approval under the id `{wanted}`: it was answered or is too old");
+                    let known = items.iter().flat_map(|item| [text(item, "approval_id"), text(item, "tool_use_id")]);
+                    let otherwise = "`patchboard approvals list` shows what waits";
+                    return Err(Failure::unknown(&message, wanted, known, otherwise));
                 };
                 answer(&mut client, found, args.answer.approve).await?;
                 output::line(if args.answer.approve { "approved" } else { "refused" });
@@ -101,19 +105,21 @@ fn show(items: &[Value]) {
     if items.is_empty() {
         return output::error("nothing waits for an answer");
     }
-    let rows: Vec<Vec<String>> = items
-        .iter()
-        .map(|item| {
-            let call = format!("{} {}", text(item, "name"), item.get("input").unwrap_or(&Value::Null));
-            vec![
-                text(item, "approval_id").to_owned(),
-                text(item, "expires_at").to_owned(),
-                text(item, "session").to_owned(),
-                call,
-            ]
-        })
-        .collect();
-    output::table(&["ID", "EXPIRES", "SESSION", "CALL"], &rows);
+    let columns = [Column::whole("ID"), Column::whole("EXPIRES"), Column::whole("SESSION"), Column::wrap("CALL")];
+    let mut table = Table::new(columns);
+    for item in items {
+        let call = format!("{} {}", text(item, "name"), item.get("input").unwrap_or(&Value::Null));
+        table.row([
+            Cell::painted(text(item, "approval_id"), Role::Name),
+            clock::local(text(item, "expires_at"), clock::MINUTE).into(),
+            text(item, "session").into(),
+            call.into(),
+        ]);
+        if !text(item, "reason").is_empty() {
+            table.beneath(text(item, "reason"));
+        }
+    }
+    table.print();
 }
 
 fn text<'a>(item: &'a Value, key: &str) -> &'a str {

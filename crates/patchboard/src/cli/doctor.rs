@@ -1,5 +1,6 @@
 //! `patchboard doctor`: what a server would find if it started now, and what to do about it.
 //!
+//! * `server` – the one that runs, and whether it is what the configuration says now.
 //! * `access` – who may come in without a token, and who could read keys.
 //! * `trust` – what the server obeys and does not trust.
 //! * `bridge`, `plugins` – what is configured behind them.
@@ -15,11 +16,14 @@ use patchboard_store::inspect;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::Failure;
-use super::{Where, block_on, output};
+use super::{Where, block_on};
 use crate::assemble::provider_options;
 use crate::config::files::FileLayer;
+use crate::config::key_path::KeyPath;
+use crate::config::load::examine_for_start;
+use crate::config::problem::{Code, ConfigProblems};
 use crate::config::types::Listen;
-use crate::config::{Config, Loaded, Secrets, report};
+use crate::config::{Loaded, Secrets};
 use crate::data_dir::{self, ServerRecord};
 
 mod access;
@@ -27,6 +31,7 @@ mod bridge;
 mod findings;
 mod plugins;
 mod python;
+mod server;
 mod trust;
 
 use findings::Finding;
@@ -41,22 +46,21 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
-    let report = report::check(args.place.request()?);
-    if !report.is_ok() {
-        match args.json {
-            true => findings::print_json(&findings::of_problems(&report.problems)),
-            false => output::line(&report.to_string()),
-        }
-        return Ok(ExitCode::from(2));
-    }
-    let (mut loaded, mut secrets) = Config::load_for_start(args.place.request()?)?;
+    // With all that is wrong: one missing key is no reason not to look at the rest.
+    let (mut loaded, mut secrets, problems) = examine_for_start(args.place.request()?);
+    loaded.warnings = ConfigProblems::new(problems);
     let findings = block_on(async {
         let mut findings = vec![Finding::Good(configuration(&loaded))];
+        findings.extend(findings::of_problems(&loaded.warnings));
+        if loaded.warnings.iter().any(|problem| matches!(problem.code, Code::FileUnreadable | Code::Syntax)) {
+            findings.push(Finding::Note("configuration: the rest is judged without that file".to_owned()));
+        }
+        findings.extend(server::findings(&loaded).await);
         findings.extend(trust::findings(&loaded)?);
         findings.push(data_directory(&loaded));
         findings.extend(access::data_folder(&loaded));
         findings.push(access::key_files(&loaded));
-        findings.extend(access::listeners(&loaded, &secrets));
+        findings.extend(access::listeners(&loaded));
         findings.extend(ports(&loaded));
         findings.extend(bridge::protection(&loaded.config));
         findings.extend(bridge::socket(&loaded.config));
@@ -72,7 +76,12 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
         true => findings::print_json(&findings),
         false => findings::print_lines(&findings),
     }
-    Ok(if findings::is_healthy(&findings) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match (loaded.warnings.has_errors(), findings::is_healthy(&findings)) {
+        // A server would not start.
+        (true, _) => ExitCode::from(2),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::FAILURE,
+    })
 }
 
 fn configuration(loaded: &Loaded) -> String {
@@ -166,6 +175,10 @@ async fn provider(loaded: &mut Loaded, secrets: &mut Secrets) -> Finding {
             None => return Finding::Note("model: the default agent has no provider of its own".to_owned()),
         },
     };
+    let key = KeyPath::dotted("providers").key(&name).key("api_key");
+    if loaded.warnings.iter().any(|problem| problem.code == Code::MissingSecret && problem.path == key) {
+        return Finding::Note(format!("model: provider `{name}` was not asked, as its key is missing"));
+    }
     let asked = match provider_options(loaded, secrets, &name) {
         Ok(options) => {
             list_models(options, &Pool::new(), &CancellationToken::new()).await.map_err(|error| error.to_string())

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::output;
+use super::output::{Cell, Column, Role, Table};
 use crate::explain;
 
 #[derive(Debug, Args)]
@@ -16,9 +17,11 @@ pub(crate) struct ExplainArgs {
 
 pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
     let Some(code) = args.code else {
-        let rows: Vec<Vec<String>> =
-            explain::codes().map(|(code, title)| vec![code.to_owned(), title.to_owned()]).collect();
-        output::table(&["CODE", "MEANING"], &rows);
+        let mut table = Table::new([Column::whole("CODE"), Column::wrap("MEANING")]);
+        for (code, title) in explain::codes() {
+            table.row([Cell::painted(code, Role::Name), title.into()]);
+        }
+        table.print();
         return Ok(ExitCode::SUCCESS);
     };
     match explain::explain(&code) {
@@ -26,7 +29,10 @@ pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
             output::line(page.trim_end());
             Ok(ExitCode::SUCCESS)
         }
-        None => Err(Failure::unusable(format!("there is no error code `{code}`"))
-            .hint("`patchboard explain` lists all of them")),
+        None => {
+            let known = explain::codes().map(|(code, _)| code);
+            let message = format!("there is no error code `{code}`");
+            Err(Failure::unknown(&message, &code, known, "`patchboard explain` lists all of them"))
+        }
     }
 }

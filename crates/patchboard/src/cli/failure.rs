@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use patchboard_providers::managed;
 
-use super::output;
-use crate::config::problem::ConfigProblems;
+use super::output::{self, Role, Stream, paint};
+use crate::client::trouble::Trouble;
+use crate::config::nearest::did_you_mean;
+use crate::config::problem::{ConfigProblems, Severity};
 use crate::data_dir;
 use crate::serve::CannotListen;
 
-/// Exit codes: 0 is success, 70 a bug (a panic).
+/// Exit codes: 0 is success, 70 a bug (a panic), 130 and 143 what a signal ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// 1: it was tried and failed.
@@ -42,9 +44,37 @@ impl Failure {
         Self { kind: Kind::Unreachable, code: None, message: message.into(), hint: None }
     }
 
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// A server that should be there and is not.
     pub(crate) fn no_server(error: anyhow::Error) -> Self {
-        Self::unreachable(format!("{error:#}"))
+        match error.downcast_ref::<Trouble>() {
+            Some(trouble) => Self::of_trouble(trouble),
+            None => Self::unreachable(format!("{error:#}")),
+        }
+    }
+
+    fn of_trouble(trouble: &Trouble) -> Self {
+        let said = output::one_line(&trouble.to_string());
+        let failure = match trouble {
+            trouble if trouble.is_address() => Self::unusable(said),
+            trouble if trouble.is_sign_in() => Self::failed(said),
+            _ => Self::unreachable(said),
+        };
+        failure.hint(trouble.hint())
+    }
+
+    /// A name that nothing has, with what was probably meant, or else where to find the names.
+    pub(crate) fn unknown<'a>(
+        message: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+        otherwise: &str,
+    ) -> Self {
+        let hint = did_you_mean(name, known, otherwise);
+        Self::failed(output::one_line(message)).hint(output::one_line(&hint))
     }
 
     /// A server that cannot start.
@@ -63,8 +93,15 @@ impl Failure {
             let hint = "stop it, or give this server a folder of its own with --data-dir";
             return failure.code("PB0202").hint(hint);
         }
+        if is(|cause| matches!(cause.downcast_ref(), Some(data_dir::Error::Write { .. }))) {
+            return failure.code("PB0203").hint("its folder has to be there, and you must be able to write to it");
+        }
         if is(|cause| cause.is::<data_dir::Error>()) {
             return failure.code("PB0203").hint("choose a folder that can be written to with --data-dir");
+        }
+        if is(|cause| matches!(cause.downcast_ref(), Some(patchboard_store::Error::Newer { .. }))) {
+            let hint = "start the newer program again, or give this one a folder of its own with --data-dir";
+            return failure.code("PB0204").hint(hint);
         }
         if is(|cause| cause.is::<patchboard_store::Error>()) {
             return failure.code("PB0204").hint("`patchboard doctor` checks the database");
@@ -89,9 +126,23 @@ impl Failure {
         }
     }
 
+    /// In one text, for whoever is not at a terminal.
+    pub(crate) fn text(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}\n  hint: {hint}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     fn code(mut self, code: &'static str) -> Self {
         self.code = Some(code);
         self
+    }
+
+    /// What is wrong, and what to do about it.
+    #[cfg(test)]
+    pub(crate) fn texts(&self) -> (&str, Option<&str>) {
+        (&self.message, self.hint.as_deref())
     }
 
     #[must_use]
@@ -101,12 +152,12 @@ impl Failure {
     }
 
     pub(crate) fn report(self) -> ExitCode {
-        match self.code {
-            Some(code) => output::error(&format!("error[{code}]: {}", self.message)),
-            None => output::error(&format!("error: {}", self.message)),
-        }
+        let colour = output::colour(Stream::Err);
+        let label = self.code.map_or_else(|| "error".to_owned(), |code| format!("error[{code}]"));
+        let said = without_numbers(&self.message);
+        output::error(&format!("{}: {said}", paint(&label, Role::Bad, colour)));
         if let Some(hint) = self.hint {
-            output::error(&format!("hint: {hint}"));
+            output::error(&format!("{}: {hint}", paint("hint", Role::Name, colour)));
         }
         ExitCode::from(match self.kind {
             Kind::Failed => 1,
@@ -116,9 +167,25 @@ impl Failure {
     }
 }
 
+/// Without the numbers of the system's errors, whose words stand before them.
+fn without_numbers(text: &str) -> String {
+    let mut said = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(" (os error ") {
+        said.push_str(before);
+        rest = behind.split_once(')').map_or("", |(_, behind)| behind);
+    }
+    said.push_str(rest);
+    said
+}
+
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        Self::failed(format!("{error:#}"))
+        match error.downcast_ref::<Trouble>() {
+            Some(trouble) => Self::of_trouble(trouble),
+            // Parts of it may be what a server or a plugin said.
+            None => Self::failed(output::plain(&format!("{error:#}"))),
+        }
     }
 }
 
@@ -131,7 +198,12 @@ impl From<io::Error> for Failure {
 impl From<ConfigProblems> for Failure {
     fn from(problems: ConfigProblems) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let first = problems.iter().find(|problem| problem.severity == Severity::Error);
+        let code = first.map_or("CODE", |problem| problem.code.as_str());
         Self::unusable(format!("the configuration cannot be used\n{}", lines.join("\n")))
-            .hint("`patchboard explain CODE` tells more about a code")
+            .hint(format!("`patchboard explain {code}` tells more"))
     }
 }
+
+#[cfg(test)]
+mod tests;

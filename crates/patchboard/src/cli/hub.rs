@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::failure::Failure;
-use super::{Where, block_on, output};
+use super::{SERVER_HEADING, Where, block_on, output};
 use crate::client::hub::{HubClient, HubError};
 use crate::config::Environment;
 use crate::config::env::PATCHBOARD_TOKEN;
@@ -57,7 +57,7 @@ struct HubTarget {
     #[command(flatten)]
     place: Where,
     /// Address of the hub, instead of the one that runs on the data directory. Its token is read from PATCHBOARD_TOKEN.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = SERVER_HEADING)]
     url: Option<String>,
 }
 
@@ -95,6 +95,9 @@ pub(super) fn run(args: HubArgs) -> Result<ExitCode, Failure> {
     }
 }
 
+const ADDRESSES: &str = "--url takes the address of the hub; `patchboard doctor` shows the addresses of the server on this \
+    data directory";
+
 /// What is looked for, to say where to find it when it is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
@@ -106,7 +109,10 @@ impl Wanted {
     fn failure(self, error: HubError) -> Failure {
         let said = output::plain(&error.to_string());
         match (error, self) {
-            (HubError::Unreachable { .. }, _) => Failure::unreachable(said),
+            (HubError::Unreachable { .. }, _) => Failure::unreachable(said).hint(ADDRESSES),
+            (HubError::Unreadable(_) | HubError::Refused { status: 404 | 405, .. }, Self::Nothing) => {
+                Failure::unreachable("something answers there, but it is not Patchboard's hub").hint(ADDRESSES)
+            }
             (HubError::Refused { status: 401, .. }, _) => {
                 Failure::failed(said).hint("set PATCHBOARD_TOKEN, or leave out --url to be the operator")
             }

@@ -13,21 +13,23 @@ use crate::config::section::ProviderConfig;
 use crate::config::{Loaded, Secrets};
 
 /// Makes sure there is a provider, as if it had been configured. Answers which one was chosen and why, in a sentence;
-/// nothing where one is configured.
-pub(super) async fn ensure_provider(
+/// nothing where one is configured. `running` is the local model that is managed already.
+pub(crate) async fn ensure_provider(
     loaded: &mut Loaded,
     secrets: &mut Secrets,
+    running: Option<Arc<ManagedServer>>,
     stop: &CancellationToken,
     background: &TaskTracker,
 ) -> Result<Option<String>, Failure> {
     let found = loaded.find_provider(stop).await.map_err(Failure::no_local_model)?;
     let Some(choice) = found else { return Ok(None) };
-    match choice.installed.clone() {
-        Some(prepared) => {
+    match (choice.installed.clone(), running) {
+        (Some(_), Some(server)) => adopt(loaded, secrets, server),
+        (Some(prepared), None) => {
             let server = ManagedServer::asleep(prepared, stop, background).await.map_err(Failure::no_local_model)?;
-            adopt(loaded, secrets, server);
+            adopt(loaded, secrets, Arc::new(server));
         }
-        None => loaded.config.adopt(&choice, secrets),
+        (None, _) => loaded.config.adopt(&choice, secrets),
     }
     Ok(Some(choice.why))
 }
@@ -49,12 +51,12 @@ pub(super) async fn install_and_start(
         server.model_name(),
         loaded.config.local_model.idle_timeout
     );
-    adopt(loaded, secrets, server);
+    adopt(loaded, secrets, Arc::new(server));
     Ok(())
 }
 
 /// Agents without a provider use it, within its bounds.
-fn adopt(loaded: &mut Loaded, secrets: &mut Secrets, server: ManagedServer) {
+pub(crate) fn adopt(loaded: &mut Loaded, secrets: &mut Secrets, server: Arc<ManagedServer>) {
     let provider = ProviderConfig { base_url: Some(server.base_url()), ..local_provider(server.model_name()) };
     let choice = ProviderChoice {
         name: LOCAL_PROVIDER.to_owned(),
@@ -73,5 +75,5 @@ fn adopt(loaded: &mut Loaded, secrets: &mut Secrets, server: ManagedServer) {
             agent.tools = Some(Vec::new());
         }
     }
-    loaded.local_model = Some(Arc::new(server));
+    loaded.local_model = Some(server);
 }

@@ -36,7 +36,7 @@ async fn serve(args: McpArgs) -> Result<ExitCode, Failure> {
         Some(address) => (address, None),
         None => {
             let (loaded, secrets) = Config::load_for_start(args.target.place.request()?)?;
-            let traces = super::serve::start_logs(&loaded, &secrets)?;
+            let (_logs, traces) = super::serve::start_logs(&loaded, &secrets)?;
             let own = OwnServer::start(&args.target.place, Surfaces::Gateway, Choice::Untold, traces).await?;
             let gone = || Failure::unreachable("the server started for this client is gone");
             (Address::of_data_dir(&own.data_dir).ok_or_else(gone)?, Some(own))

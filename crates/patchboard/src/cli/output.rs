@@ -1,6 +1,20 @@
 //! The only place that prints. Standard output is for what the user asked for, standard error for everything else.
+//!
+//! * `paint` – colour, where there is a terminal that shows it.
+//! * `table` – every listing.
+//! * `width` – how much room text takes, and how it is made to fit.
+//! * `clock` – times as the user's clock shows them.
 
 use std::io::{self, Write};
+
+pub(crate) mod clock;
+mod paint;
+mod table;
+mod width;
+
+pub(crate) use paint::{Role, Stream, colour, paint};
+pub(crate) use table::{Cell, Column, Page, Table};
+pub(crate) use width::{cut, width, wrap};
 
 /// Text that came from elsewhere, fit for a terminal: control characters, which could move the cursor, change the
 /// title or hide what follows, are shown as what they are.
@@ -59,32 +73,4 @@ pub(crate) fn put(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
-}
-
-/// Rows in columns as wide as their widest cell; the last column is not padded.
-pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
-    columns(head, rows).iter().for_each(|shown| line(shown));
-}
-
-/// The lines of such a table.
-pub(crate) fn columns(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| one_line(cell).chars().count());
-        cells.chain(head.get(column).map(|title| title.chars().count())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let show = |cells: &[String]| {
-        let mut shown = String::new();
-        for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            if index + 1 == cells.len() {
-                shown.push_str(&one_line(cell));
-            } else {
-                let cell = one_line(cell);
-                shown.push_str(&format!("{cell:width$}  "));
-            }
-        }
-        shown.trim_end().to_owned()
-    };
-    let head: Vec<String> = head.iter().map(|title| (*title).to_owned()).collect();
-    std::iter::once(show(&head)).chain(rows.iter().map(|row| show(row))).collect()
 }

@@ -65,7 +65,7 @@ impl OwnServer {
         let data = DataDir::take(&data_dir, Sharing::of(&loaded.config));
         let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
         let (background, stop) = (TaskTracker::new(), CancellationToken::new());
-        let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, &stop, &background).await?;
+        let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, None, &stop, &background).await?;
         if let (Some(why), Choice::Told) = (chosen, choice) {
             output::error(&why);
         }

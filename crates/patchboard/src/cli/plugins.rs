@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::output::Page;
 use super::{Target, block_on, output};
 use report::Plugin;
 
@@ -74,20 +75,42 @@ async fn list(target: Target, json: bool) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let plugins = items.iter().map(report::read).collect::<anyhow::Result<Vec<Plugin>>>()?;
-    words::plugins(&plugins).iter().for_each(|line| output::line(line));
+    words::plugins(&plugins, Page::of_stdout()).iter().for_each(|line| output::line(line));
     Ok(ExitCode::SUCCESS)
 }
 
 async fn approve(args: OneArgs) -> Result<ExitCode, Failure> {
-    let answer = args.target.connect().await?.call("plugin.approve", json!({ "name": args.name })).await?;
+    let answer = ask(&args.target, "plugin.approve", json!({ "name": args.name })).await?;
     output::line(&words::changed("approved", &report::read(&answer)?));
     Ok(ExitCode::SUCCESS)
 }
 
 async fn load(plugin: String, target: Target) -> Result<ExitCode, Failure> {
-    let answer = target.connect().await?.call("plugin.load", named(&plugin)?).await?;
+    let answer = ask(&target, "plugin.load", named(&plugin)?).await?;
     output::line(&words::changed("loaded", &report::read(&answer)?));
     Ok(ExitCode::SUCCESS)
+}
+
+async fn ask(target: &Target, method: &str, params: Value) -> Result<Value, Failure> {
+    let mut client = target.connect().await?;
+    let named = params.get("name").and_then(Value::as_str).map(str::to_owned);
+    let error = match client.call(method, params).await {
+        Ok(answer) => return Ok(answer),
+        Err(error) => error,
+    };
+    let known = report::all(&mut client).await.unwrap_or_default();
+    let known: Vec<Plugin> = known.iter().filter_map(|item| report::read(item).ok()).collect();
+    Err(match named {
+        Some(name) if known.iter().all(|plugin| plugin.name != name) => {
+            let known = known.iter().map(|plugin| plugin.name.as_str());
+            let otherwise =
+                "`patchboard plugins list` shows all of them; a file of the plugins folder is named by its path";
+            Failure::unknown(&format!("no plugin is named `{name}`"), &name, known, otherwise)
+        }
+        Some(_) | None => {
+            Failure::from(error).hint("`patchboard plugins list` shows what each is and what is wrong with it")
+        }
+    })
 }
 
 /// Names have no dots and no slashes. The server may have been started elsewhere, so a path is made absolute.
@@ -100,7 +123,7 @@ fn named(plugin: &str) -> Result<Value, Failure> {
 }
 
 async fn unload(args: OneArgs) -> Result<ExitCode, Failure> {
-    let answer = args.target.connect().await?.call("plugin.unload", json!({ "name": args.name })).await?;
+    let answer = ask(&args.target, "plugin.unload", json!({ "name": args.name })).await?;
     let name = answer.get("unloaded").and_then(Value::as_str).unwrap_or(&args.name);
     output::line(&output::one_line(&format!("unloaded {name}")));
     Ok(ExitCode::SUCCESS)

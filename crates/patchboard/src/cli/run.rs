@@ -7,15 +7,18 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::approval_mode::{Answerer, ApprovalArgs, Unattended};
+use super::caller_folder::{self, CallerFolder, Reach};
 use super::failure::Failure;
 use super::own_server::{Choice, OwnServer, Surfaces};
-use super::{Where, output};
+use super::{SERVER_HEADING, Where, output};
 use crate::client::Address;
 use crate::client::runs::{Frame, RunRequest, RunsClient};
 use crate::config::Environment;
 use crate::config::env::PATCHBOARD_TOKEN;
 use crate::telemetry::otlp::UNTRACED;
 use follow::{Follow, Interrupt};
+use terminal::Keyboard;
 
 mod event;
 mod follow;
@@ -48,13 +51,15 @@ pub(crate) struct RunArgs {
     /// Conversation to go on with; left out, the run has one of its own.
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Folder where tools work; left out, the server's.
+    /// Folder where tools work; left out, the current one, or the server's with --url.
     #[arg(short, long, value_name = "DIR")]
     working_folder: Option<PathBuf>,
     /// Let got split tasks that turn out to be large.
     #[arg(long)]
     adaptive: bool,
-    /// Print the run's id and leave; `patchboard attach` follows it later.
+    #[command(flatten)]
+    unattended: ApprovalArgs,
+    /// Print the run's id and leave; `patchboard attach` follows it later. Tool calls that need approval wait.
     #[arg(long)]
     detach: bool,
     /// Name of the run, for `attach`; left out, one is made.
@@ -84,12 +89,12 @@ pub(crate) struct AttachArgs {
 
 /// Which server a run is asked of.
 #[derive(Debug, Args)]
-struct RunsTarget {
+pub(super) struct RunsTarget {
     #[command(flatten)]
     place: Where,
     /// Address of the server's runs surface, instead of the one that runs on the data directory. Its token is read from
     /// PATCHBOARD_TOKEN.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = SERVER_HEADING)]
     url: Option<String>,
 }
 
@@ -108,6 +113,18 @@ impl RunsTarget {
             Failure::unreachable(format!("the server on `{}` does not listen for runs", data_dir.display()))
                 .hint("start it without `--runs off`")
         })
+    }
+
+    /// Of a server that has to be there.
+    pub(super) fn required(&self) -> Result<Address, Failure> {
+        match self.find()? {
+            Some(address) => Ok(address),
+            None => Err(self.nobody()?.hint("start one with `patchboard serve`, or name one with --url")),
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        if self.url.is_some() { Reach::Address } else { Reach::Operator }
     }
 
     fn nobody(&self) -> Result<Failure, Failure> {
@@ -133,7 +150,12 @@ fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<E
 }
 
 async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
-    let request = request(&args, &std::env::current_dir()?)?;
+    if args.detach && args.unattended.approvals == Some(Unattended::Refuse) {
+        let failure = Failure::unusable("a detached run has nobody who could refuse: its approvals wait");
+        return Err(failure.hint("leave out `--approvals refuse`, or deny the tools under `[tools.approval]`"));
+    }
+    let current_dir = std::env::current_dir()?;
+    let request = request(&args, &current_dir)?;
     let (address, own) = match args.target.find()? {
         Some(address) => (address, None),
         None if args.detach => {
@@ -141,6 +163,9 @@ async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
             return Err(failure.hint("a detached run needs one that goes on: start it with `patchboard serve`"));
         }
         None => {
+            if args.working_folder.is_none() {
+                caller_folder::check_own_server(&args.target.place.load()?, &current_dir)?;
+            }
             let choice = if args.json { Choice::Untold } else { Choice::Told };
             let own = OwnServer::start(&args.target.place, Surfaces::GatewayAndRuns, choice, UNTRACED).await?;
             let gone = || Failure::unreachable("the server started for this run is gone");
@@ -176,7 +201,8 @@ async fn watch(address: &Address, args: &RunArgs, request: &RunRequest) -> Resul
     if args.detach {
         return leave(client, request, args.json).await.map(Watched::from);
     }
-    Follow::new(client, request.id.clone(), args.json, Interrupt::Cancels)?.watch().await
+    let answerer = args.unattended.answerer(!args.json && Keyboard::has_person());
+    Follow::new(client, request.id.clone(), args.json, Interrupt::Cancels, answerer)?.watch().await
 }
 
 /// Waits until the run is on record, so that leaving does not undo it.
@@ -202,7 +228,12 @@ async fn join(args: AttachArgs) -> Result<ExitCode, Failure> {
     };
     let mut client = RunsClient::connect(&address).await.map_err(Failure::no_server)?;
     client.attach(&args.id, args.after).await?;
-    let watched = Follow::new(client, args.id, args.json, Interrupt::Leaves)?.watch().await?;
+    // It is somebody else's run: what it asks is not refused because this command cannot answer.
+    let answerer = match !args.json && Keyboard::has_person() {
+        true => Answerer::Person,
+        false => Answerer::Nobody(Unattended::Wait),
+    };
+    let watched = Follow::new(client, args.id, args.json, Interrupt::Leaves, answerer)?.watch().await?;
     Ok(watched.code)
 }
 
@@ -215,21 +246,15 @@ fn request(args: &RunArgs, current_dir: &Path) -> Result<RunRequest, Failure> {
     if message.trim().is_empty() {
         return Err(Failure::unusable("the message is empty: say what to do".to_owned()));
     }
-    let folder = args.working_folder.as_deref().map(|folder| {
-        // Relative to where the command was typed, not to where the server was started.
-        let folder = current_dir.join(folder);
-        folder.to_str().map(str::to_owned).ok_or_else(|| {
-            Failure::unusable(format!("the working folder `{}` cannot be named to a server", folder.display()))
-                .hint("choose one whose path is UTF-8")
-        })
-    });
+    let folder = CallerFolder::new(args.working_folder.as_deref(), current_dir, args.target.reach())?;
     Ok(RunRequest {
         id: args.id.clone().unwrap_or_else(|| format!("run-{}", uuid::Uuid::new_v4())),
         message,
         agent: args.agent.clone(),
         model: args.model.clone(),
         thread_id: args.thread.clone(),
-        working_folder: folder.transpose()?,
+        working_folder: folder.path,
+        grant_folder: folder.is_granted,
         got_adaptive: args.adaptive,
         verbose: args.verbose,
         detach: args.detach,

@@ -2,6 +2,9 @@
 
 use std::os::fd::AsFd;
 
+pub(super) use super::output::cut;
+use super::output::width;
+
 /// Lines of a block at most, however tall the terminal is: a block taller than the screen cannot be gone back over.
 const MAX_LINES: usize = 40;
 /// Where the terminal does not tell.
@@ -88,31 +91,7 @@ fn fitted(lines: &[String], size: Size) -> Vec<String> {
 
 /// How many rows a drawn line takes now: a terminal that has become narrower has wrapped it.
 fn rows(line: &str, columns: usize) -> usize {
-    let taken: usize = line.chars().map(width).sum();
-    taken.div_ceil(columns.max(1)).max(1)
-}
-
-/// At most so many columns, the last of them an ellipsis where something is missing.
-pub(super) fn cut(text: &str, columns: usize) -> String {
-    let whole: usize = text.chars().map(width).sum();
-    if whole <= columns {
-        return text.to_owned();
-    }
-    let mut used = 1;
-    let mut kept: String = text
-        .chars()
-        .take_while(|&c| {
-            used += width(c);
-            used <= columns
-        })
-        .collect();
-    kept.push('…');
-    kept
-}
-
-/// Columns a character takes.
-fn width(c: char) -> usize {
-    unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
+    width(line).div_ceil(columns.max(1)).max(1)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `patchboard serve`
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,12 +14,13 @@ use super::failure::Failure;
 use super::{Where, local_model, output};
 use crate::config::env::NO_COLOR;
 use crate::config::section::LogFormat;
-use crate::config::{Config, Loaded, Override, Secrets};
+use crate::config::{Config, LoadRequest, Loaded, Override, Secrets};
+use crate::data_dir::process::Role;
 use crate::data_dir::{DataDir, Sharing};
-use crate::serve::{self, Server};
+use crate::serve::{self, ReloadSource, Server};
 use crate::system;
 use crate::telemetry::otlp::{self, Traces};
-use crate::telemetry::{self, Colour, Format, Redactor};
+use crate::telemetry::{self, Colour, Format, LogControl, Redactor};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -65,18 +67,27 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
             weights.to_string_lossy().as_ref(),
         ));
     }
-    let (loaded, secrets) = Config::load_for_start(request)?;
+    let (loaded, secrets) = Config::load_for_start(request.clone())?;
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(serve(args, loaded, secrets));
+    let served = runtime.block_on(serve(args, request, loaded, secrets));
     // Whatever still runs has had its time; a hanging file system must not keep the process.
     runtime.shutdown_background();
     served
 }
 
-async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Result<ExitCode, Failure> {
+async fn serve(
+    args: ServeArgs,
+    request: LoadRequest,
+    mut loaded: Loaded,
+    mut secrets: Secrets,
+) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
-    let traces = start_logs(&loaded, &secrets)?;
+    // Taken from the beginning: one that comes while the server starts must not end it.
+    let mut hangups = signal(SignalKind::hangup())?;
+    let began_on_terminal = std::io::stderr().is_terminal();
+    let (logs, traces) = start_logs(&loaded, &secrets)?;
+    let (configured, configured_secrets) = (loaded.clone(), secrets.clone());
     for warning in loaded.warnings.iter() {
         tracing::warn!("{warning}");
     }
@@ -87,6 +98,15 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
     let background = TaskTracker::new();
     let data = DataDir::take(&loaded.config.data_dir, Sharing::of(&loaded.config));
     let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
+    let drain = std::time::Duration::from(loaded.config.drain);
+    let recorded = data.record(|process| {
+        process.role = Role::Server;
+        process.drain_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
+    });
+    recorded.map_err(|error| Failure::cannot_start(error.into()))?;
+    if let Err(error) = logs.file.open(data.path()) {
+        tracing::warn!("no log file is written: {error}");
+    }
     match &args.local_model {
         Some(_) => {
             let started = local_model::install_and_start(&mut loaded, &mut secrets, &stop, &background);
@@ -96,16 +116,26 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
             }
         }
         None => {
-            let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, &stop, &background).await?;
+            let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, None, &stop, &background).await?;
             if let Some(why) = chosen {
                 tracing::info!("{why}");
             }
         }
     }
     let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
-    let server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
+    // A key that was chosen, or made for the local model, is one more that no line may hold.
+    logs.redactor.learn(secrets.provider_keys.values());
+    let mut server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
         .await
         .map_err(Failure::cannot_start)?;
+    server.take_reloads(ReloadSource {
+        request,
+        loaded: configured,
+        secrets: configured_secrets,
+        logs,
+        local_model: loaded.local_model.clone(),
+        always_local: args.local_model.is_some(),
+    });
     serve::announce(&server, args.ready_file.as_ref()).map_err(Failure::cannot_start)?;
     let record = &server.record;
     let listening = [
@@ -123,7 +153,18 @@ async fn serve(args: ServeArgs, mut loaded: Loaded, mut secrets: Secrets) -> Res
         true => tracing::warn!("ready, but every surface is off and nothing listens"),
     }
 
-    signals.any().await;
+    loop {
+        tokio::select! {
+            () = signals.any() => break,
+            _ = hangups.recv() => {
+                // Closing the terminal it was started in sends this signal too, and means that it is to end.
+                if began_on_terminal && !std::io::stderr().is_terminal() {
+                    break;
+                }
+                server.reload_in_background();
+            }
+        }
+    }
     tracing::info!("stopping; a second signal stops at once");
     tokio::select! {
         stopped = server.shut_down() => stopped?,
@@ -143,12 +184,12 @@ fn without_effect(config: &Config) -> Vec<(&'static str, &'static str)> {
 }
 
 /// Where traces are configured, what is left to do for them is the caller's.
-pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<Option<Traces>, Failure> {
+pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(LogControl, Option<Traces>), Failure> {
     let colour = Colour::choose(loaded.env.get(NO_COLOR).is_some());
     let format = match loaded.config.log.format {
         LogFormat::Human => Format::Human,
         LogFormat::Json => Format::Json,
-        LogFormat::Auto if std::io::IsTerminal::is_terminal(&std::io::stderr()) => Format::Human,
+        LogFormat::Auto if std::io::stderr().is_terminal() => Format::Human,
         LogFormat::Auto => Format::Json,
     };
     let redactor = Arc::new(Redactor::default());
@@ -167,8 +208,8 @@ pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<Option<Tr
     });
     let (layer, traces) = prepared.transpose().map_err(Failure::unusable)?.unzip();
     let directives = loaded.config.log.directives(&loaded.env);
-    telemetry::start_logging(&directives, format, colour, redactor, layer).map_err(Failure::unusable)?;
-    Ok(traces)
+    let logs = telemetry::start_logging(&directives, format, colour, redactor, layer).map_err(Failure::unusable)?;
+    Ok((logs, traces))
 }
 
 /// As many files as the system allows: every connection is one.

@@ -6,7 +6,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::output::{Cell, Column, Role, Table, clock};
 use super::{Target, block_on, output};
+use crate::client::Client;
+
+/// Sessions that are looked through for one.
+const ALL: usize = 10_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionsArgs {
@@ -68,19 +73,51 @@ pub(super) fn run(args: SessionsArgs) -> Result<ExitCode, Failure> {
             }
             SessionsVerb::Show { session, target, limit, json } => {
                 let params = json!({ "session": session, "limit": limit });
-                let mut page = target.connect().await?.call("chat.history", params).await?;
+                let mut client = target.connect().await?;
+                let mut page = match client.call("chat.history", params).await {
+                    Ok(page) => page,
+                    Err(error) => return Err(refused(&mut client, &session, error).await),
+                };
                 let items = page.get_mut("items").map(Value::take).unwrap_or_default();
                 let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
+                if items.is_empty() {
+                    return Err(unknown(&mut client, &session).await);
+                }
                 if json { lines(items) } else { show_history(items) }
             }
             SessionsVerb::Clear { session, target, purge } => {
+                let mut client = target.connect().await?;
+                let sessions = keys(&mut client).await;
+                if sessions.as_ref().is_ok_and(|sessions| !sessions.contains(&session)) {
+                    return Err(unknown(&mut client, &session).await);
+                }
                 let params = json!({ "session": session, "purge": purge });
-                target.connect().await?.call("session.clear", params).await?;
+                client.call("session.clear", params).await?;
                 output::line(if purge { "deleted" } else { "cleared" });
             }
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+async fn keys(client: &mut Client) -> anyhow::Result<Vec<String>> {
+    let items = client.list("session.list", json!({ "limit": 500 }), ALL).await?;
+    Ok(items.iter().filter_map(|item| Some(item.get("session")?.as_str()?.to_owned())).collect())
+}
+
+async fn unknown(client: &mut Client, session: &str) -> Failure {
+    let known = keys(client).await.unwrap_or_default();
+    let message = format!("nothing is kept of a session `{session}`: there is none, or it was cleared");
+    let otherwise = "`patchboard sessions list` shows all of them";
+    Failure::unknown(&message, session, known.iter().map(String::as_str), otherwise)
+}
+
+/// What is no key of a session at all is refused by the server.
+async fn refused(client: &mut Client, session: &str, error: anyhow::Error) -> Failure {
+    match keys(client).await {
+        Ok(keys) if keys.iter().all(|key| key != session) => unknown(client, session).await,
+        Ok(_) | Err(_) => error.into(),
+    }
 }
 
 fn lines(items: &[Value]) {
@@ -98,15 +135,15 @@ fn show_list(items: &[Value]) {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    let rows: Vec<Vec<String>> =
-        items.iter().map(|item| vec![text(item, "turns"), text(item, "used_at"), text(item, "session")]).collect();
-    output::table(&["TURNS", "LAST USED", "SESSION"], &rows);
+    let mut table = Table::new([Column::number("TURNS"), Column::whole("LAST USED"), Column::whole("SESSION")]);
+    for item in items {
+        let used = clock::local(&text(item, "used_at"), clock::MINUTE);
+        table.row([text(item, "turns").into(), used.into(), Cell::painted(&text(item, "session"), Role::Name)]);
+    }
+    table.print();
 }
 
 fn show_history(items: &[Value]) {
-    if items.is_empty() {
-        return output::error("nothing was said in this session, or it was cleared");
-    }
     for item in items {
         let field = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
         let who = match field("role") {

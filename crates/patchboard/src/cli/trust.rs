@@ -226,6 +226,12 @@ impl Outcome {
     fn report(&self, wanted: &[PathBuf]) -> Result<ExitCode, Failure> {
         match (self.trusted, self.left) {
             (0, 0) if wanted.is_empty() => output::line("Nothing waits to be trusted."),
+            // What is gone may wait, too, and then is not settled by this.
+            (0, 0) if let Some(missing) = wanted.iter().find(|path| !path.exists()) => {
+                let missing = output::one_line(&missing.display().to_string());
+                return Err(Failure::failed(format!("there is no file `{missing}`"))
+                    .hint("`patchboard trust` without a name shows all that waits"));
+            }
             (0, 0) => output::line("None of these waits to be trusted."),
             (trusted, 0) => output::line(&format!("Trusted: {trusted}. Configuration counts from the next start on.")),
             (trusted, left) => {

@@ -3,9 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::output::{Cell, Column, Role, Table};
 use super::{Target, block_on, output};
 
 #[derive(Debug, Args)]
@@ -15,9 +19,9 @@ pub(crate) struct UsageArgs {
     /// What to sum up by.
     #[arg(long, value_enum, default_value_t = By::Day)]
     by: By,
-    /// Only from this moment on, such as 2026-11-01T00:00:00Z.
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
+    /// Only from this moment on: a day such as 2026-11-01, or a time such as 2026-11-01T08:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<Timestamp>,
     /// How many rows at most.
     #[arg(long, default_value_t = 50)]
     limit: usize,
@@ -50,7 +54,7 @@ impl By {
 pub(super) fn run(args: UsageArgs) -> Result<ExitCode, Failure> {
     block_on(async move {
         let mut client = args.target.connect().await?;
-        let params = json!({ "group_by": args.by.word(), "since": args.since, "limit": args.limit.min(500) });
+        let params = json!({ "group_by": args.by.word(), "since": args.since.map(|since| since.to_string()), "limit": args.limit.min(500) });
         let rows = client.list("usage.report", params, args.limit).await?;
         if args.json {
             for row in &rows {
@@ -65,29 +69,40 @@ pub(super) fn run(args: UsageArgs) -> Result<ExitCode, Failure> {
     })
 }
 
+/// A day begins at midnight of this machine's clock.
+fn moment(text: &str) -> Result<Timestamp, String> {
+    let day = || text.parse::<Date>().ok()?.to_zoned(TimeZone::system()).ok().map(|start| start.timestamp());
+    let moment = text.parse::<Timestamp>().ok().or_else(day);
+    moment.ok_or_else(|| "write a day such as 2026-11-01, or a time such as 2026-11-01T08:00:00Z".to_owned())
+}
+
 fn show(by: By, rows: &[Value]) {
     if rows.is_empty() {
         return output::error("no model was used yet");
     }
     let number = |row: &Value, key: &str| row.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let shown: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            let estimated = match number(row, "estimated_calls") {
-                0 => String::new(),
-                some => format!(" ({some} estimated)"),
-            };
-            vec![
-                row.get("key").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                number(row, "calls").to_string(),
-                number(row, "input_tokens").to_string(),
-                number(row, "output_tokens").to_string(),
-                format!("${:.4}{estimated}", row.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0)),
-            ]
-        })
-        .collect();
-    let head = by.word().to_uppercase();
-    output::table(&[&head, "CALLS", "INPUT", "OUTPUT", "COST"], &shown);
+    let mut table = Table::new([
+        Column::whole(&by.word().to_uppercase()),
+        Column::number("CALLS"),
+        Column::number("INPUT"),
+        Column::number("OUTPUT"),
+        Column::number("COST"),
+    ]);
+    for row in rows {
+        table.row([
+            Cell::painted(row.get("key").and_then(Value::as_str).unwrap_or_default(), Role::Name),
+            number(row, "calls").to_string().into(),
+            number(row, "input_tokens").to_string().into(),
+            number(row, "output_tokens").to_string().into(),
+            format!("${:.4}", row.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0)).into(),
+        ]);
+        match number(row, "estimated_calls") {
+            0 => {}
+            1 => table.beneath("1 call is estimated: its provider gave no figures"),
+            some => table.beneath(&format!("{some} calls are estimated: their provider gave no figures")),
+        }
+    }
+    table.print();
 }
 
 fn show_budget(budget: &Value) {

@@ -11,12 +11,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
 use super::failure::Failure;
+use super::output::Page;
 use super::screen::{Screen, Size};
 use super::{Target, block_on, output};
 use crate::client::Client;
 use crate::config::Environment;
 use crate::config::env::TERM;
 use crate::system::SystemClock;
+use crate::telemetry::Colour;
 use report::Pool;
 
 mod report;
@@ -44,7 +46,7 @@ pub(super) fn run(args: WorkersArgs) -> Result<ExitCode, Failure> {
         match (args.watch, args.json) {
             (true, json) => return watch(client, first, Show::choose(json)).await,
             (false, true) => output::line(&as_json(&first)),
-            (false, false) => lines(&first)?.iter().for_each(|line| output::line(line)),
+            (false, false) => lines(&first, Page::of_stdout())?.iter().for_each(|line| output::line(line)),
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -58,9 +60,9 @@ fn as_json(pools: &[Value]) -> String {
     json!({ "pools": pools }).to_string()
 }
 
-fn lines(pools: &[Value]) -> anyhow::Result<Vec<String>> {
+fn lines(pools: &[Value], page: Page) -> anyhow::Result<Vec<String>> {
     let pools = pools.iter().map(report::read).collect::<anyhow::Result<Vec<Pool>>>()?;
-    Ok(words::pools(&pools, SystemClock.now()))
+    Ok(words::pools(&pools, SystemClock.now(), page))
 }
 
 /// How what is seen again and again is shown.
@@ -111,6 +113,9 @@ async fn watch(mut client: Client, first: Vec<Value>, show: Show) -> Result<Exit
     }
 }
 
+/// The screen cuts lines itself, and counts their letters: colour would be in its way.
+const PICTURE: Page = Page { columns: None, colour: Colour::Off };
+
 struct View {
     show: Show,
     screen: Screen,
@@ -123,10 +128,10 @@ impl View {
         self.shown += 1;
         Ok(match self.show {
             Show::Json => format!("{}\n", as_json(pools)),
-            Show::Picture => self.screen.draw(&beginning(lines(pools)?, size.room()), size),
+            Show::Picture => self.screen.draw(&beginning(lines(pools, PICTURE)?, size.room()), size),
             Show::Blocks => {
                 let gap = if self.shown > 1 { "\n" } else { "" };
-                format!("{gap}{}\n", lines(pools)?.join("\n"))
+                format!("{gap}{}\n", lines(pools, Page::of_stdout())?.join("\n"))
             }
         })
     }

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::http::Uri;
 
+use super::trouble::reason;
 use crate::data_dir;
 
 mod answer;
@@ -45,7 +46,7 @@ pub(crate) struct HubOff;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HubError {
-    #[error("cannot reach a hub at {authority}: {why}")]
+    #[error("no hub answers at {authority}: {why}")]
     Unreachable { authority: String, why: String },
     /// The hub understood and said no.
     #[error("{message}")]
@@ -169,7 +170,7 @@ impl HubClient {
         let answered = tokio::time::timeout(patience, self.exchange(head, body)).await;
         let bytes = answered
             .map_err(|_| self.unreachable("no answer in time"))?
-            .map_err(|error| self.unreachable(&error.to_string()))?;
+            .map_err(|error| self.unreachable(&reason(&error)))?;
         if bytes.len() as u64 > MAX_ANSWER {
             return Err(HubError::Unreadable("it is too long".to_owned()));
         }

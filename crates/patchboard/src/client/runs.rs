@@ -23,6 +23,8 @@ pub(crate) struct RunRequest {
     pub(crate) model: Option<String>,
     pub(crate) thread_id: Option<String>,
     pub(crate) working_folder: Option<String>,
+    /// The operator opens the folder for this run, wherever it lies.
+    pub(crate) grant_folder: bool,
     pub(crate) got_adaptive: bool,
     pub(crate) verbose: bool,
     pub(crate) detach: bool,
@@ -74,6 +76,28 @@ impl RunsClient {
     /// The run ends with an error that says so.
     pub(crate) async fn cancel(&mut self, id: &str) -> anyhow::Result<()> {
         self.send(&json!({ "type": "cancel", "id": id })).await
+    }
+
+    /// Stops a run of any connection. `Err` inside is why the server does not.
+    pub(crate) async fn cancel_run(&mut self, run: &str) -> anyhow::Result<Result<(), String>> {
+        #[derive(Deserialize)]
+        struct Answer {
+            #[serde(rename = "type")]
+            kind: String,
+            id: Option<String>,
+            error: Option<String>,
+        }
+        const ID: &str = "cancel";
+        self.send(&json!({ "type": "cancel_run", "id": ID, "run_id": run })).await?;
+        loop {
+            let text = self.socket.next().await?;
+            let answer: Answer = serde_json::from_str(&text).context("the server's answer cannot be read")?;
+            match (answer.error, answer.kind.as_str()) {
+                (Some(error), _) => return Ok(Err(error)),
+                (None, "cancel_run_ack" | "cancel_run") if answer.id.as_deref() == Some(ID) => return Ok(Ok(())),
+                _ => {}
+            }
+        }
     }
 
     pub(crate) async fn approve(&mut self, id: &str, call_id: &str, approve: bool) -> anyhow::Result<()> {

@@ -88,6 +88,11 @@ impl Loaded {
         self.places.clone()
     }
 
+    /// Is the key set by anything but its default?
+    pub(crate) fn is_set(&self, path: &str) -> bool {
+        self.tree.get(&KeyPath::dotted(path)).is_some()
+    }
+
     /// The files that say anything of an agent.
     pub(crate) fn agent_files(&self, name: &str) -> Vec<Arc<ConfigFile>> {
         let agent = self.tree.get(&KeyPath::dotted("agents").key(name));

@@ -15,7 +15,7 @@ use super::{
     Environment, Folders,
     edit::{ProviderEdit, get, set_provider},
     files::{FILE_NAME, read_text},
-    nearest::nearest,
+    nearest::{did_you_mean, nearest},
     section::{ProviderConfig, ProviderKind},
 };
 use crate::credentials::{self, CredentialStore, PendingFile, parse_key, private_folder};
@@ -97,7 +97,7 @@ pub(crate) struct Onboarded {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("`{0}` is not a provider: name anthropic, openai or ollama, or type the address of a server (http://…)")]
+    #[error("`{0}` is not a provider")]
     UnknownProvider(String),
     #[error("the address {0}")]
     BadUrl(String),
@@ -140,13 +140,14 @@ impl Error {
                 "without a terminal say everything with --provider or --base-url, --model and --key-stdin".to_owned(),
             ),
             Self::BadUrl(_) => Some("write it whole: https://api.example.com/v1".to_owned()),
-            Self::UnknownProvider(_)
-            | Self::BadModel(_)
-            | Self::Stopped
-            | Self::NoHome
-            | Self::Read { .. }
-            | Self::Edit { .. }
-            | Self::Credentials(_) => None,
+            Self::UnknownProvider(name) => Some(did_you_mean(
+                name,
+                ["anthropic", "openai", "ollama"],
+                "name anthropic, openai or ollama, or the address of a server that speaks the OpenAI API (http://…)",
+            )),
+            Self::NoHome => Some("set HOME, or XDG_CONFIG_HOME to a folder for keys".to_owned()),
+            Self::BadModel(_) => Some("`patchboard models` lists names".to_owned()),
+            Self::Stopped | Self::Read { .. } | Self::Edit { .. } | Self::Credentials(_) => None,
         }
     }
 }

@@ -5,12 +5,14 @@ use std::fmt::Write;
 use super::{
     env::VARIABLES,
     key_path::quoted,
+    reload::{ReloadClass, rows_of},
     sample::inline,
     shape::{self, Entry, Leaf, Shape},
     show::is_plain,
 };
 
 const PREFACE: &str = include_str!("reference/preface.txt");
+const RELOAD: &str = include_str!("reference/reload.txt");
 
 /// The whole page.
 pub(crate) fn reference() -> String {
@@ -19,9 +21,23 @@ pub(crate) fn reference() -> String {
     for (name, meaning) in VARIABLES {
         push(&mut page, &format!("| `{name}` | {meaning} |"));
     }
+    reload(&mut page);
     page.push_str("\n## Keys\n\nKeys before the first section:\n\n");
     keys(&mut page, shape::root(), "");
     page
+}
+
+/// What a running server takes over, from the table that decides it.
+fn reload(page: &mut String) {
+    page.push_str(RELOAD);
+    for (class, meaning) in [
+        (ReloadClass::Live, "at once: calls and runs that have begun go on with what they began with"),
+        (ReloadClass::Content, "what the file says is read again; to name another file takes a restart"),
+        (ReloadClass::Restart, "with the next start; until then the old value counts"),
+    ] {
+        let rows: Vec<String> = rows_of(class).iter().map(|row| format!("`{row}`")).collect();
+        push(page, &format!("| {} | {meaning} |", rows.join(", ")));
+    }
 }
 
 fn keys(page: &mut String, entry: &Entry, name: &str) {

@@ -53,4 +53,4 @@ pub(crate) use storage::{RetentionConfig, StorageConfig};
 pub(crate) use telemetry::TelemetryConfig;
 pub(crate) use tools::{Approval, BashConfig, SearchConfig, SearchKind, ToolsConfig};
 pub(crate) use wasm::WasmConfig;
-pub(crate) use workers::{Affinity, WorkerConfig};
+pub(crate) use workers::{Affinity, Unregistered, WorkerConfig};

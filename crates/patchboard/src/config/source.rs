@@ -18,7 +18,11 @@ pub(crate) fn read(file: &Arc<ConfigFile>, reader: &dyn FileReader) -> Result<Op
         Ok(None) => Ok(None),
         Err(error) => {
             let origin = Origin::File { file: Arc::clone(file), line: 0 };
-            Err(vec![Problem::error(Code::FileUnreadable, KeyPath::default(), unreadable(&error)).from(origin)])
+            let problem = Problem::error(Code::FileUnreadable, KeyPath::default(), unreadable(&error)).from(origin);
+            Err(vec![match error.kind() == std::io::ErrorKind::NotFound {
+                true => problem.hint("`patchboard config sample > FILE` makes one with every key"),
+                false => problem,
+            }])
         }
     }
 }

@@ -79,5 +79,28 @@ fn a_server_that_stops_sends_nobody_to_its_ports() {
     assert_eq!(find_server(&path), Some(record()));
     data.retract();
     assert_eq!(find_server(&path), None, "although it still has the directory");
-    assert!(DataDir::take(&path, Sharing::Nobody).unwrap_err().to_string().contains("starting or stopping"));
+    let refused = DataDir::take(&path, Sharing::Nobody).unwrap_err().to_string();
+    let own = std::process::id();
+    assert!(refused.ends_with(&format!("(it is starting or stopping, pid {own})")), "{refused}");
+}
+
+#[test]
+fn the_process_is_on_record_from_beginning_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let data = DataDir::take(&path, Sharing::Nobody).unwrap();
+    let found = find_process(&path).unwrap();
+    assert_eq!((found.pid, found.state, found.role), (std::process::id(), State::Starting, Role::Command));
+    data.record(|process| process.state = State::Stopping).unwrap();
+    assert_eq!(find_process(&path).unwrap().state, State::Stopping);
+    data.record_stop(1, 2).unwrap();
+    let left = fs::read(path.join(PROCESS_RECORD)).unwrap();
+    let mode = |name: &str| fs::metadata(path.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(PROCESS_RECORD), mode(LAST_STOP)), (0o600, 0o600));
+    drop(data);
+    assert!(!path.join(PROCESS_RECORD).exists());
+    assert_eq!(process::last_stop(&path).map(|stop| (stop.cancelled, stop.suspended)), Some((1, 2)));
+    // As after a crash.
+    fs::write(path.join(PROCESS_RECORD), left).unwrap();
+    assert_eq!(find_process(&path), None);
 }

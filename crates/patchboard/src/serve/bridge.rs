@@ -7,8 +7,10 @@ use anyhow::Context;
 use futures_util::FutureExt;
 use patchboard_core::Board;
 use patchboard_surfaces::bridge::{Bridge, BridgeLimits, BridgeOptions, Tls, TlsFiles, UnixSocket};
+use sha2::{Digest, Sha256};
 use tokio_util::task::TaskTracker;
 
+use super::reload::LiveTls;
 use super::{Bound, Plugs, bind, guard};
 use crate::assemble::Pools;
 use crate::config::Loaded;
@@ -23,7 +25,7 @@ use crate::trust::waiting::waiting_secret;
 pub(super) struct Sockets {
     pub(super) tcp: Option<Bound>,
     unix: Option<UnixSocket>,
-    tls: Option<Tls>,
+    pub(super) tls: Option<LiveTls>,
 }
 
 impl Sockets {
@@ -59,7 +61,7 @@ impl Sockets {
             pools.doors.attach(&bridge);
         }
         if let Some(bound) = tcp {
-            background.spawn(bridge.clone().serve_public(bound.socket, tls));
+            background.spawn(bridge.clone().serve_public(bound.socket, tls.map(|live| live.tls)));
         }
         if let Some(socket) = unix {
             background.spawn(bridge.serve_unix(socket));
@@ -90,14 +92,14 @@ fn options(plugs: &Plugs<'_>, tcp: Option<&Bound>, pools: Option<&Pools>) -> Bri
     }
 }
 
-enum Certificates {
-    Ready(Box<Tls>),
+pub(super) enum Certificates {
+    Ready(Box<LiveTls>),
     /// One of them is not used until it is trusted. Says which, and what to type.
     Waiting(String),
 }
 
 /// Certificates count as far as they are trusted: one of clients' authority decides who may call.
-fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Result<Certificates> {
+pub(super) fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Result<Certificates> {
     let failed = |path: &Path| format!("cannot read `{}` for TLS on the bridge", path.display());
     let agree = |path: &Path| format!("look at it and allow it with `patchboard trust {}`", path.display());
     let read = |path: &Path| {
@@ -126,5 +128,12 @@ fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Resu
         key: &key,
         client_authority: client_authority.as_ref().map(String::as_bytes),
     };
-    Ok(Certificates::Ready(Box::new(Tls::new(files).context("cannot use TLS on the bridge")?)))
+    let tls = Tls::new(files).context("cannot use TLS on the bridge")?;
+    let mut digest = Sha256::new();
+    for part in [certificate.as_bytes(), &key, client_authority.as_deref().unwrap_or_default().as_bytes()] {
+        // With its length, so that nothing can move from one to the next unseen.
+        digest.update(part.len().to_le_bytes());
+        digest.update(part);
+    }
+    Ok(Certificates::Ready(Box::new(LiveTls { tls, digest: digest.finalize().into() })))
 }

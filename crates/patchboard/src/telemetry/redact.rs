@@ -21,7 +21,11 @@ pub(crate) struct Redactor {
 impl Redactor {
     pub(crate) fn learn<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
         let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
-        known.extend(secrets.into_iter().filter(|secret| secret.expose_secret().len() >= SHORTEST).cloned());
+        for secret in secrets.into_iter().filter(|secret| secret.expose_secret().len() >= SHORTEST) {
+            if !known.iter().any(|known| known.expose_secret() == secret.expose_secret()) {
+                known.push(secret.clone());
+            }
+        }
     }
 
     pub(crate) fn redact<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {

@@ -165,7 +165,7 @@ fn danger(path: &str) -> Danger {
     const WORDS: &[(Danger, &[&str])] = &[
         (Danger::StartsProgram, &["command", "enabled"]),
         (Danger::LoadsPlugin, &["wasm", "grants", "settings", "plugin", "sha256", "weights"]),
-        (Danger::Approval, &["approval", "pairing", "expose", "allow_pickle", "tools"]),
+        (Danger::Approval, &["approval", "pairing", "expose", "allow_pickle", "unregistered", "tools"]),
         (
             Danger::Address,
             &[

@@ -151,3 +151,68 @@ async fn open_questions_are_bounded_and_the_next_one_is_a_refusal() {
     }
     assert_eq!(open_questions(&bench, &operator()).await, 0);
 }
+
+/// A question that may stay open for an hour, in the conversation of `alice`.
+async fn asked_for_an_hour() -> (Bench, RunId, Followed, ApprovalId) {
+    let scripts = writes(json!({})).into_iter().chain([say(&["second"], 1, 1), say(&["third"], 1, 1)]);
+    let bench = bench_with(scripts, |setup| setup.limits.approval_expiry = Duration::from_secs(3600));
+    let (run, mut followed) = bench.begin("alice", "write it").await;
+    let record = until(&mut followed, "may write run").await;
+    let Event::ApprovalWanted(request) = &record.event else { panic!("not a question: {record:?}") };
+    (bench, run, followed, request.approval)
+}
+
+/// Stands in line until it is dropped.
+fn stand_in_line(bench: &Bench, account: &str) -> tokio::task::JoinHandle<()> {
+    let (board, account) = (bench.board.clone(), account.to_owned());
+    TaskTracker::new().spawn(async move {
+        drop(board.ask(&caller(1), start(&account, "next"), CancellationToken::new()).await);
+    })
+}
+
+async fn expires_in(bench: &Bench) -> jiff::SignedDuration {
+    let list = Command::ListApprovals(PageRequest::new(None, None));
+    let Reply::Approvals(page) = bench.ask(&operator(), list).await.unwrap() else { panic!("not approvals") };
+    page.items[0].request.expires_at.duration_since(bench.clock.now())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_others_wait_for_expires_two_minutes_after_the_first_of_them_came() {
+    let (bench, _, followed, _) = asked_for_an_hour().await;
+    let asked_at = tokio::time::Instant::now();
+    assert_eq!(expires_in(&bench).await, jiff::SignedDuration::from_hours(1));
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    // Another conversation's line is not this one's.
+    drop(stand_in_line(&bench, "bob"));
+    let_others_run().await;
+    assert_eq!(expires_in(&bench).await, jiff::SignedDuration::from_hours(1));
+    let _second = stand_in_line(&bench, "alice");
+    let_others_run().await;
+    assert_eq!(expires_in(&bench).await, jiff::SignedDuration::from_secs(120));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let _third = stand_in_line(&bench, "alice");
+    let events = rest(followed).await;
+    assert_eq!(asked_at.elapsed(), Duration::from_secs(720));
+    assert_eq!(events[..2], ["approved false by expiry", "error nobody approved write in time"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_asked_while_others_wait_is_open_for_two_minutes() {
+    let scripts = [call(&[("echo", json!({}))], 1, 1)].into_iter().chain(writes(json!({})));
+    let bench = bench_with(scripts, |setup| {
+        setup.limits.approval_expiry = Duration::from_secs(3600);
+        setup.policy.rules = vec![(Glob::new("*"), Approval::Ask)];
+    });
+    let (_, mut followed) = bench.begin("alice", "both").await;
+    let record = until(&mut followed, "may echo run").await;
+    let Event::ApprovalWanted(first) = &record.event else { panic!("not a question: {record:?}") };
+    let _second = stand_in_line(&bench, "alice");
+    let_others_run().await;
+    answer(&bench, &operator(), first.approval, true).await.unwrap();
+    let record = until(&mut followed, "may write run").await;
+    let Event::ApprovalWanted(request) = &record.event else { panic!("not a question: {record:?}") };
+    assert_eq!(request.expires_at.duration_since(record.at), jiff::SignedDuration::from_secs(120));
+    let asked_at = tokio::time::Instant::now();
+    assert_eq!(rest(followed).await[0], "approved false by expiry");
+    assert_eq!(asked_at.elapsed(), Duration::from_secs(120));
+}

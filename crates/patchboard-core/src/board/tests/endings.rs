@@ -51,7 +51,7 @@ async fn a_drain_cancels_what_does_not_end_in_time() {
         assert_eq!(rest(followed).await.last().unwrap(), "end Cancelled");
     }
     assert_eq!(in_line.await.unwrap_err().kind, ErrorKind::Unavailable);
-    let closed = bench.store.count_sessions().await.unwrap_err();
+    let closed = bench.store.count_sessions(&[]).await.unwrap_err();
     assert_eq!(closed.to_string(), "the store is closed");
 }
 

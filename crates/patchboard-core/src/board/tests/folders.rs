@@ -63,6 +63,10 @@ fn run_in(folder: FolderChoice, plan: Option<RunPlan>) -> Command {
     })
 }
 
+async fn follow(bench: &Bench, run: RunId) -> Followed {
+    bench.board.follow(&operator_on_runs(), Topic::Run(run), Seq::FIRST, Pace::Free).await.unwrap()
+}
+
 fn bench_of(folders: Arc<CountedGrants>, scripts: impl IntoIterator<Item = Script>) -> Bench {
     bench_with(scripts, |setup| setup.folders = folders)
 }
@@ -91,7 +95,7 @@ async fn a_grant_is_kept_while_the_run_lasts() {
         let (gate, wait) = closed_gate();
         let bench = bench_of(folders.clone(), [say_and_wait(&["half"], wait)]);
         let run = started(bench.ask(&operator_on_runs(), run_in(granted(), plan)).await);
-        let mut followed = bench.follow(run).await;
+        let mut followed = follow(&bench, run).await;
         until(&mut followed, "text half").await;
         assert_eq!(folders.kept.load(Ordering::Relaxed), 1);
         gate.add_permits(1);
@@ -107,7 +111,7 @@ async fn a_resumed_run_has_its_folder_granted_again() {
     let bench = bench_of(Arc::default(), [say_and_wait(&["half"], wait)]);
     let detached = RunPlan { detach: true, ..plan("react") };
     let run = started(bench.ask(&operator_on_runs(), run_in(granted(), Some(detached))).await);
-    until(&mut bench.follow(run).await, "text half").await;
+    until(&mut follow(&bench, run).await, "text half").await;
     die(&bench, run).await;
     let folders = Arc::new(CountedGrants::default());
     let (gate, wait) = closed_gate();
@@ -120,7 +124,7 @@ async fn a_resumed_run_has_its_folder_granted_again() {
         setup.folders = folders.clone();
     });
     assert_eq!(bench.board.recover().await.unwrap().resumed, 1);
-    let mut followed = bench.follow(run).await;
+    let mut followed = follow(&bench, run).await;
     until(&mut followed, "text whole").await;
     assert_eq!(folders.kept.load(Ordering::Relaxed), 1);
     gate.add_permits(1);
@@ -133,7 +137,7 @@ async fn where_commands_run_unconfined_what_writes_there_asks() {
         let folders = Arc::new(CountedGrants { asks_before_writing, ..CountedGrants::default() });
         let bench = bench_of(folders, [call(&[("write", json!({}))], 1, 1), say(&["done"], 1, 1)]);
         let run = started(bench.ask(&operator_on_runs(), run_in(granted(), Some(plan("react")))).await);
-        let mut followed = bench.follow(run).await;
+        let mut followed = follow(&bench, run).await;
         let mut was_asked = false;
         while let Some(record) = next(&mut followed).await {
             if let Event::ApprovalWanted(wanted) = &record.event {

@@ -36,7 +36,7 @@ async fn a_model_of_no_provider_is_refused_before_anything_starts() {
         assert!(refused.message.contains("did you mean `scripted`?"), "{refused}");
     }
     assert_eq!((bench.model.seen().len(), bench.live_runs()), (0, 0));
-    assert_eq!(bench.store.count_sessions().await.unwrap(), 0);
+    assert_eq!(bench.store.count_sessions(&[]).await.unwrap(), 0);
     // Its name is free and its conversation not busy.
     let run = started(bench.ask(&on_runs(1), run_of(Some("t"), "r", "hi", plan("react"))).await);
     assert_eq!(rest(bench.follow(run).await).await.last().unwrap(), "end Completed");

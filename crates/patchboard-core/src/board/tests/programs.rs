@@ -14,6 +14,7 @@ use crate::tool::{Approval, Parcel, ToolData, ToolOutput, ToolScope, ToolSpec};
 
 mod bounds;
 mod endings;
+mod unregistered;
 
 /// A pool that counts its calls, and what the board tells its workers.
 #[derive(Debug)]
@@ -346,4 +347,44 @@ async fn calls_are_told_of_where_the_session_wants_it() {
         std::iter::from_fn(|| heard.try_recv().ok()).map(|signal| signal.name.to_string()).collect();
     assert_eq!(names, ["tool.execution.start", "tool.execution.stop"]);
     assert!(bench.board.signals(&Caller { grants: Grants::NONE, ..program() }).is_err());
+}
+
+#[derive(Debug)]
+struct WholeNumbers;
+
+impl SchemaCheck for WholeNumbers {
+    fn check(&self, _schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaProblem> {
+        match arguments["n"].is_u64() {
+            true => Ok(()),
+            false if arguments["n"].is_null() => Err(SchemaProblem::new("nothing fits")),
+            false => Err(SchemaProblem {
+                parameter: Some(("n".into(), "it is not a whole number".to_owned())),
+                text: "at `/n`: not a whole number".to_owned(),
+            }),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_reads_which_argument_does_not_fit_and_a_model_reads_why() {
+    let (bench, pool) = with_pool(|setup| setup.schemas = Arc::new(WholeNumbers));
+    bench.ask(&program(), open("s")).await.unwrap();
+    for (arguments, words) in [
+        (json!({"n": "x"}), "Invalid parameter n: it is not a whole number"),
+        (json!({}), "Invalid parameters: nothing fits"),
+    ] {
+        let refused = output(&bench, &program(), call("s", "resize", arguments, Reach::All)).await;
+        assert!(refused.is_error);
+        assert_eq!((&*refused.content, refused.data.unwrap().fault), (words, Some(crate::tool::Fault::Argument)));
+    }
+    let wanted = CallTool {
+        name: "resize".into(),
+        arguments: json!({"n": "x"}).into(),
+        folder: FolderChoice::Configured,
+        origin: origin("alice"),
+    };
+    let on_cli = Caller { surface: Surface::Cli, ..operator() };
+    let refused = output(&bench, &on_cli, Command::CallTool(wanted)).await;
+    assert_eq!(&*refused.content, "arguments of resize do not fit its schema: at `/n`: not a whole number");
+    assert!(pool.calls.lock().unwrap().is_empty());
 }

@@ -64,8 +64,8 @@ fn allow_all(setup: &mut Setup) {
 struct Picky;
 
 impl SchemaCheck for Picky {
-    fn check(&self, _schema: &Arc<Value>, arguments: &Value) -> Result<(), String> {
-        if arguments.is_object() { Ok(()) } else { Err("not an object".to_owned()) }
+    fn check(&self, _schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaProblem> {
+        if arguments.is_object() { Ok(()) } else { Err(SchemaProblem::new("not an object")) }
     }
 }
 

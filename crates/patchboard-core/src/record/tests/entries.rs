@@ -19,7 +19,7 @@ use crate::run::strategy::NodeKey;
 
 fn briefing() -> Briefing {
     Briefing {
-        folder_granted: true,
+        folder_granted: false,
         client_id: "run-7".into(),
         thread: Some("thread-1".into()),
         agent_asked: "got".into(),
@@ -44,7 +44,6 @@ fn briefing() -> Briefing {
 
 fn short_briefing() -> Briefing {
     Briefing {
-        folder_granted: true,
         thread: None,
         adaptive: false,
         detached: false,
@@ -148,6 +147,16 @@ fn a_briefing_with_a_model_of_its_own_is_version_4() {
     assert_eq!(read, entries);
 }
 
+#[test]
+fn a_granted_folder_is_noted_in_version_2() {
+    let briefed = Event::Briefed(Arc::new(Briefing { folder_granted: true, ..briefing() }));
+    let (version, bytes) = encode_entry(None, &briefed);
+    assert_eq!(decode_entry(version, &bytes).unwrap(), (None, briefed));
+    let without = text(encode_entry(None, &Event::Briefed(Arc::new(briefing()))), 2);
+    let noted = text((version, bytes), 2).replace(r#","folder_granted":true"#, "");
+    assert_eq!(noted, without, "what was stored before has no such field");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_folder_that_is_no_text_loses_what_is_not() {
@@ -220,10 +229,10 @@ fn any_finding() -> impl Strategy<Value = Finding> {
 
 fn any_briefing() -> impl Strategy<Value = Briefing> {
     let names = (any_text(), option::of(any_text()), any_text(), any_text(), any_text());
-    let rest = (option::of("[^\\x00]{1,12}"), option::of(".{0,6}"), vec(any_text(), 0..3), any::<[bool; 3]>());
+    let rest = (option::of("[^\\x00]{1,12}"), option::of(".{0,6}"), vec(any_text(), 0..3), any::<[bool; 4]>());
     (names, rest).prop_map(|((client_id, thread, agent_asked, message, system), (folder, peer, said, flags))| {
         Briefing {
-            folder_granted: true,
+            folder_granted: flags[3],
             client_id,
             thread,
             agent_asked,

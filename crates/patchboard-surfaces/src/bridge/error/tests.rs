@@ -11,6 +11,7 @@ fn faults_carry_the_words_clients_look_for() {
         (Fault::TimedOut, "stopped", Code::DeadlineExceeded, "stopped"),
         (Fault::Cancelled, "cancelled", Code::Cancelled, "cancelled"),
         (Fault::Invalid, "pickle", Code::InvalidArgument, "pickle"),
+        (Fault::Argument, "Invalid parameter a: no", Code::InvalidArgument, "Invalid parameter a: no"),
         (Fault::NotFound, "gone", Code::NotFound, "gone"),
         (Fault::Internal, "broken", Code::Internal, "broken"),
     ];

@@ -163,6 +163,13 @@ fn what_a_tool_answered_and_how_it_is_told() {
     assert_eq!(told(ToolOutput::error("no luck"), &local).error_message, "Tool execution failed: no luck");
     assert_eq!(told(ToolOutput::fault(Fault::NotFound, "no such tool"), &remote).error_message, "no such tool");
 
+    // In the words of the bridge, whoever has the tool.
+    for spec in [&remote, &local] {
+        let unfit = Outcome::of(ToolOutput::fault(Fault::Argument, "Invalid parameter a: no"), spec, took);
+        let Err(Failure::Told(words)) = unfit else { panic!("an argument that does not fit went through") };
+        assert_eq!(words, "Invalid parameter a: no");
+    }
+
     let Err(Failure::Status(status)) = Outcome::of(ToolOutput::fault(Fault::Unavailable, "gone"), &remote, took) else {
         panic!("a worker that is gone answered");
     };

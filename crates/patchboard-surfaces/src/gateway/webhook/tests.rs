@@ -18,6 +18,7 @@ use patchboard_core::budget::price::PriceTable;
 use patchboard_core::channel::{
     ChannelAnswer, ChannelError, ChannelMessage, ChannelOptions, ChannelReply, ChannelRequest, Incoming, Outgoing,
 };
+use patchboard_core::live::Live;
 use patchboard_core::local::LocalStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::plugin::{PluginCall, PluginError, PluginReport};
@@ -37,6 +38,7 @@ use super::*;
 use crate::auth::AuthGate;
 use crate::gateway::{GatewayOptions, router};
 use crate::guard::Guard;
+use crate::limit::ClientLimits;
 use crate::pump::PumpLimits;
 
 mod answers;
@@ -220,9 +222,12 @@ impl Bench {
             // A token of the gateway's own, which webhooks need not know.
             gate: Arc::new(AuthGate::new("gateway", Some("the gateway's".into()), None, Arc::default())),
             guard: Guard { surface: "gateway", allowed_hosts: Vec::new(), allowed_origins: Vec::new() },
-            rate: Rate { per_second: 1.0, burst: 1.0 },
             limits: PumpLimits::default(),
-            max_message: 1024,
+            clients: Arc::new(Live::new(ClientLimits {
+                rate: Rate { per_second: 1.0, burst: 1.0 },
+                max_message: 1024,
+                sign_in: Duration::from_secs(5),
+            })),
             version: "1.2.3",
             metrics: None,
             channels: setup.checks,

@@ -51,7 +51,7 @@ impl Pool {
             tools: count(state.offer.specs().len()),
             succeeded: self.tally.succeeded.load(Ordering::Relaxed),
             failed: self.tally.failed.load(Ordering::Relaxed),
-            timed_out: counts.timed_out,
+            timed_out: counts.timed_out + self.tally.timed_out.load(Ordering::Relaxed),
             refused: counts.refused,
             restarts: state.restarts,
             recycled: state.recycled,

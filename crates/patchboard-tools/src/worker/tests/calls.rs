@@ -168,7 +168,30 @@ async fn a_call_has_only_as_much_time_as_it_was_given() {
     assert_eq!((fault(&output), &*output.content), (Some(Fault::TimedOut), "the call did not end within 700 ms"));
     let usual = bench.call("wait", Value::Null).await;
     assert_eq!(&*usual.content, "the call did not end within 298800 ms");
-    assert_eq!(bench.report().workers[0].in_flight, 0);
+    let report = bench.report();
+    assert_eq!((report.workers[0].in_flight, report.timed_out, report.failed), (0, 2, 0));
+}
+
+/// Its client's clock began earlier than the server's.
+#[tokio::test(start_paused = true)]
+async fn a_call_given_up_as_its_time_ends_has_passed_its_deadline() {
+    let bench = Bench::whole(|pool| pool.count = 1).await;
+    for (limit, given_up_at, expected) in [
+        (1000, 950, Fault::TimedOut),
+        (1000, 850, Fault::Cancelled),
+        (100, 95, Fault::TimedOut),
+        (100, 80, Fault::Cancelled),
+    ] {
+        let (timeout, stop) = (Some(Duration::from_millis(limit)), CancellationToken::new());
+        let giving_up = async {
+            tokio::time::sleep(Duration::from_millis(given_up_at)).await;
+            stop.cancel();
+        };
+        let sending = bench.send("wait", Value::Null, Parcel { timeout, ..parcel() }, stop.clone());
+        let (output, ()) = tokio::join!(sending, giving_up);
+        assert_eq!(fault(&output), Some(expected), "{limit} {given_up_at}");
+    }
+    assert_eq!((bench.report().timed_out, bench.report().failed), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -171,6 +171,29 @@ async fn three_missed_heartbeats_are_too_many_and_two_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_answers_heartbeats_with_errors_is_replaced_after_three() {
+    let bench = Bench::whole(|pool| pool.count = 1).await;
+    let worker = bench.stub.worker(0);
+    let beats = |number: u64| {
+        let worker = worker.clone();
+        async move { until("it has been asked", || worker.heartbeats.load(Ordering::SeqCst) >= number).await }
+    };
+    // Two in a row are not enough, however often.
+    for round in 0..3 {
+        worker.is_broken.store(true, Ordering::SeqCst);
+        beats(3 * round + 2).await;
+        worker.is_broken.store(false, Ordering::SeqCst);
+        beats(3 * round + 3).await;
+    }
+    assert_eq!((bench.stub.starts(), bench.report().restarts), (1, 0));
+    worker.is_broken.store(true, Ordering::SeqCst);
+    until("it is gone", || worker.ended.is_cancelled() && bench.states() == [WorkerState::Ready]).await;
+    assert_eq!(worker.heartbeats.load(Ordering::SeqCst), 12);
+    assert_eq!((bench.stub.starts(), bench.report().restarts), (2, 1));
+    assert!(!bench.call("echo", json!(1)).await.is_error);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worn_out_worker_finishes_its_calls_after_the_next_one_has_come() {
     let bench = Bench::whole(|pool| (pool.count, pool.max_requests) = (1, Some(3))).await;
     let waiting = bench.begin("s", "wait");

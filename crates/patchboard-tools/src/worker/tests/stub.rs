@@ -43,6 +43,8 @@ pub(super) struct Stub {
     pub(super) start: Mutex<Start>,
     /// Says what it has and how much it takes, as SDK workers do; else it registers.
     pub(super) is_modern: AtomicBool,
+    /// Registers none of its tools.
+    pub(super) is_silent: AtomicBool,
     /// Says that it shows its secret.
     pub(super) shows_secret: AtomicBool,
     pub(super) capacity: AtomicU64,
@@ -74,6 +76,8 @@ pub(super) struct StubWorker {
     pub(super) ended: CancellationToken,
     /// Answers no heartbeat.
     pub(super) is_deaf: AtomicBool,
+    /// Answers every heartbeat with an error.
+    pub(super) is_broken: AtomicBool,
     pub(super) heartbeats: AtomicU64,
     pub(super) cancelled_streams: AtomicU64,
     stub: Arc<Stub>,
@@ -91,6 +95,7 @@ impl Stub {
         Arc::new(Self {
             start: Mutex::new(Start::Works),
             is_modern: true.into(),
+            is_silent: false.into(),
             shows_secret: false.into(),
             capacity: 2.into(),
             memory: 1000.into(),
@@ -166,6 +171,7 @@ impl World for Arc<Stub> {
                     id: variable("PATCHBOARD_WORKER_ID"),
                     ended: CancellationToken::new(),
                     is_deaf: false.into(),
+                    is_broken: false.into(),
                     heartbeats: 0.into(),
                     cancelled_streams: 0.into(),
                     stub: self.clone(),
@@ -300,6 +306,7 @@ fn chunk(number: usize, data: impl Into<Bytes>, is_final: bool) -> Result<pb::To
     Ok(pb::ToolChunk { chunk_id: format!("c-{number}"), data: data.into(), is_final, metadata })
 }
 
+const MISSING: &str = r#"{"type":"AttributeError","message":"Tool 'missing' not found in Tools"}"#;
 const ERROR: &str = r#"{"type":"ValueError","message":"too small","stacktrace":["a"],"traceback":"long","context":{}}"#;
 
 #[tonic::async_trait]
@@ -343,6 +350,9 @@ impl BridgeService for StubWorker {
         if self.is_deaf.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
+        if self.is_broken.load(Ordering::SeqCst) {
+            return Err(Status::internal("broken"));
+        }
         Ok(Response::new(pb::HeartbeatResponse { server_time: None, session_valid: true }))
     }
 
@@ -359,8 +369,10 @@ impl BridgeService for StubWorker {
                 streams: tool.supports_streaming,
                 metadata: BTreeMap::new(),
             });
-            let pools = self.stub.pools.lock().unwrap().upgrade().unwrap();
-            pools.registered(&WorkerId(self.id.as_str().into()), tools.collect());
+            if !self.stub.is_silent.load(Ordering::SeqCst) {
+                let pools = self.stub.pools.lock().unwrap().upgrade().unwrap();
+                pools.registered(&WorkerId(self.id.as_str().into()), tools.collect());
+            }
             let answer = pb::ExecuteToolResponse { error_message: "AttributeError".to_owned(), ..Default::default() };
             return Ok(Response::new(answer));
         }
@@ -387,6 +399,8 @@ impl BridgeService for StubWorker {
                 let result = Some(value::encode_json("{broken"));
                 pb::ExecuteToolResponse { success: true, result, ..Default::default() }
             }
+            "add" => ok(&argument(&request)),
+            "missing" => pb::ExecuteToolResponse { error_message: MISSING.to_owned(), ..Default::default() },
             "refuse" => return Err(Status::invalid_argument("not like this")),
             _ => ok(&json!({"error": "Streaming tool called on non-streaming endpoint."})),
         }))
@@ -408,6 +422,7 @@ impl BridgeService for StubWorker {
                 Box::pin(stream::iter([chunk(1, "Hel", false), chunk(2, "lo", false), chunk(3, r#"{"a":1}"#, true)]))
             }
             "no_final" => Box::pin(stream::iter([chunk(1, "1", false), chunk(2, r#""two""#, false)])),
+            "missing" => Box::pin(stream::iter([Err(Status::internal(MISSING))])),
             "broken" => Box::pin(stream::iter([chunk(1, "1", false), Err(Status::internal(ERROR))])),
             _ => {
                 let worker = Cancelled(self.stub.worker(self.number));

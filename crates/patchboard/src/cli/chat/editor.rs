@@ -17,7 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::lists::Known;
 use super::slash;
-use crate::cli::output;
+use crate::cli::output::{self, Role, paint};
+use crate::telemetry::Colour;
 
 /// Entries of the history, and how long one may be: a longer paste is sent, and not kept.
 const MAX_HISTORY: usize = 1_000;
@@ -43,7 +44,7 @@ pub(super) struct LineEditor {
 
 impl LineEditor {
     /// `history`: the file, where there is a folder for it.
-    pub(super) fn start(history: Option<PathBuf>, known: Known, colour: bool) -> anyhow::Result<Self> {
+    pub(super) fn start(history: Option<PathBuf>, known: Known, colour: Colour) -> anyhow::Result<Self> {
         let before = tcgetattr(stdin()).ok();
         let config = Config::builder()
             .max_history_size(MAX_HISTORY)?
@@ -114,7 +115,7 @@ fn read(editor: &mut Editor<Typing, FileHistory>, history: Option<&PathBuf>) -> 
 /// What happens while a line is typed.
 struct Typing {
     known: Known,
-    colour: bool,
+    colour: Colour,
     /// Ctrl-C tells nothing of the line it ends.
     is_empty: Cell<bool>,
 }
@@ -164,7 +165,7 @@ impl Highlighter for Typing {
     }
 
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
-        if self.colour { Cow::Owned(format!("\x1b[2m{hint}\x1b[0m")) } else { Cow::Borrowed(hint) }
+        Cow::Owned(paint(hint, Role::Faint, self.colour))
     }
 
     fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {

@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::request::Talk;
 use super::slash::Choices;
-use crate::cli::output;
+use crate::cli::output::{self, Column, Page, Table, clock};
 use crate::cli::run::page::number;
 use crate::cli::screen::cut;
 use crate::client::{Address, Client};
@@ -162,22 +161,21 @@ pub(super) fn unknown(what: &str, wanted: &str, known: &[String]) -> String {
 }
 
 /// The conversations, the newest first, the one that is held marked.
-pub(super) fn sessions(items: &[Value], talk: &Talk, zone: &TimeZone) -> Vec<String> {
-    let local = |item: &Value| {
-        let at = text(item, "used_at").unwrap_or_default();
-        let shown = |time: Timestamp| time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string();
-        at.parse().map_or(at, shown)
-    };
-    let rows: Vec<Vec<String>> = items
-        .iter()
-        .map(|item| {
-            let peer = text(item, "peer").unwrap_or_default();
-            let turns = item.get("turns").map(ToString::to_string).unwrap_or_default();
-            let mark = if talk.is(item) { "*" } else { " " };
-            vec![format!("{mark} {peer}"), text(item, "agent").unwrap_or_default(), turns, local(item)]
-        })
-        .collect();
-    output::columns(&["  NAME", "AGENT", "TURNS", "LAST USED"], &rows)
+pub(super) fn sessions(items: &[Value], talk: &Talk, page: Page) -> Vec<String> {
+    let columns = ["  NAME", "AGENT"].map(Column::whole).into_iter();
+    let columns = columns.chain([Column::number("TURNS"), Column::whole("LAST USED")]);
+    let mut table = Table::new(columns.collect::<Vec<_>>());
+    for item in items {
+        let mark = if talk.is(item) { "*" } else { " " };
+        let turns = item.get("turns").map(ToString::to_string).unwrap_or_default();
+        table.row([
+            format!("{mark} {}", text(item, "peer").unwrap_or_default()).into(),
+            text(item, "agent").unwrap_or_default().into(),
+            turns.into(),
+            clock::local(&text(item, "used_at").unwrap_or_default(), clock::MINUTE).into(),
+        ]);
+    }
+    table.lines(page)
 }
 
 /// A line a tool, or the whole of one.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use patchboard_core::port::Clock;
 use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
@@ -15,8 +14,8 @@ use super::editor::{Input, LineEditor};
 use super::lists::{self, Known, text};
 use super::slash::{self, Slash, Typed};
 use crate::cli::failure::Failure;
-use crate::cli::output;
-use crate::cli::run::terminal::{Terminal, is_colour_wanted};
+use crate::cli::output::{self, Page, Role, Stream, colour, paint};
+use crate::cli::run::terminal::Terminal;
 use crate::system::SystemClock;
 
 /// The name of the history in the data directory.
@@ -35,7 +34,6 @@ struct Person<'a> {
     known: Known,
     began: jiff::Timestamp,
     background: TaskTracker,
-    colour: bool,
 }
 
 /// Until the person leaves.
@@ -45,13 +43,12 @@ pub(super) async fn talk(
     has_editor: bool,
 ) -> Result<ExitCode, Failure> {
     let known = Known::default();
-    let colour = is_colour_wanted();
     let editor = match has_editor {
-        true => Some(LineEditor::start(history(args), known.clone(), colour)?),
+        true => Some(LineEditor::start(history(args), known.clone(), colour(Stream::Out))?),
         false => None,
     };
     let began = SystemClock.now();
-    let mut person = Person { conversation, args, known, began, background: TaskTracker::new(), colour };
+    let mut person = Person { conversation, args, known, began, background: TaskTracker::new() };
     output::error("Say something. /help shows what else can be typed, Ctrl-D leaves.");
     let first = person.look_around();
     drop(tokio::time::timeout(FIRST_STATUS, first).await);
@@ -186,7 +183,7 @@ impl Person<'_> {
             if items.is_empty() {
                 return Ok(vec!["no conversations yet".to_owned()]);
             }
-            return Ok(lists::sessions(&items, &talk, &TimeZone::system()));
+            return Ok(lists::sessions(&items, &talk, Page::of_stdout()));
         };
         let is_wanted = |item: &&Value| {
             text(item, "peer").as_deref() == Some(&wanted) || text(item, "session").as_deref() == Some(&wanted)
@@ -222,7 +219,7 @@ impl Person<'_> {
 
     fn say_status(&self) {
         let line = lists::status(&self.known.facts(), &self.conversation.talk, Terminal::columns());
-        output::error(&if self.colour { format!("\x1b[2m{line}\x1b[0m") } else { line });
+        output::error(&paint(&line, Role::Faint, colour(Stream::Err)));
     }
 
     /// A server that is gone is looked for once more: it may have been started again.

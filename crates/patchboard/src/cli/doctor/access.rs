@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use patchboard_surfaces::local_users;
 
 use super::Finding;
-use crate::config::{Loaded, Secrets};
+use crate::config::Loaded;
 use crate::data_dir::{self, Sharing};
 use crate::serve;
 
@@ -27,8 +27,8 @@ pub(super) fn key_files(loaded: &Loaded) -> Finding {
 }
 
 /// Which listeners ask for no token, and whom they serve.
-pub(super) fn listeners(loaded: &Loaded, secrets: &Secrets) -> Vec<Finding> {
-    let open = serve::tokenless(&loaded.config, secrets);
+pub(super) fn listeners(loaded: &Loaded) -> Vec<Finding> {
+    let open = serve::tokenless(&loaded.config);
     if open.is_empty() {
         return vec![Finding::Good("access: every listener asks for a token".to_owned())];
     }

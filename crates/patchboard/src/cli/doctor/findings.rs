@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cli::output;
+use crate::cli::output::{self, Page, Role, paint, wrap};
 use crate::config::problem::{ConfigProblems, Severity};
 
 /// `Bad` is what keeps a server from starting, answering, or doing all that is configured. The text begins with its topic:
@@ -33,6 +33,9 @@ struct Report<'a> {
     findings: Vec<Row<'a>>,
 }
 
+/// Room for the level before every line.
+const MARGIN: usize = 6;
+
 impl Finding {
     fn row(&self) -> Row<'_> {
         let (level, text, hint) = match self {
@@ -43,24 +46,37 @@ impl Finding {
         let (topic, text) = text.split_once(": ").unwrap_or(("", text));
         Row { level, topic, text, hint }
     }
+
+    /// Paths and names may come from anywhere, so each line is made fit for a terminal.
+    fn lines(&self, page: Page) -> Vec<String> {
+        let (label, role, text, hint) = match self {
+            Self::Good(text) => ("ok", Role::Good, text, None),
+            Self::Note(text) => ("note", Role::Note, text, None),
+            Self::Bad { problem, hint } => ("bad", Role::Bad, problem, Some(format!("hint: {hint}"))),
+        };
+        let mut said = Vec::new();
+        for text in std::iter::once(text).chain(hint.as_ref()).map(|text| output::one_line(text)) {
+            match page.columns {
+                Some(columns) => said.extend(wrap(&text, columns.saturating_sub(MARGIN))),
+                None => said.push(text),
+            }
+        }
+        let labels = std::iter::once(label).chain(std::iter::repeat(""));
+        let line = |(label, text): (&str, String)| {
+            let space = " ".repeat(MARGIN - label.len());
+            format!("{}{space}{text}", paint(label, role, page.colour))
+        };
+        labels.zip(said).map(line).collect()
+    }
 }
 
 pub(super) fn is_healthy(findings: &[Finding]) -> bool {
     !findings.iter().any(|finding| matches!(finding, Finding::Bad { .. }))
 }
 
-/// Paths and names may come from anywhere, so each line is made fit for a terminal.
 pub(super) fn print_lines(findings: &[Finding]) {
-    for finding in findings {
-        match finding {
-            Finding::Good(text) => output::line(&format!("ok    {}", output::one_line(text))),
-            Finding::Note(text) => output::line(&format!("note  {}", output::one_line(text))),
-            Finding::Bad { problem, hint } => {
-                output::line(&format!("bad   {}", output::one_line(problem)));
-                output::line(&format!("      hint: {}", output::one_line(hint)));
-            }
-        }
-    }
+    let page = Page::of_stdout();
+    findings.iter().flat_map(|finding| finding.lines(page)).for_each(|line| output::line(&line));
 }
 
 pub(super) fn print_json(findings: &[Finding]) {

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::Finding;
-use super::findings::of_problems;
 use crate::cli::trust::{Waiting, waiting_files};
 use crate::config::Loaded;
-use crate::config::problem::ConfigProblems;
+use crate::config::problem::{Code, Problem};
 use crate::trust::exposure::{exposure_keys, folder_keys};
 use crate::trust::obeyed::{obeyed, trust_store};
 
@@ -17,10 +16,10 @@ const SHOWN: usize = 3;
 pub(super) fn findings(loaded: &Loaded) -> Result<Vec<Finding>, std::io::Error> {
     let here = std::env::current_dir()?;
     let (store, obeyed) = (trust_store(loaded), obeyed(loaded, &here));
-    // Problems of files that do not count, and keys that are withheld.
-    let mut found = of_problems(&ConfigProblems::new(loaded.warnings.iter().cloned().collect()));
-    found.extend(waiting_files(loaded, &here, &store).iter().map(waiting));
-    if found.is_empty() {
+    let mut found: Vec<Finding> = waiting_files(loaded, &here, &store).iter().map(waiting).collect();
+    // Files that do not count and keys that are withheld are problems of the configuration.
+    let is_distrusted = |problem: &Problem| matches!(problem.code, Code::UntrustedFile | Code::WithheldKey);
+    if found.is_empty() && !loaded.warnings.iter().any(is_distrusted) {
         found.push(Finding::Good("trust: everything the server obeys is trusted".to_owned()));
     }
     let files = obeyed.configs.iter().map(|(path, _)| path).chain(&obeyed.files);

@@ -3,13 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::report::{self, App};
-use super::{HubTarget, Wanted, words};
+use super::{HubTarget, Wanted};
 use crate::cli::failure::Failure;
-use crate::cli::output;
+use crate::cli::output::{self, Cell, Column, Role, Table, clock};
 use crate::client::hub::{Forget, HubClient, HubError};
 use crate::config::nearest::nearest;
 
@@ -63,10 +62,16 @@ pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, Failure> {
     match shown.is_empty() {
         true => output::error("no app is connected"),
         false => {
-            let zone = TimeZone::system();
-            let rows: Vec<_> = shown.into_iter().map(|(_, app)| row(app, &zone)).collect();
-            let head = ["NAME", "STATE", "SINCE", "PENDING", "LEARNED"];
-            words::listing(&head, &rows).iter().for_each(|line| output::line(line));
+            let mut table = Table::new([
+                Column::whole("NAME"),
+                Column::whole("STATE"),
+                Column::whole("SINCE"),
+                Column::number("PENDING"),
+                Column::number("LEARNED"),
+                Column::cut("WHAT IT DOES"),
+            ]);
+            shown.into_iter().for_each(|(_, app)| table.row(row(app)));
+            table.print();
         }
     }
     if others > 0 {
@@ -78,22 +83,28 @@ pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, Failure> {
 /// Versions can be sentences.
 const VERSION_LETTERS: usize = 12;
 
-fn row(app: App, zone: &TimeZone) -> (Vec<String>, String) {
+fn row(app: App) -> [Cell; 6] {
     let state = match (app.connected, app.approved) {
-        (true, _) => "connected",
-        (false, true) => "away",
-        (false, false) => "away, not approved",
+        (true, _) => Cell::painted("connected", Role::Good),
+        (false, true) => Cell::painted("away", Role::Faint),
+        (false, false) => Cell::painted("away, not approved", Role::Note),
     };
     let name = match &app.version {
-        Some(version) => format!("{} {}", app.name, words::fit(version, VERSION_LETTERS)),
+        Some(version) => format!("{} {}", app.name, output::cut(&output::one_line(version), VERSION_LETTERS)),
         None => app.name,
     };
     let description = match app.capabilities.is_empty() {
         true => app.description,
         false => format!("{} [{}]", app.description, app.capabilities.join(", ")),
     };
-    let since = words::at(&app.since, zone, words::MINUTE);
-    (vec![name, state.to_owned(), since, app.pending.to_string(), app.lessons.to_string()], description)
+    [
+        Cell::painted(&name, Role::Name),
+        state,
+        clock::local(&app.since, clock::MINUTE).into(),
+        app.pending.to_string().into(),
+        app.lessons.to_string().into(),
+        description.into(),
+    ]
 }
 
 /// There is no such app; perhaps there is one with nearly that name.

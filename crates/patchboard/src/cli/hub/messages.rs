@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::report::{self, Decision, Report};
 use super::{HubTarget, Wanted, words};
 use crate::cli::failure::Failure;
-use crate::cli::output;
+use crate::cli::output::{self, Cell, Column, Role, Table, clock};
 use crate::client::hub::HubError;
 
 #[derive(Debug, Args)]
@@ -82,31 +82,43 @@ pub(super) async fn list(args: MessagesArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let reports = items.iter().map(report::read).collect::<anyhow::Result<Vec<Report>>>()?;
-    listed(&reports, &TimeZone::system()).iter().for_each(|line| output::line(line));
+    let mut table = Table::new([
+        Column::whole("ID"),
+        Column::whole("STATE"),
+        Column::whole("SAID"),
+        Column::whole("TO"),
+        Column::cut("TEXT"),
+    ]);
+    reports.iter().for_each(|report| table.row(row(report)));
+    table.print();
+    words::next_step_of_held(&reports).iter().for_each(|line| output::line(line));
     Ok(ExitCode::SUCCESS)
 }
 
-fn listed(reports: &[Report], zone: &TimeZone) -> Vec<String> {
-    let rows: Vec<_> = reports.iter().map(|report| (row(report, zone), report.text.clone())).collect();
-    let mut lines = words::listing(&["ID", "STATE", "SAID", "TO"], &rows);
-    lines.extend(words::next_step_of_held(reports));
-    lines
-}
-
-fn row(report: &Report, zone: &TimeZone) -> Vec<String> {
+fn row(report: &Report) -> [Cell; 5] {
     let mut clients: Vec<&str> = Vec::new();
     for attempt in &report.attempts {
         if !clients.contains(&attempt.client.as_str()) {
             clients.push(&attempt.client);
         }
     }
-    let to = if clients.is_empty() { "-".to_owned() } else { words::fit(&clients.join(","), TO_LETTERS) };
-    let said = words::at(&report.submitted_at, zone, words::MINUTE);
-    vec![report.id.clone(), report.state.clone(), said, to]
+    let to = if clients.is_empty() { "–".to_owned() } else { clients.join(", ") };
+    [
+        Cell::painted(&report.id, Role::Name),
+        state(report),
+        clock::local(&report.submitted_at, clock::MINUTE).into(),
+        to.into(),
+        report.text.as_str().into(),
+    ]
 }
 
-/// What is left of a line beside an id, a state and a time.
-const TO_LETTERS: usize = 13;
+fn state(report: &Report) -> Cell {
+    match report.state.as_str() {
+        "delivered" => Cell::painted("delivered", Role::Good),
+        state if report.is_lost() || state == "held" => Cell::painted(state, Role::Bad),
+        state => state.into(),
+    }
+}
 
 pub(super) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let message = args.target.client()?.message(&args.id).await.map_err(|error| Wanted::Message.failure(error))?;

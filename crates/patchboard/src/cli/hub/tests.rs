@@ -55,7 +55,8 @@ fn refusals_say_where_to_look() {
     };
     assert!(shown(Wanted::Message, 404).contains("hub messages"));
     assert!(shown(Wanted::Nothing, 401).contains("PATCHBOARD_TOKEN"));
-    assert!(!shown(Wanted::Nothing, 404).contains("hint: Some"));
+    assert!(shown(Wanted::Nothing, 404).contains("not Patchboard's hub"));
+    assert!(!shown(Wanted::Nothing, 409).contains("hint: Some"));
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Messages in words, for people. Whatever came from apps or users is made fit for a terminal here.
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use patchboard_core::app::message::CHOOSE_WITH;
 
 use super::report::{Attempt, Candidate, Decision, Notification, Report};
-use crate::cli::output;
+use crate::cli::output::{self, clock};
 
 /// `ID STATE`, and why it is in that state.
 pub(super) fn headline(report: &Report) -> String {
@@ -46,41 +45,6 @@ pub(super) fn next_step_of_held(reports: &[Report]) -> Option<String> {
         more => Some(format!("next, for each of the {} held: patchboard hub route ID APP", more.len())),
     }
 }
-
-/// A time as the user's clock shows it; what is no time is left as it is.
-pub(super) fn at(time: &str, zone: &TimeZone, shape: &str) -> String {
-    let local = |time: Timestamp| time.to_zoned(zone.clone()).strftime(shape).to_string();
-    time.parse().map_or_else(|_| time.to_owned(), local)
-}
-
-/// For lists: the day and the minute.
-pub(super) const MINUTE: &str = "%d %b %H:%M";
-const SECOND: &str = "%Y-%m-%d %H:%M:%S";
-
-/// At most so many letters on one line, with a sign that there is more.
-pub(super) fn fit(text: &str, letters: usize) -> String {
-    let text = output::one_line(text);
-    if text.chars().count() <= letters {
-        return text;
-    }
-    let mut short: String = text.chars().take(letters.saturating_sub(1)).collect();
-    short.push('…');
-    short
-}
-
-/// A table whose rows each have a text of their own below them, within the width of a terminal.
-pub(super) fn listing(head: &[&str], rows: &[(Vec<String>, String)]) -> Vec<String> {
-    let cells: Vec<Vec<String>> = rows.iter().map(|(cells, _)| cells.clone()).collect();
-    let mut shown = output::columns(head, &cells).into_iter();
-    let mut lines: Vec<String> = shown.next().into_iter().collect();
-    for (row, (_, text)) in shown.zip(rows) {
-        lines.push(row);
-        lines.push(format!("  {}", fit(text, WIDTH - 2)));
-    }
-    lines
-}
-
-const WIDTH: usize = 80;
 
 pub(super) fn decision(decision: &Decision) -> String {
     let Decision { stage, clients, reason, .. } = decision;
@@ -134,7 +98,7 @@ pub(super) fn notification(notification: &Notification) -> String {
 pub(super) fn timeline(report: &Report, zone: &TimeZone) -> Vec<String> {
     let mut lines = vec![headline(report)];
     lines.extend(next_step(report));
-    let local = |time: &str| at(time, zone, SECOND);
+    let local = |time: &str| clock::at(time, zone, clock::SECOND);
     lines.push(format!("text        {}", output::plain(&report.text).replace('\n', "\n            ")));
     let heard = match report.confidence {
         Some(confidence) => format!("{}, heard with confidence {confidence}", report.input_method),

@@ -36,8 +36,10 @@ pub(crate) struct CheckArgs {
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let shown = output::one_line(&args.file.display().to_string());
-    let bytes = read(&args.file)
-        .map_err(|error| Failure::unusable(format!("cannot read `{shown}`: {}", plain_reason(&error))))?;
+    let bytes = read(&args.file).map_err(|error| {
+        Failure::unusable(format!("cannot read `{shown}`: {}", plain_reason(&error)))
+            .hint("name the file that was built, such as target/wasm32-wasip2/release/NAME.wasm")
+    })?;
     let checked = block_on(async {
         let checked = patchboard_wasm::check(bytes, PluginLimits::default(), Arc::new(SystemClock)).await;
         checked.map_err(|refusal| refused(&shown, &refusal))

@@ -1,7 +1,7 @@
 //! Plugins in words, for people. Whatever came from plugins is made fit for a terminal here.
 
 use super::report::Plugin;
-use crate::cli::output;
+use crate::cli::output::{self, Cell, Column, Page, Role, Table};
 
 /// Where there is nothing to show.
 const NONE: &str = "–";
@@ -9,19 +9,24 @@ const NONE: &str = "–";
 const SHORT: usize = 12;
 
 /// A row for each plugin, and beneath it what is wrong with it or what it waits for.
-pub(super) fn plugins(plugins: &[Plugin]) -> Vec<String> {
+pub(super) fn plugins(plugins: &[Plugin], page: Page) -> Vec<String> {
     if plugins.is_empty() {
         return vec!["no plugin is there: [[plugins]], or a file in the plugins folder, adds one".to_owned()];
     }
-    let rows: Vec<Vec<String>> = plugins.iter().map(row).collect();
-    let mut table =
-        output::columns(&["NAME", "STATE", "KINDS", "CALLS", "SHA256", "GRANTS", "TOOLS"], &rows).into_iter();
-    let mut lines: Vec<String> = table.next().into_iter().collect();
-    for (line, plugin) in table.zip(plugins) {
-        lines.push(line);
-        lines.extend(beneath(plugin).into_iter().map(|said| format!("  {said}")));
+    let mut table = Table::new([
+        Column::whole("NAME"),
+        Column::whole("STATE"),
+        Column::whole("KINDS"),
+        Column::number("CALLS"),
+        Column::whole("SHA256"),
+        Column::wrap("GRANTS"),
+        Column::wrap("TOOLS"),
+    ]);
+    for plugin in plugins {
+        table.row(row(plugin));
+        beneath(plugin).iter().for_each(|said| table.beneath(said));
     }
-    lines
+    table.lines(page)
 }
 
 /// `loaded echo: ready, 0123456789ab, tools echo, shout`
@@ -36,14 +41,15 @@ pub(super) fn changed(done: &str, plugin: &Plugin) -> String {
     output::one_line(&said)
 }
 
-fn row(plugin: &Plugin) -> Vec<String> {
-    let listed = |items: &[String]| if items.is_empty() { NONE.to_owned() } else { items.join(", ") };
-    vec![
-        plugin.name.clone(),
-        plugin.state.clone(),
+fn row(plugin: &Plugin) -> [Cell; 7] {
+    let listed = |items: &[String]| Cell::from(if items.is_empty() { NONE.to_owned() } else { items.join(", ") });
+    let is_well = plugin.error.is_none() && plugin.waiting_for_approval.is_none();
+    [
+        Cell::painted(&plugin.name, Role::Name),
+        Cell::painted(&plugin.state, if is_well { Role::Good } else { Role::Bad }),
         listed(&plugin.kinds),
-        plugin.calls.to_string(),
-        plugin.sha256.as_deref().map_or_else(|| NONE.to_owned(), short),
+        plugin.calls.to_string().into(),
+        plugin.sha256.as_deref().map_or_else(|| NONE.to_owned(), short).into(),
         listed(&plugin.grants),
         listed(&plugin.tools),
     ]
@@ -52,12 +58,11 @@ fn row(plugin: &Plugin) -> Vec<String> {
 fn beneath(plugin: &Plugin) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(error) = &plugin.error {
-        lines.push(output::one_line(error));
+        lines.push(error.trim_end().to_owned());
     }
     if let Some(waiting) = &plugin.waiting_for_approval {
-        let name = output::one_line(&plugin.name);
-        lines.push(format!("a newer version waits for `patchboard plugins approve {name}`:"));
-        lines.extend(waiting.changes.iter().map(|change| format!("- {}", output::one_line(change))));
+        lines.push(format!("a newer version waits for `patchboard plugins approve {}`:", plugin.name));
+        lines.extend(waiting.changes.iter().map(|change| format!("- {change}")));
     }
     lines
 }

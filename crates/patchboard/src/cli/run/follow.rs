@@ -12,6 +12,7 @@ use super::event::{Event, Happening};
 use super::questions::{Asked, Question, Questions, is_yes, words};
 use super::terminal::{Beats, Keyboard, Terminal};
 use super::view::{Asides, Say, View, shown};
+use crate::cli::approval_mode::{self, Answerer, Unattended};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::client::runs::{Frame, RunEnd, RunsClient};
@@ -36,6 +37,7 @@ pub(super) struct Follow {
     id: String,
     json: bool,
     interrupt: Interrupt,
+    answerer: Answerer,
     view: View,
     terminal: Terminal,
     keyboard: Keyboard,
@@ -60,12 +62,19 @@ enum Heard {
 }
 
 impl Follow {
-    pub(super) fn new(client: RunsClient, id: String, json: bool, interrupt: Interrupt) -> Result<Self, Failure> {
+    pub(super) fn new(
+        client: RunsClient,
+        id: String,
+        json: bool,
+        interrupt: Interrupt,
+        answerer: Answerer,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             client,
             id,
             json,
             interrupt,
+            answerer,
             view: View::new(Terminal::reply(), Terminal::asides(), Terminal::look()),
             terminal: Terminal::new(),
             keyboard: Keyboard::new(),
@@ -135,7 +144,15 @@ impl Follow {
         let event = Event::read(raw).map_err(|error| Failure::failed(format!("an event cannot be read: {error}")))?;
         self.last_event = event.event_id;
         if let Happening::ToolApproval { call_id: Some(call_id), name, arguments, reason } = &event.what {
-            self.wanted(call_id, &format!("{name} {}", shown(arguments)), reason.as_deref());
+            let (call, reason) = (format!("{name} {}", shown(arguments)), reason.as_deref());
+            match self.answerer {
+                Answerer::Nobody(Unattended::Refuse) => {
+                    let ways = "`--approvals wait` lets it wait for `patchboard approvals`";
+                    self.remark(&because(reason, approval_mode::refusal(name, &call, ways)));
+                    self.client.approve(&self.id, call_id, false).await?;
+                }
+                Answerer::Person | Answerer::Nobody(Unattended::Wait) => self.wanted(call_id, &call, reason),
+            }
         }
         if let Happening::ToolEnd { call_id: Some(call_id), .. } = &event.what {
             self.settled(call_id);
@@ -148,7 +165,7 @@ impl Follow {
 
     /// A person at the terminal is asked; elsewhere it is told how to answer.
     fn wanted(&mut self, call_id: &str, call: &str, reason: Option<&str>) {
-        if !self.json && Keyboard::has_person() {
+        if self.answerer == Answerer::Person {
             let (id, words) = (call_id.to_owned(), words(call, reason));
             match self.questions.add(Question { call: id.clone(), id, words }) {
                 Asked::Now => return self.ask(),
@@ -156,11 +173,7 @@ impl Follow {
                 Asked::Never => {}
             }
         }
-        let (id, call) = (output::one_line(call_id), output::one_line(call));
-        let reason = reason.map(|reason| format!("{reason}\n")).unwrap_or_default();
-        self.remark(&format!(
-            "approval wanted: {call}\n{reason}hint: answer with `patchboard approvals answer {id} --approve` or `--refuse`"
-        ));
+        self.remark(&because(reason, approval_mode::invitation(call_id, call, "")));
     }
 
     fn ask(&mut self) {
@@ -254,6 +267,14 @@ impl Follow {
             self.terminal.say(self.view.pause());
         }
         self.terminal.say(vec![Say::Line(output::plain(text))]);
+    }
+}
+
+/// With why it is asked, where that is more than the policy.
+fn because(reason: Option<&str>, text: String) -> String {
+    match reason {
+        Some(reason) => format!("{reason}\n{text}"),
+        None => text,
     }
 }
 

@@ -11,10 +11,11 @@ use tokio::io::unix::AsyncFd;
 
 use super::view::{Asides, Reply, Say};
 use crate::cli::markdown::{Look, Marks};
-use crate::cli::output;
+use crate::cli::output::{self, Role, Stream, colour, paint};
 use crate::cli::screen::{Screen, Size};
 use crate::config::Environment;
-use crate::config::env::{NO_COLOR, TERM};
+use crate::config::env::TERM;
+use crate::telemetry::Colour;
 
 /// An answer to a question is no longer.
 const MAX_LINE: usize = 64 * 1024;
@@ -22,7 +23,6 @@ const MAX_LINE: usize = 64 * 1024;
 /// Does what a view says.
 pub(in crate::cli) struct Terminal {
     screen: Screen,
-    colour: bool,
     /// A question stands at the end of the screen: what is said meanwhile waits.
     held: Option<Vec<Say>>,
     hush: Option<Hush>,
@@ -30,7 +30,7 @@ pub(in crate::cli) struct Terminal {
 
 impl Terminal {
     pub(in crate::cli) fn new() -> Self {
-        Self { screen: Screen::default(), colour: is_colour_wanted() && stderr().is_terminal(), held: None, hush: None }
+        Self { screen: Screen::default(), held: None, hush: None }
     }
 
     pub(in crate::cli) fn reply() -> Reply {
@@ -46,7 +46,7 @@ impl Terminal {
     }
 
     pub(in crate::cli) fn look() -> Look {
-        let marks = if is_colour_wanted() && can_draw() { Marks::Styled } else { Marks::Kept };
+        let marks = if colour(Stream::Out) == Colour::On { Marks::Styled } else { Marks::Kept };
         Look { columns: Self::columns(), marks }
     }
 
@@ -103,14 +103,10 @@ impl Terminal {
             }
             Say::Aside(line) => {
                 self.screen.settle();
-                output::error(&if self.colour { format!("\x1b[2m{line}\x1b[0m") } else { line });
+                output::error(&paint(&line, Role::Faint, colour(Stream::Err)));
             }
         }
     }
-}
-
-pub(in crate::cli) fn is_colour_wanted() -> bool {
-    Environment::from_process().get(NO_COLOR).is_none_or(str::is_empty)
 }
 
 pub(in crate::cli) fn can_draw() -> bool {

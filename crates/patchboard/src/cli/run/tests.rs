@@ -24,7 +24,8 @@ fn a_message_is_one_argument_or_plain_words() {
 #[test]
 fn a_request_says_what_the_flags_say() {
     let plain = request(&parsed(&["hi"]).unwrap(), Path::new("/here")).map_err(|_| ()).unwrap();
-    assert_eq!((plain.agent.as_str(), plain.thread_id, plain.working_folder), ("react", None, None));
+    assert_eq!((plain.agent.as_str(), plain.thread_id), ("react", None));
+    assert_eq!((plain.working_folder.as_deref(), plain.grant_folder), (Some("/here"), true));
     assert!(!plain.detach && !plain.got_adaptive && !plain.verbose);
     assert!(plain.id.starts_with("run-"));
     let words = "hi --agent got --thread t --working-folder sub --adaptive --detach --id mine --verbose";
@@ -34,7 +35,9 @@ fn a_request_says_what_the_flags_say() {
     assert_eq!(full.working_folder.as_deref(), Some("/here/sub"));
     assert!(full.detach && full.got_adaptive && full.verbose);
     let absolute = request(&parsed(&["hi", "-w", "/there"]).unwrap(), Path::new("/here")).map_err(|_| ()).unwrap();
-    assert_eq!(absolute.working_folder.as_deref(), Some("/there"));
+    assert_eq!((absolute.working_folder.as_deref(), absolute.grant_folder), (Some("/there"), true));
+    let by_address = request(&parsed(&["hi", "--url", "ws://h"]).unwrap(), Path::new("/here")).map_err(|_| ()).unwrap();
+    assert_eq!((by_address.working_folder, by_address.grant_folder), (None, false));
 }
 
 #[test]

@@ -1,21 +1,25 @@
 //! `patchboard tools call`
 
 use std::io::{IsTerminal, Read, stderr, stdin};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::cli::approval_mode::{self, Answerer, ApprovalArgs, Unattended};
+use crate::cli::caller_folder::CallerFolder;
 use crate::cli::failure::Failure;
 use crate::cli::{Target, approvals, block_on, output};
 use crate::client::Client;
+use crate::config::nearest::did_you_mean;
 
 /// Arguments read from standard input are at most this long.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;
-/// How often a call that takes its time is looked after: it may wait for an answer.
-const LOOK: Duration = Duration::from_millis(500);
+/// When a call is looked after for the first time, as it may wait for an answer, and how often once it takes its time.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LAST_LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
@@ -25,35 +29,60 @@ pub(crate) struct CallArgs {
     arguments: String,
     #[command(flatten)]
     target: Target,
-    /// Folder where the tool works; left out, the server's.
+    /// Folder where the tool works; left out, the current one, or the server's with --url.
     #[arg(short, long, value_name = "DIR")]
     working_folder: Option<PathBuf>,
     /// Where the call has to be approved, approve it.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "approvals")]
     yes: bool,
+    #[command(flatten)]
+    unattended: ApprovalArgs,
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
-    let params = params(&args, &std::env::current_dir()?)?;
+    let mut folder = CallerFolder::new(args.working_folder.as_deref(), &std::env::current_dir()?, args.target.reach())?;
+    let arguments = arguments(&args)?;
     block_on(async move {
-        // Two connections, so that the call can be asked about while it is under way.
-        let mut client = args.target.connect().await?;
-        let mut beside = args.target.connect().await?;
-        let before = approvals::open(&mut beside).await?;
-        let calling = client.call("tool.call", params.clone());
-        tokio::pin!(calling);
-        let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
-        let answer = loop {
-            tokio::select! {
-                answer = &mut calling => break answer?,
-                () = tokio::time::sleep(LOOK), if !approval.is_settled => approval.look(&mut beside).await?,
-            }
+        let refused = match call(&args, params(&args.name, &arguments, &folder)).await {
+            Err(failure) => failure,
+            done => return done,
         };
-        Ok(show(&answer, args.json))
+        // The folder is judged before the tool runs, so nothing is done twice.
+        let Some(told) = folder.fall_back(refused.message()) else { return Err(refused) };
+        output::error(&output::one_line(&told));
+        call(&args, params(&args.name, &arguments, &folder)).await
     })
+}
+
+async fn call(args: &CallArgs, params: Value) -> Result<ExitCode, Failure> {
+    // Two connections, so that the call can be asked about while it is under way.
+    let mut client = args.target.connect().await?;
+    let mut beside = args.target.connect().await?;
+    let before = approvals::open(&mut beside).await?;
+    let calling = client.call("tool.call", params.clone());
+    tokio::pin!(calling);
+    let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
+    let mut pause = FIRST_LOOK;
+    let answered = loop {
+        tokio::select! {
+            answered = &mut calling => break answered,
+            () = tokio::time::sleep(pause), if !approval.is_settled => approval.look(&mut beside).await?,
+        }
+        pause = (pause * 2).min(LAST_LOOK);
+    };
+    let answer = match answered {
+        Ok(answer) => answer,
+        Err(error) => return Err(super::refused(&mut beside, &args.name, error).await),
+    };
+    let code = show(&answer, args.json);
+    if code != ExitCode::SUCCESS && !args.json {
+        let tools = super::all(&mut beside).await.unwrap_or_default();
+        misfit(&tools, &args.name, &approval.call).iter().for_each(|hint| output::error(hint));
+    }
+    Ok(code)
 }
 
 /// Who agrees, if somebody has to.
@@ -62,16 +91,21 @@ enum Consent {
     Given,
     /// A person at the terminal.
     Asked,
-    /// Somebody elsewhere.
+    /// Nobody, so the call is refused.
+    Refused,
+    /// The operator, elsewhere.
     Awaited,
 }
 
 impl CallArgs {
     fn consent(&self) -> Consent {
-        match (self.yes, stdin().is_terminal() && stderr().is_terminal()) {
-            (true, _) => Consent::Given,
-            (false, true) => Consent::Asked,
-            (false, false) => Consent::Awaited,
+        if self.yes {
+            return Consent::Given;
+        }
+        match self.unattended.answerer(stdin().is_terminal() && stderr().is_terminal()) {
+            Answerer::Person => Consent::Asked,
+            Answerer::Nobody(Unattended::Refuse) => Consent::Refused,
+            Answerer::Nobody(Unattended::Wait) => Consent::Awaited,
         }
     }
 }
@@ -104,12 +138,14 @@ impl Approval {
                 let answer = answer.await.map_err(|error| Failure::failed(error.to_string()))??;
                 matches!(answer.trim(), "y" | "Y" | "yes")
             }
+            Consent::Refused => {
+                let ways = "`--yes` approves this call, and `--approvals wait` lets it wait for `patchboard approvals`";
+                output::error(&approval_mode::refusal(&field("name").unwrap_or_default(), &call, ways));
+                false
+            }
             Consent::Awaited => {
                 let id = field("approval_id").unwrap_or_default();
-                output::error(&output::one_line(&format!("approval wanted: {call}")));
-                output::error(&output::one_line(&format!(
-                    "hint: answer with `patchboard approvals answer {id} --approve` or `--refuse`, or call with --yes"
-                )));
+                output::error(&approval_mode::invitation(&id, &call, ", or call with --yes"));
                 return Ok(());
             }
         };
@@ -117,12 +153,15 @@ impl Approval {
     }
 }
 
-/// Is it the question about this very call?
+/// Is it the question about this very call? A tool of a worker may be asked about without the pool's name before it.
 fn is_of(approval: &Value, call: &Value) -> bool {
-    approval.get("name") == call.get("name") && approval.get("input") == call.get("arguments")
+    let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (asked, called) = (name(approval), name(call));
+    let is_named = asked == called || called.split_once('.').is_some_and(|(_, own_name)| own_name == asked);
+    is_named && approval.get("input") == call.get("arguments")
 }
 
-fn params(args: &CallArgs, current_dir: &Path) -> Result<Value, Failure> {
+fn arguments(args: &CallArgs) -> Result<Value, Failure> {
     let text = match args.arguments.as_str() {
         "-" => {
             let mut text = String::new();
@@ -139,12 +178,35 @@ fn params(args: &CallArgs, current_dir: &Path) -> Result<Value, Failure> {
     if !arguments.is_object() {
         return Err(Failure::unusable("the arguments are not an object").hint(HINT));
     }
-    let mut params = json!({ "name": args.name, "arguments": arguments });
-    if let (Some(folder), Some(fields)) = (&args.working_folder, params.as_object_mut()) {
-        // Relative to where the command was typed, not to where the server was started.
-        fields.insert("working_folder".to_owned(), current_dir.join(folder).to_string_lossy().into());
+    Ok(arguments)
+}
+
+fn params(name: &str, arguments: &Value, folder: &CallerFolder) -> Value {
+    let mut params = json!({ "name": name, "arguments": arguments });
+    if let (Some(path), Some(fields)) = (&folder.path, params.as_object_mut()) {
+        fields.insert("working_folder".to_owned(), path.as_str().into());
+        fields.insert("grant_folder".to_owned(), folder.is_granted.into());
     }
-    Ok(params)
+    params
+}
+
+/// What is to be said of arguments that the tool does not have.
+fn misfit(tools: &[Value], name: &str, call: &Value) -> Option<String> {
+    let is_called = |tool: &&Value| tool.get("name").and_then(Value::as_str) == Some(name);
+    let schema = tools.iter().find(is_called)?.get("input_schema")?;
+    let known = schema.get("properties")?.as_object()?;
+    let given = call.get("arguments")?.as_object()?;
+    let is_open = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let is_missing = required.into_iter().any(|required| !given.contains_key(required));
+    let unknown = given.keys().find(|given| !known.contains_key(*given)).filter(|_| !is_open);
+    let all = format!("`patchboard tools show {name}` shows its arguments");
+    let hint = match unknown {
+        Some(unknown) => did_you_mean(unknown, known.keys().map(String::as_str), &all),
+        None if is_missing => all,
+        None => return None,
+    };
+    Some(output::one_line(&format!("hint: {hint}")))
 }
 
 const HINT: &str = "write an object, such as '{\"path\": \"README.md\"}'";

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 
 use super::report::{Pool, Worker};
-use crate::cli::output;
+use crate::cli::output::{self, Cell, Column, Page, Role, Table};
 
 /// Where something is not known, or not yet.
 const UNKNOWN: &str = "–";
 
 /// A paragraph for each pool, with an empty line between them.
-pub(super) fn pools(pools: &[Pool], now: Timestamp) -> Vec<String> {
+pub(super) fn pools(pools: &[Pool], now: Timestamp, page: Page) -> Vec<String> {
     if pools.is_empty() {
         return vec!["no pool of workers is configured: [[workers]] adds one".to_owned()];
     }
@@ -18,12 +18,12 @@ pub(super) fn pools(pools: &[Pool], now: Timestamp) -> Vec<String> {
         if position > 0 {
             lines.push(String::new());
         }
-        paragraph(pool, now, &mut lines);
+        paragraph(pool, now, page, &mut lines);
     }
     lines
 }
 
-fn paragraph(pool: &Pool, now: Timestamp, lines: &mut Vec<String>) {
+fn paragraph(pool: &Pool, now: Timestamp, page: Page, lines: &mut Vec<String>) {
     let Pool { name, ready, wanted, queued, tools, .. } = pool;
     lines.push(output::one_line(&format!(
         "{name}: {ready} of {wanted} ready, {queued} queued, {}",
@@ -40,22 +40,39 @@ fn paragraph(pool: &Pool, now: Timestamp, lines: &mut Vec<String>) {
     if pool.workers.is_empty() {
         return lines.push("  no worker yet".to_owned());
     }
-    let rows: Vec<Vec<String>> = pool.workers.iter().map(|worker| row(worker, now)).collect();
-    let table = output::columns(&["WORKER", "STATE", "PID", "BUSY", "DONE", "MEMORY", "AGE"], &rows);
-    lines.extend(table.into_iter().map(|line| format!("  {line}")));
+    let mut table = Table::new([
+        Column::whole("WORKER"),
+        Column::whole("STATE"),
+        Column::number("PID"),
+        Column::number("BUSY"),
+        Column::number("DONE"),
+        Column::number("MEMORY"),
+        Column::number("AGE"),
+    ]);
+    pool.workers.iter().for_each(|worker| table.row(row(worker, now)));
+    lines.extend(table.lines(page.inset(2)).into_iter().map(|line| format!("  {line}")));
 }
 
-fn row(worker: &Worker, now: Timestamp) -> Vec<String> {
-    let known = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
-    vec![
-        worker.id.clone(),
-        worker.state.replace('_', " "),
+fn row(worker: &Worker, now: Timestamp) -> [Cell; 7] {
+    let known = |text: Option<String>| Cell::from(text.unwrap_or_else(|| UNKNOWN.to_owned()));
+    [
+        Cell::painted(&worker.id, Role::Name),
+        state(&worker.state),
         known(worker.pid.map(|pid| pid.to_string())),
-        format!("{}/{}", worker.in_flight, worker.capacity),
-        worker.calls.to_string(),
+        format!("{}/{}", worker.in_flight, worker.capacity).into(),
+        worker.calls.to_string().into(),
         known(worker.memory_bytes.map(memory)),
         known(worker.since.parse().ok().map(|since| age(since, now))),
     ]
+}
+
+fn state(state: &str) -> Cell {
+    let words = state.replace('_', " ");
+    match state {
+        "ready" | "busy" => Cell::painted(&words, Role::Good),
+        "backing_off" => Cell::painted(&words, Role::Bad),
+        _ => Cell::painted(&words, Role::Note),
+    }
 }
 
 fn counted(count: u64, one: &str, many: &str) -> String {

@@ -53,12 +53,13 @@ fn a_request_says_what_it_is() {
         model: None,
         thread_id: None,
         working_folder: Some("/x".into()),
+        grant_folder: true,
         got_adaptive: false,
         verbose: false,
         detach: true,
     };
     assert_eq!(
         serde_json::to_string(&request).unwrap(),
-        r#"{"type":"run","id":"r","message":"hi","agent":"react","thread_id":null,"working_folder":"/x","got_adaptive":false,"verbose":false,"detach":true}"#
+        r#"{"type":"run","id":"r","message":"hi","agent":"react","thread_id":null,"working_folder":"/x","grant_folder":true,"got_adaptive":false,"verbose":false,"detach":true}"#
     );
 }

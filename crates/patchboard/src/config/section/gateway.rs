@@ -22,7 +22,7 @@ pub(crate) struct GatewayConfig {
     pub allowed_hosts: Vec<String>,
     /// Allow plaintext off loopback. Tokens and chats are readable on the way; use it only behind a TLS proxy or a private link.
     pub insecure: bool,
-    /// Connections open at once; further ones are refused.
+    /// Connections open at once; further ones wait until one is closed.
     #[schemars(range(min = 1))]
     pub max_connections: u32,
     /// How fast one connection may send requests. `ping` does not count.

@@ -41,7 +41,7 @@ pub(crate) struct HubConfig {
     pub register_timeout: TimeSpan,
     /// Origins that may connect, added to loopback origins.
     pub allowed_origins: Vec<String>,
-    /// Connections open at once; further ones are refused.
+    /// Connections of apps open at once; further ones are refused.
     #[schemars(range(min = 1))]
     pub max_connections: u32,
     /// Other names for apps: a message that begins with one of them and `:` or `,` goes to its app.

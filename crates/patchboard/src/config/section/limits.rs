@@ -11,8 +11,6 @@ use crate::config::types::{ByteSize, TimeSpan};
 pub(crate) struct LimitsConfig {
     /// Largest message on the gateway and runs; a larger one closes the connection.
     pub message: ByteSize,
-    /// Largest message on the hub.
-    pub hub_message: ByteSize,
     /// Largest message on the bridge.
     pub bridge_message: ByteSize,
     /// How long a client has to present its token.
@@ -41,16 +39,12 @@ pub(crate) struct LimitsConfig {
     /// Plugin calls working at once; as many as eight times that wait, further ones are refused.
     #[schemars(range(min = 1, max = 1000))]
     pub plugin_calls: u32,
-    /// How many agents may call each other in a row.
-    #[schemars(range(min = 1, max = 16))]
-    pub agent_depth: u32,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
             message: ByteSize::from_mib(16),
-            hub_message: ByteSize::from_mib(1),
             bridge_message: ByteSize::from_mib(100),
             auth_timeout: TimeSpan::from_secs(5),
             session_queue: 8,
@@ -63,7 +57,6 @@ impl Default for LimitsConfig {
             plugin_fuel: 10_000_000_000,
             plugin_output: ByteSize::from_mib(1),
             plugin_calls: 32,
-            agent_depth: 3,
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct RunsConfig {
     pub allowed_hosts: Vec<String>,
     /// Allow plaintext off loopback. Tokens and prompts are readable on the way; use it only behind a TLS proxy or a private link.
     pub insecure: bool,
-    /// Connections open at once; further ones are refused.
+    /// Connections open at once; further ones wait until one is closed.
     #[schemars(range(min = 1))]
     pub max_connections: u32,
 }

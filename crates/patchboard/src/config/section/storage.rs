@@ -28,9 +28,9 @@ impl Default for StorageConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RetentionConfig {
-    /// How long a finished run can be replayed.
+    /// How long finished runs, messages of the hub and webhooks stay on record.
     pub finished_runs: TimeSpan,
-    /// After how long the pieces of a streamed answer are folded into one message.
+    /// How long the events of a finished run are kept: for so long it can be joined. What was said stays in the history.
     pub fold_deltas: TimeSpan,
 }
 

@@ -56,7 +56,6 @@ fn defaults_of_the_contract() {
         plugin_output = "1MiB"
         plugin_calls = 32
         message = "16MiB"
-        hub_message = "1MiB"
         bridge_message = "100MiB"
         approval_timeout = "120s"
         session_queue = 8

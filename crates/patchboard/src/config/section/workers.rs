@@ -59,6 +59,9 @@ pub(crate) struct WorkerConfig {
     /// Memory a worker process can allocate; what it asks for beyond that it does not get.
     #[schemars(example = &"8GiB")]
     pub memory_limit: Option<ByteSize>,
+    /// Whether programs on the bridge may call what a worker runs by a name it never registered. Left out, `allow` for unmodified Snakepit workers and `deny` for those of the SDK.
+    #[schemars(example = &"allow")]
+    pub unregistered: Option<Unregistered>,
     /// Keep tools that read differently after a restart from everybody until `patchboard tools approve NAME` lets them pass.
     pub pin: bool,
     /// How much the workers log.
@@ -85,6 +88,7 @@ impl Default for WorkerConfig {
             max_requests: None,
             max_memory: None,
             memory_limit: None,
+            unregistered: None,
             pin: true,
             log_level: WorkerLogLevel::default(),
         }
@@ -101,6 +105,15 @@ pub(crate) enum Affinity {
     StrictQueue,
     /// to that worker, or refused while it is busy
     StrictFailFast,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Unregistered {
+    /// the name goes to the worker, which may have it
+    Allow,
+    /// only registered tools can be called
+    Deny,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

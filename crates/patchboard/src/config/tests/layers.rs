@@ -56,7 +56,10 @@ fn files_are_found_in_order() {
 #[test]
 fn a_named_file_must_exist() {
     let bench = Bench::with_file("").config("missing.toml");
-    assert_eq!(bench.complaints(), "error[PB0101] missing.toml: no such file");
+    assert_eq!(
+        bench.complaints(),
+        "error[PB0101] missing.toml: no such file\n  hint: `patchboard config sample > FILE` makes one with every key"
+    );
 }
 
 #[test]

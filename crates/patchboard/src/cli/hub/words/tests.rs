@@ -1,10 +1,7 @@
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::{
-    MINUTE, Told, at, candidates, decision, fit, headline, listing, next_step, next_step_of_held, notification,
-    timeline,
-};
+use super::{Told, candidates, decision, headline, next_step, next_step_of_held, notification, timeline};
 use crate::cli::hub::report::{Notification, Report, read};
 
 fn report(value: &serde_json::Value) -> Report {
@@ -121,21 +118,4 @@ fn what_does_not_go_on_by_itself_says_what_to_type() {
     assert_eq!(listed(&[]), None);
     assert_eq!(listed(&[&held]), next_step(&held));
     assert_eq!(listed(&[&held, &older]).as_deref(), Some("next, for each of the 2 held: patchboard hub route ID APP"));
-}
-
-#[test]
-fn times_are_the_user_s() {
-    let zone = TimeZone::fixed(jiff::tz::offset(2));
-    assert_eq!(at("2026-01-31T23:05:06.000Z", &zone, MINUTE), "01 Feb 01:05");
-    assert_eq!(at("soon", &zone, MINUTE), "soon");
-}
-
-#[test]
-fn listings_fit_a_terminal() {
-    assert_eq!((fit("abcd", 4), fit("abcde", 4)), ("abcd".to_owned(), "abc…".to_owned()));
-    assert_eq!(fit("a\nb\u{1b}", 40), "a\\nb\\u{1b}");
-    let rows = [(vec!["one".to_owned(), "held".to_owned()], "ü".repeat(200))];
-    let lines = listing(&["ID", "STATE"], &rows);
-    assert_eq!(lines[..2], ["ID   STATE", "one  held"]);
-    assert_eq!(lines[2].chars().count(), 80);
 }

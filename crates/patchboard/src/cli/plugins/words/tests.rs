@@ -1,7 +1,11 @@
 use serde_json::json;
 
 use super::{changed, plugins};
+use crate::cli::output::Page;
 use crate::cli::plugins::report::{self, Plugin};
+use crate::telemetry::Colour;
+
+const PIPE: Page = Page { columns: None, colour: Colour::Off };
 
 fn read(items: serde_json::Value) -> Vec<Plugin> {
     items.as_array().unwrap().iter().map(|item| report::read(item).unwrap()).collect()
@@ -11,33 +15,36 @@ const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab
 
 #[test]
 fn a_row_a_plugin_and_its_troubles_beneath() {
-    let said = plugins(&read(json!([
-        {"name": "echo", "state": "ready", "sha256": HASH, "kinds": ["tools"], "grants": [], "tools": ["echo", "shout"],
-         "source": "/p/echo.wasm", "calls": 12, "error": null, "waiting_for_approval": null},
-        {"name": "telegram", "state": "ready", "sha256": HASH, "kinds": ["channel"],
-         "grants": ["http:api.telegram.org"], "tools": [], "calls": 0, "error": null,
-         "waiting_for_approval": {"changes": ["asks for interface store", "tool x:\n\u{1b}[31mother"]}},
-        {"name": "bad", "state": "refused", "sha256": null, "kinds": [], "grants": [], "tools": [], "calls": 0,
-         "error": "not a component\n", "waiting_for_approval": null},
-    ])));
+    let said = plugins(
+        &read(json!([
+            {"name": "echo", "state": "ready", "sha256": HASH, "kinds": ["tools"], "grants": [], "tools": ["echo", "shout"],
+             "source": "/p/echo.wasm", "calls": 12, "error": null, "waiting_for_approval": null},
+            {"name": "telegram", "state": "ready", "sha256": HASH, "kinds": ["channel"],
+             "grants": ["http:api.telegram.org"], "tools": [], "calls": 0, "error": null,
+             "waiting_for_approval": {"changes": ["asks for interface store", "tool x:\n\u{1b}[31mother"]}},
+            {"name": "bad", "state": "refused", "sha256": null, "kinds": [], "grants": [], "tools": [], "calls": 0,
+             "error": "not a component\n", "waiting_for_approval": null},
+        ])),
+        PIPE,
+    );
     assert_eq!(
         said,
         [
             "NAME      STATE    KINDS    CALLS  SHA256        GRANTS                 TOOLS",
-            "echo      ready    tools    12     0123456789ab  –                      echo, shout",
-            "telegram  ready    channel  0      0123456789ab  http:api.telegram.org  –",
+            "echo      ready    tools       12  0123456789ab  –                      echo, shout",
+            "telegram  ready    channel      0  0123456789ab  http:api.telegram.org  –",
             "  a newer version waits for `patchboard plugins approve telegram`:",
             "  - asks for interface store",
             "  - tool x:\\n\\u{1b}[31mother",
-            "bad       refused  –        0      –             –                      –",
-            "  not a component\\n",
+            "bad       refused  –            0  –             –                      –",
+            "  not a component",
         ]
     );
 }
 
 #[test]
 fn none_at_all() {
-    assert_eq!(plugins(&[]), ["no plugin is there: [[plugins]], or a file in the plugins folder, adds one"]);
+    assert_eq!(plugins(&[], PIPE), ["no plugin is there: [[plugins]], or a file in the plugins folder, adds one"]);
 }
 
 #[test]

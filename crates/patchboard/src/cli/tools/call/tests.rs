@@ -1,9 +1,7 @@
-use std::path::Path;
-
 use clap::Parser;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{CallArgs, is_of, params};
+use super::{CallArgs, CallerFolder, arguments, is_of, misfit, params};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -16,19 +14,18 @@ fn parsed(words: &[&str]) -> CallArgs {
 }
 
 #[test]
-fn folders_are_relative_to_where_the_command_is_typed() {
-    let folder = |given: &str| {
-        let args = parsed(&["ls", "--working-folder", given]);
-        params(&args, Path::new("/here")).map_err(|_| ()).unwrap()
-    };
-    assert_eq!(folder("x"), json!({ "name": "ls", "arguments": {}, "working_folder": "/here/x" }));
-    assert_eq!(folder("/there"), json!({ "name": "ls", "arguments": {}, "working_folder": "/there" }));
+fn a_folder_goes_along_with_the_right_to_work_in_it() {
+    let call = |folder| params("ls", &json!({}), &folder);
+    let here = CallerFolder { path: Some("/here".to_owned()), is_granted: true, is_current: true };
+    let expected = json!({ "name": "ls", "arguments": {}, "working_folder": "/here", "grant_folder": true });
+    assert_eq!(call(here), expected);
+    assert_eq!(call(CallerFolder::default()), json!({ "name": "ls", "arguments": {} }));
 }
 
 #[test]
 fn arguments_are_an_object() {
-    let read = |text: &str| params(&parsed(&["read", text]), Path::new("/")).map_err(|_| ());
-    assert_eq!(read(r#"{"path": "a"}"#), Ok(json!({ "name": "read", "arguments": { "path": "a" } })));
+    let read = |text: &str| arguments(&parsed(&["read", text])).map_err(|_| ());
+    assert_eq!(read(r#"{"path": "a"}"#), Ok(json!({ "path": "a" })));
     for wrong in ["", "[]", "1", "{", "path=a"] {
         assert_eq!(read(wrong), Err(()), "{wrong}");
     }
@@ -40,4 +37,18 @@ fn a_question_is_known_by_its_call() {
     assert!(is_of(&json!({ "approval_id": "1", "name": "bash", "input": { "command": "ls" } }), &call));
     assert!(!is_of(&json!({ "name": "bash", "input": { "command": "rm" } }), &call));
     assert!(!is_of(&json!({ "name": "sh", "input": { "command": "ls" } }), &call));
+}
+
+#[test]
+fn arguments_that_the_tool_does_not_have() {
+    let schema = json!({
+        "properties": { "path": {}, "offset": {} }, "required": ["path"], "additionalProperties": false,
+    });
+    let tools = [json!({ "name": "read", "input_schema": schema })];
+    let hint = |arguments: Value| misfit(&tools, "read", &json!({ "arguments": arguments }));
+    assert_eq!(hint(json!({ "pathh": "x" })).as_deref(), Some("hint: did you mean `path`?"));
+    let all = "hint: `patchboard tools show read` shows its arguments";
+    assert_eq!(hint(json!({ "frobnicate": 1, "path": "x" })).as_deref(), Some(all));
+    assert_eq!(hint(json!({})).as_deref(), Some(all));
+    assert_eq!(hint(json!({ "path": "x" })), None, "something else is wrong");
 }

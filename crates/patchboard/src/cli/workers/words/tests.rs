@@ -2,7 +2,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::{age, memory, pools};
+use crate::cli::output::Page;
 use crate::cli::workers::report::{self, Pool};
+use crate::telemetry::Colour;
+
+const PIPE: Page = Page { columns: None, colour: Colour::Off };
 
 fn now() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().unwrap()
@@ -29,14 +33,15 @@ fn a_paragraph_a_pool() {
             {"name": "r", "wanted": 1, "tools": 1, "restarts": 0, "trouble": null, "workers": []},
         ])),
         now(),
+        PIPE,
     );
     let wanted = "\
 py: 1 of 2 ready, 3 queued, 12 tools
   calls: 1234 succeeded, 4 failed, 5 timed out, 6 refused; 1 restart, 7 recycled
   last trouble: died:\\n\\u{1b}[31mred
-  WORKER  STATE        PID   BUSY  DONE  MEMORY    AGE
-  py-10   ready        4711  2/16  99    45.2 MiB  4m12s
-  py-9    backing off  –     0/0   0     –         0s
+  WORKER  STATE         PID  BUSY  DONE    MEMORY    AGE
+  py-10   ready        4711  2/16    99  45.2 MiB  4m12s
+  py-9    backing off     –   0/0     0         –     0s
 
 r: 0 of 1 ready, 0 queued, 1 tool
   calls: 0 succeeded, 0 failed, 0 timed out, 0 refused; 0 restarts, 0 recycled
@@ -46,13 +51,13 @@ r: 0 of 1 ready, 0 queued, 1 tool
 
 #[test]
 fn no_pools_are_said_to_be_none() {
-    assert_eq!(pools(&[], now()), ["no pool of workers is configured: [[workers]] adds one"]);
+    assert_eq!(pools(&[], now(), PIPE), ["no pool of workers is configured: [[workers]] adds one"]);
 }
 
 #[test]
 fn words_of_a_newer_server_are_shown_as_they_are() {
-    let said = pools(&read(json!([{"name": "py", "news": 1, "workers": [{"state": "asleep\u{7}"}]}])), now());
-    assert_eq!(said.last().unwrap(), "          asleep\\u{7}  –    0/0   0     –       –");
+    let said = pools(&read(json!([{"name": "py", "news": 1, "workers": [{"state": "asleep\u{7}"}]}])), now(), PIPE);
+    assert_eq!(said.last().unwrap(), "          asleep\\u{7}    –   0/0     0       –    –");
 }
 
 #[test]

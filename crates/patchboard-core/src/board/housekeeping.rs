@@ -1,0 +1,51 @@
+//! What is older than it should be is deleted.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Board;
+use crate::port::Retention;
+
+/// How long things are kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Keep {
+    pub runs: Duration,
+    /// A run whose events are gone cannot be joined any more.
+    pub events: Duration,
+}
+
+impl Board {
+    /// Deletes what is older than it should be, in small steps, every hour until `stop`.
+    pub async fn keep_house(&self, keep: Keep, stop: CancellationToken) {
+        self.0.hub.keep(stop.clone());
+        tokio::join!(self.0.bridge.keep_house(stop.clone()), self.prune_hourly(keep, stop));
+    }
+
+    async fn prune_hourly(&self, keep: Keep, stop: CancellationToken) {
+        let mut hourly = tokio::time::interval(Duration::from_secs(3600));
+        hourly.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = hourly.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            let now = self.0.clock.now();
+            let before = |age: Duration| {
+                let age = jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX);
+                now.checked_sub(age).unwrap_or(jiff::Timestamp::MIN)
+            };
+            let retention = Retention { runs_before: before(keep.runs), events_before: before(keep.events) };
+            loop {
+                match self.0.store.prune(retention).await {
+                    Ok(true) if !stop.is_cancelled() => tokio::task::yield_now().await,
+                    Ok(_) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "old runs could not be deleted; trying again in an hour");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What of a board can be replaced while it works, and what the operator is told about the whole server.
+
+use std::sync::Arc;
+
+use crate::access::Caller;
+use crate::agent::{AgentSpec, AgentTable};
+use crate::budget::BudgetLimits;
+use crate::budget::price::PriceTable;
+use crate::error::{BoardError, ErrorKind};
+use crate::port::{AuditRow, Batch, Durability, ServerControl, Write};
+use crate::reply::{AgentModel, ReloadReport, ServerReport};
+use crate::tool::ApprovalPolicy;
+
+use super::{Board, Limits};
+
+/// Replaced as one. What has begun goes on with what it began with: a model call with its provider and key, a run with its
+/// agent, a question with its expiry. A tool call is judged by the rules of the moment in which it is made.
+#[derive(Debug)]
+pub struct Settings {
+    pub agents: AgentTable,
+    pub approval_policy: ApprovalPolicy,
+    pub limits: Limits,
+    pub budgets: BudgetLimits,
+    pub prices: PriceTable,
+}
+
+impl Board {
+    pub fn apply(&self, settings: Settings) {
+        let Settings { agents, approval_policy, limits, budgets, prices } = settings;
+        let inner = &self.0;
+        // The strictest part first, so that no new agent ever works under old rules.
+        inner.deps.desk.policy.set(approval_policy);
+        inner.deps.desk.limits.set(limits.tool);
+        inner.deps.limits.set(limits.run);
+        inner.deps.prices.set(prices);
+        inner.ledger.set_limits(budgets);
+        inner.approvals.set_expiry(limits.approval_expiry);
+        inner.queues.set_max_waiting(limits.session_queue);
+        inner.working.resize(limits.concurrent_runs);
+        inner.working_beneath.resize(limits.concurrent_runs);
+        if let Some((name, routing)) = &inner.routing_agent
+            && let Ok((agent, _)) = agents.choose(name)
+        {
+            routing.set(agent.clone());
+        }
+        inner.agent_tools.replace(&agents);
+        inner.agents.set(agents);
+    }
+
+    /// The server this board belongs to. Said once; a board without one cannot be reloaded.
+    pub fn belongs_to(&self, control: Arc<dyn ServerControl>) {
+        // Only ever one server has this board.
+        let _first = self.0.control.set(control);
+    }
+
+    pub(super) async fn reload_settings(&self, caller: &Caller) -> Result<ReloadReport, BoardError> {
+        let Some(control) = self.0.control.get() else {
+            let message = "this server reads its configuration only when it starts";
+            return Err(BoardError::new(ErrorKind::Conflict, message));
+        };
+        let report = control.reload().await?;
+        let outcome = if report.problems.is_empty() { report.changed.join(" ") } else { "refused".to_owned() };
+        let audit = AuditRow {
+            at: self.0.clock.now(),
+            principal: caller.principal.clone(),
+            surface: caller.surface.name().into(),
+            action: "server.reload".into(),
+            subject: "configuration".into(),
+            run: None,
+            detail: outcome.into(),
+        };
+        self.0.store.commit(Batch { durability: Durability::Boundary, writes: vec![Write::Audit(audit)] }).await?;
+        Ok(report)
+    }
+
+    pub(super) async fn describe_server(&self, caller: &Caller) -> Result<ServerReport, BoardError> {
+        let inner = &self.0;
+        let model_of = |agent: &Arc<AgentSpec>| AgentModel {
+            agent: agent.name.clone(),
+            provider: agent.provider.name().into(),
+            model: agent.model.clone(),
+        };
+        let apps = inner.hub.apps();
+        Ok(ServerReport {
+            node: self.describe_node().await?,
+            is_draining: self.is_draining(),
+            agents: inner.agents.get().all().iter().map(model_of).collect(),
+            approvals: inner.approvals.list(caller).len() as u64,
+            budget: inner.ledger.report(None).await?,
+            pools: inner.bridge.workers(),
+            connected_apps: apps.iter().filter(|app| app.is_connected).count() as u64,
+            known_apps: apps.len() as u64,
+        })
+    }
+
+    /// Turns and runs at work.
+    pub fn runs_at_work(&self) -> usize {
+        self.live().len()
+    }
+}

@@ -1,0 +1,60 @@
+//! What the frames say that break a stream's silence. They are empty, so that a client sees nothing of them; while a
+//! person is waited for, the first one says so in words, because most clients know no approvals.
+
+use std::sync::Arc;
+
+use patchboard_core::event::Event;
+use patchboard_core::id::ApprovalId;
+
+#[derive(Debug)]
+pub(super) struct Silence {
+    /// The client shows approvals itself.
+    shows_approvals: bool,
+    /// As many as the core lets be open at once.
+    open: Vec<Question>,
+    /// The text so far ends a line.
+    is_at_line_start: bool,
+}
+
+#[derive(Debug)]
+struct Question {
+    approval: ApprovalId,
+    tool: Arc<str>,
+    is_told: bool,
+}
+
+impl Silence {
+    pub(super) fn new(shows_approvals: bool) -> Self {
+        Self { shows_approvals, open: Vec::new(), is_at_line_start: true }
+    }
+
+    pub(super) fn observe(&mut self, event: &Event) {
+        if let Event::ApprovalWanted(request) = event {
+            let tool = request.call.name.clone();
+            self.open.push(Question { approval: request.approval, tool, is_told: self.shows_approvals });
+        } else if let Event::ApprovalSettled { approval, .. } = event {
+            self.open.retain(|question| question.approval != *approval);
+        } else if let Event::Text(pieces) = event
+            && let Some(piece) = pieces.iter().filter(|piece| !piece.is_empty()).last()
+        {
+            self.is_at_line_start = piece.ends_with('\n');
+        }
+    }
+
+    /// The text of the next frame that breaks the silence: on a line of its own, once for each question.
+    pub(super) fn text(&mut self) -> String {
+        let mut tools: Vec<&str> = Vec::new();
+        for question in self.open.iter_mut().filter(|question| !question.is_told) {
+            question.is_told = true;
+            if !tools.contains(&&*question.tool) {
+                tools.push(&question.tool);
+            }
+        }
+        if tools.is_empty() {
+            return String::new();
+        }
+        let line_break = if std::mem::replace(&mut self.is_at_line_start, true) { "" } else { "\n" };
+        let tools = tools.join(" and ");
+        format!("{line_break}(waiting for approval of {tools}: answer with `patchboard approvals`)\n")
+    }
+}

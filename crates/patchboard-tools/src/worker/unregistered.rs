@@ -1,0 +1,145 @@
+//! Calls by names that no worker of the pool registered: the templates and guides that adapters are made from register
+//! nothing. A worker that says it has no such tool is believed for a minute.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::bridge::WORKER_KIND;
+use patchboard_core::model::ToolCall;
+use patchboard_core::port::{NameStanding, ToolHost, UnregisteredTools};
+use patchboard_core::tool::{Effect, Fault, ToolOutput, ToolScope, ToolSpec, ToolTraits, UnknownOutcome};
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::pool::Pool;
+
+mod refusal;
+
+/// How long a worker's word that it has no such tool holds.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Names remembered by a pool; then the oldest one goes, and would be tried again.
+const MAX_NAMES: usize = 1024;
+
+/// May workers be called by names they never registered?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unregistered {
+    Allow,
+    Deny,
+    /// Unless the workers are of the SDK, which registers every tool.
+    #[default]
+    ByWorker,
+}
+
+/// Names that workers said they do not know. Pure: the caller says what time it is.
+#[derive(Debug, Default)]
+pub(super) struct UnknownNames(HashMap<Arc<str>, Instant>);
+
+impl UnknownNames {
+    pub(super) fn note(&mut self, name: &str, now: Instant) {
+        self.0.retain(|_, until| *until > now);
+        if self.0.len() >= MAX_NAMES && !self.0.contains_key(name) {
+            let oldest = self.0.iter().min_by_key(|(_, until)| **until).map(|(name, _)| name.clone());
+            if let Some(oldest) = oldest {
+                self.0.remove(&oldest);
+            }
+        }
+        self.0.insert(name.into(), now + REMEMBERED);
+    }
+
+    pub(super) fn has(&self, name: &str, now: Instant) -> bool {
+        self.0.get(name).is_some_and(|until| *until > now)
+    }
+
+    /// A new worker may be of new code.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// The pool, for callers that name a tool it did not register.
+#[derive(Debug)]
+pub(super) struct ByName(pub(super) Arc<Pool>);
+
+impl ByName {
+    async fn call_by_name(
+        &self,
+        scope: &ToolScope,
+        call: &ToolCall,
+        arguments: &Value,
+        stop: CancellationToken,
+    ) -> ToolOutput {
+        let pool = &*self.0;
+        let Some(session) = scope.parcel.as_deref().map(|parcel| parcel.session.clone()) else {
+            return ToolOutput::fault(Fault::Internal, "a call to a worker without its session");
+        };
+        let own_name = own_name(pool, &call.name);
+        let not_found = || {
+            let message = format!("Tool {} not found for session {session}", call.name);
+            ToolOutput::fault(Fault::NotFound, message)
+        };
+        if self.standing(own_name) != NameStanding::Untried {
+            return not_found();
+        }
+        let output = super::call::run(pool, &spec(own_name), scope, arguments, stop).await;
+        if !refusal::is_unknown_tool(&output, own_name) {
+            return output;
+        }
+        pool.unknown(own_name, Instant::now());
+        not_found()
+    }
+}
+
+impl UnregisteredTools for ByName {
+    fn standing(&self, name: &str) -> NameStanding {
+        self.0.standing(name, Instant::now())
+    }
+}
+
+impl ToolHost for ByName {
+    fn kind(&self) -> &'static str {
+        WORKER_KIND
+    }
+
+    fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
+        Arc::new([])
+    }
+
+    fn qualifier(&self) -> Option<&str> {
+        Some(self.0.name())
+    }
+
+    fn call<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(self.call_by_name(scope, call, arguments, stop))
+    }
+}
+
+fn own_name<'a>(pool: &Pool, name: &'a str) -> &'a str {
+    name.strip_prefix(&**pool.name()).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
+}
+
+/// What the worker is told of it: nothing but its name. A result in pieces is taken where the tool has one.
+fn spec(name: &str) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        description: "".into(),
+        input_schema: Arc::new(Value::Bool(true)),
+        effect: Effect::Writes,
+        unknown_outcome: UnknownOutcome::Ask,
+        timeout: None,
+        kind: WORKER_KIND,
+        traits: Some(Arc::new(ToolTraits { streams: true, ..ToolTraits::default() })),
+    }
+}
+
+#[cfg(test)]
+mod tests;

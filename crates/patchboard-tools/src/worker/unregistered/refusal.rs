@@ -1,0 +1,136 @@
+//! Does a failure say that the worker has no tool of that name? Adapters say so in words of their own, and a tool's own
+//! failure must never be taken for it: the words have to be about a tool, and about exactly this one.
+
+use patchboard_core::tool::{Fault, ToolOutput};
+use serde_json::Value;
+
+/// Longer ones are about something else.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// What comes before the name.
+const BEFORE: [&str; 16] = [
+    "unknown tool",
+    "unknown command",
+    "unknown method",
+    "unknown function",
+    "unknown tool name",
+    "unsupported tool",
+    "unsupported command",
+    "unrecognized tool",
+    "no such tool",
+    "no such command",
+    "no tool named",
+    "no tool called",
+    "tool not found",
+    "command not found",
+    "tool not implemented",
+    "tool not registered",
+];
+/// What a name is called that is followed by one of `AFTER`.
+const NOUNS: [&str; 4] = ["tool ", "command ", "method ", "function "];
+const AFTER: [&str; 13] = [
+    "not found",
+    "is not found",
+    "not implemented",
+    "is not implemented",
+    "not supported",
+    "is not supported",
+    "not registered",
+    "is not registered",
+    "not available",
+    "is not available",
+    "does not exist",
+    "is unknown",
+    "is not known",
+];
+
+pub(super) fn is_unknown_tool(output: &ToolOutput, name: &str) -> bool {
+    if !output.is_error {
+        return false;
+    }
+    match output.data.as_ref().and_then(|data| data.fault) {
+        Some(Fault::NotFound) => true,
+        // A stream ends with an internal error whatever its tool says.
+        None | Some(Fault::Internal) => says_unknown(&output.content, name),
+        Some(
+            Fault::Unavailable
+            | Fault::QueueTimeout
+            | Fault::Saturated
+            | Fault::WorkerBusy
+            | Fault::TimedOut
+            | Fault::Cancelled
+            | Fault::Invalid
+            | Fault::Argument,
+        ) => false,
+    }
+}
+
+fn says_unknown(said: &str, name: &str) -> bool {
+    if said.len() > MAX_TEXT {
+        return false;
+    }
+    let (kind, message) = match serde_json::from_str::<Value>(said) {
+        Ok(Value::Object(error)) => {
+            let field = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            (field("type"), field("message"))
+        }
+        // As a model reads it: the kind, a colon, the message.
+        Ok(_) | Err(_) => match said.split_once(": ") {
+            Some((kind, message)) if kind.chars().all(char::is_alphanumeric) => (kind.to_owned(), message.to_owned()),
+            Some(_) | None => (String::new(), said.to_owned()),
+        },
+    };
+    let text = without_quotes(&message);
+    match kind.rsplit('.').next().unwrap_or_default() {
+        "ToolNotFound" => return true,
+        // A table of tools, asked for a key that it does not have.
+        "KeyError" if text == name => return true,
+        "AttributeError" if is_missing_method(&text, name) => return true,
+        _ => {}
+    }
+    // A message alone may be split as if it had a kind.
+    let whole = without_quotes(said);
+    [&text, &whole].into_iter().any(|text| is_about(text, name))
+}
+
+fn without_quotes(text: &str) -> String {
+    text.trim().replace(['\'', '"', '`'], "")
+}
+
+/// `Adapter object has no attribute NAME`, as Python says it of the adapter itself.
+fn is_missing_method(text: &str, name: &str) -> bool {
+    let Some((owner, attribute)) = text.split_once(" object has no attribute ") else { return false };
+    attribute == name && !owner.contains(' ') && owner != "NoneType"
+}
+
+fn is_about(text: &str, name: &str) -> bool {
+    let named_after = |phrase: &&str| {
+        let rest = strip_phrase(text, phrase)?;
+        rest.trim_start_matches([':', ' ']).strip_prefix(name)
+    };
+    if BEFORE.iter().filter_map(named_after).any(ends_a_name) {
+        return true;
+    }
+    let nouns = NOUNS.iter().filter_map(|noun| strip_phrase(text, noun)).chain([text]);
+    let mut verdicts = nouns.filter_map(|rest| rest.strip_prefix(name)?.strip_prefix(' '));
+    verdicts.any(|verdict| AFTER.iter().filter_map(|phrase| strip_phrase(verdict, phrase)).any(ends_a_name))
+}
+
+/// What follows the phrase, in whatever case it is written.
+fn strip_phrase<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
+    let (head, rest) = text.split_at_checked(phrase.len())?;
+    head.eq_ignore_ascii_case(phrase).then_some(rest)
+}
+
+/// Is this name whole, or the beginning of a longer one?
+fn ends_a_name(rest: &str) -> bool {
+    let mut rest = rest.chars();
+    match rest.next() {
+        None => true,
+        Some('.') => rest.next().is_none_or(char::is_whitespace),
+        Some(next) => !next.is_alphanumeric() && !matches!(next, '_' | '-' | '/'),
+    }
+}
+
+#[cfg(test)]
+mod tests;

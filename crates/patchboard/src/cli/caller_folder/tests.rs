@@ -1,0 +1,56 @@
+use std::path::Path;
+
+use super::{CallerFolder, Reach, check_own_server};
+use crate::config::{Config, Environment, LoadRequest};
+
+fn folder(flag: Option<&str>, reach: Reach) -> (Option<String>, bool) {
+    let folder = CallerFolder::new(flag.map(Path::new), Path::new("/here"), reach).map_err(|_| ()).unwrap();
+    (folder.path, folder.is_granted)
+}
+
+#[test]
+fn the_operator_sends_the_current_folder_and_other_clients_send_only_what_they_name() {
+    let some = |path: &str| Some(path.to_owned());
+    assert_eq!(folder(None, Reach::Operator), (some("/here"), true));
+    assert_eq!(folder(Some("sub"), Reach::Operator), (some("/here/sub"), true));
+    assert_eq!(folder(Some("/there"), Reach::Operator), (some("/there"), true));
+    assert_eq!(folder(None, Reach::Address), (None, false));
+    assert_eq!(folder(Some("sub"), Reach::Address), (some("/here/sub"), false));
+}
+
+#[test]
+fn only_a_current_folder_that_is_refused_gives_way_to_the_server_s() {
+    let of = |flag: Option<&str>| {
+        CallerFolder::new(flag.map(Path::new), Path::new("/root"), Reach::Operator).map_err(|_| ()).unwrap()
+    };
+    let refusal = "working folder is the whole home folder: /root";
+    let mut current = of(None);
+    assert_eq!(current.fall_back("no tool is called `x`"), None);
+    let told = current.fall_back(&format!("invalid tool.call params: {refusal}")).unwrap();
+    assert_eq!(told, format!("tools work in the folder of the server: {refusal}"));
+    assert_eq!(current, CallerFolder::default());
+    assert_eq!(current.fall_back(refusal), None, "only once");
+    assert_eq!(of(Some("/root")).fall_back(refusal), None);
+}
+
+#[test]
+fn a_server_inside_a_command_does_not_open_a_whole_home_unless_that_was_configured() {
+    let home = tempfile::tempdir().unwrap();
+    let project = home.path().join("project");
+    std::fs::create_dir(&project).unwrap();
+    let loaded = |cwd: &Path, text: Option<&str>| {
+        let file = text.map(|text| {
+            let file = home.path().join("own.toml");
+            std::fs::write(&file, text).unwrap();
+            file
+        });
+        let env = Environment::from_iter([("HOME", home.path().to_str().unwrap())]);
+        Config::load(LoadRequest::new(file, env, cwd.to_owned())).unwrap()
+    };
+    let check = |cwd: &Path, text| check_own_server(&loaded(cwd, text), cwd).map_err(|failure| format!("{failure:?}"));
+    assert_eq!(check(&project, None), Ok(()));
+    let refused = check(home.path(), None).unwrap_err();
+    assert!(refused.contains("is the whole home folder") && refused.contains("--working-folder"), "{refused}");
+    assert!(check(Path::new("/"), None).unwrap_err().contains("is the whole file system"));
+    assert_eq!(check(home.path(), Some("[runs]\nallowed_roots = [\".\"]\n")), Ok(()));
+}

@@ -1,0 +1,134 @@
+//! The server that runs on the data directory: whether it answers, and where it differs from what would start now.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::Finding;
+use crate::assemble::VERSION;
+use crate::client::{Address, Client};
+use crate::config::types::Listen;
+use crate::config::{Config, Loaded};
+use crate::data_dir::{self, ServerRecord};
+
+/// File systems round times, and a file may be written while the server starts.
+const SLACK: Duration = Duration::from_secs(2);
+
+pub(super) async fn findings(loaded: &Loaded) -> Vec<Finding> {
+    let config = &loaded.config;
+    let Some(record) = data_dir::find_server(&config.data_dir) else {
+        return vec![Finding::Note(
+            "server: none runs on this data directory; `patchboard serve` starts one".to_owned(),
+        )];
+    };
+    let mut findings = vec![answering(config, &record).await];
+    if record.version != VERSION {
+        let versions = format!("it is version {}, this program is {VERSION}", record.version);
+        findings.push(Finding::Note(format!("server: {versions}; a new start takes over")));
+    }
+    findings.extend(moved(config, &record));
+    let files = loaded.files.iter().map(|file| file.path.as_path());
+    if let Some(changed) = data_dir::started_at(&config.data_dir).and_then(|start| changed_since(files, start)) {
+        findings.push(Finding::Note(format!(
+            "server: {} changed after it started; what needs a new start takes effect with the next one",
+            changed.display()
+        )));
+    }
+    findings.extend(pools(config).await);
+    findings
+}
+
+async fn answering(config: &Config, record: &ServerRecord) -> Finding {
+    let (pid, version) = (record.pid, &record.version);
+    let listens = listening(record);
+    // Without a gateway nobody can ask it anything.
+    let Some(address) = Address::of_data_dir(&config.data_dir) else {
+        return Finding::Good(format!("server: version {version} runs as pid {pid}; {listens}"));
+    };
+    let answer = match Client::connect(&address).await {
+        Ok(mut client) => client.call("status", json!({})).await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(status) => {
+            let count = |key: &str| status.get(key).and_then(Value::as_u64).unwrap_or(0);
+            let sessions = match count("sessions") {
+                1 => "1 conversation".to_owned(),
+                many => format!("{many} conversations"),
+            };
+            Finding::Good(format!("server: version {version} answers as pid {pid}, {sessions}; {listens}"))
+        }
+        Err(error) => Finding::Bad {
+            problem: format!("server: pid {pid} runs on this data directory and does not answer: {error:#}"),
+            hint: format!("look at its log; `kill {pid}` stops it"),
+        },
+    }
+}
+
+fn listening(record: &ServerRecord) -> String {
+    let surfaces = [("gateway", record.gateway), ("runs", record.runs), ("hub", record.hub), ("bridge", record.bridge)];
+    let listening: Vec<String> =
+        surfaces.into_iter().filter_map(|(surface, address)| Some(format!("{surface} on {}", address?))).collect();
+    if listening.is_empty() { "it listens nowhere".to_owned() } else { listening.join(", ") }
+}
+
+/// Where it listens elsewhere than it would now.
+fn moved(config: &Config, record: &ServerRecord) -> Option<Finding> {
+    let surfaces = [
+        ("gateway", config.gateway.listen, record.gateway),
+        ("runs", config.runs.listen, record.runs),
+        ("hub", config.hub.listen, record.hub),
+        ("bridge", config.bridge.listen, record.bridge),
+    ];
+    let moved: Vec<String> = surfaces
+        .into_iter()
+        .filter_map(|(surface, listen, now)| {
+            let is_same = match (listen.address(), now) {
+                // Any port will do where none was chosen.
+                (Some(wanted), Some(now)) => wanted.ip() == now.ip() && [0, now.port()].contains(&wanted.port()),
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            };
+            let words = |listen: Listen| listen.address().map_or_else(|| "off".to_owned(), |wanted| wanted.to_string());
+            let now = now.map_or_else(|| "off".to_owned(), |now| now.to_string());
+            (!is_same).then(|| format!("{surface} is {now} and would be {}", words(listen)))
+        })
+        .collect();
+    // Flags of `serve` are as good a reason as a changed file.
+    (!moved.is_empty()).then(|| {
+        Finding::Note(format!(
+            "server: started with other addresses than the configuration has now: {}",
+            moved.join(", ")
+        ))
+    })
+}
+
+fn changed_since<'a>(files: impl Iterator<Item = &'a Path>, start: SystemTime) -> Option<&'a Path> {
+    let is_newer = |path: &Path| {
+        let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
+        changed.is_some_and(|changed| changed > start + SLACK)
+    };
+    files.into_iter().find(|path| is_newer(path))
+}
+
+/// Pools that one of them has and the other has not.
+async fn pools(config: &Config) -> Option<Finding> {
+    let address = Address::of_data_dir(&config.data_dir)?;
+    let mut client = Client::connect(&address).await.ok()?;
+    let pools = client.list("worker.list", json!({}), usize::MAX).await.ok()?;
+    let running: BTreeSet<&str> = pools.iter().filter_map(|pool| pool.get("name")?.as_str()).collect();
+    let configured: BTreeSet<&str> = config.workers.iter().map(|worker| worker.name.as_str()).collect();
+    let named = |names: Vec<&str>, what: &str| (!names.is_empty()).then(|| format!("{} {what}", names.join(", ")));
+    let new = named(configured.difference(&running).copied().collect(), "would start");
+    let gone = named(running.difference(&configured).copied().collect(), "would not");
+    let differs: Vec<String> = [new, gone].into_iter().flatten().collect();
+    (!differs.is_empty()).then(|| {
+        Finding::Note(format!("server: other pools of workers than the configuration has now: {}", differs.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests;

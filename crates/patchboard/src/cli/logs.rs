@@ -1,0 +1,102 @@
+//! `patchboard logs`: what the server of a data directory wrote to its log file, without asking the server.
+
+use std::io::{IsTerminal, stdout};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use jiff::tz::TimeZone;
+
+use super::failure::Failure;
+use super::{Where, output};
+use crate::config::Environment;
+use crate::config::env::NO_COLOR;
+use crate::telemetry::log_file::LOG_FOLDER;
+use render::{Line, Style};
+
+mod read;
+mod render;
+
+/// How often `--follow` looks for more.
+const LOOK: Duration = Duration::from_millis(200);
+/// Lines asked for at once; a larger number means all there are.
+const MAX_LINES: usize = 1_000_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    #[command(flatten)]
+    place: Where,
+    /// Go on with new lines as they come, until Ctrl-C.
+    #[arg(short, long)]
+    follow: bool,
+    /// How many of the last lines to begin with.
+    #[arg(short = 'n', long = "lines", value_name = "LINES", default_value_t = 100)]
+    lines: usize,
+    /// Only lines of this level and of more serious ones.
+    #[arg(long, value_enum, default_value_t = Level::Trace)]
+    level: Level,
+    /// Print the lines as they are kept: one JSON object each.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(super) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+pub(super) fn run(args: LogsArgs) -> Result<ExitCode, Failure> {
+    let folder = args.place.find_data_dir()?.join(LOG_FOLDER);
+    let (lines, mut follower) = read::open(&folder, args.lines.min(MAX_LINES), &|line| is_wanted(line, args.level))?;
+    if !follower.has_file() && !args.follow {
+        return Err(Failure::failed(format!("there is no log in `{}`", folder.display()))
+            .hint("`patchboard serve` begins one when it starts; name another folder with --data-dir"));
+    }
+    let show = Show { style: if args.json { None } else { Some(style()) } };
+    if lines.iter().any(|line| show.line(line).is_err()) || !args.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
+        thread::sleep(LOOK);
+        let news = follower.news()?;
+        if news.is_cut {
+            output::error("note: lines in between are gone: the files were rotated faster than they were read");
+        }
+        let wanted = news.lines.iter().filter(|line| is_wanted(line, args.level));
+        for line in wanted {
+            // Nobody reads any more.
+            if show.line(line).is_err() {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+}
+
+fn is_wanted(line: &str, least: Level) -> bool {
+    least == Level::Trace || Line::parse(line).is_none_or(|line| line.level.is_none_or(|level| level <= least))
+}
+
+fn style() -> Style {
+    let no_color = Environment::from_process().get(NO_COLOR).is_some_and(|value| !value.is_empty());
+    Style { zone: TimeZone::system(), has_colour: stdout().is_terminal() && !no_color }
+}
+
+struct Show {
+    /// `None`: as it is kept.
+    style: Option<Style>,
+}
+
+impl Show {
+    fn line(&self, line: &str) -> std::io::Result<()> {
+        let shown = match &self.style {
+            Some(style) => render::line(line, style),
+            None => render::json(line),
+        };
+        output::put(&format!("{shown}\n"))
+    }
+}

@@ -1,0 +1,135 @@
+//! The last lines of a set of rotated files, and those that come after them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::telemetry::log_file::{LOG_FILES, log_name};
+
+/// A longer line is cut into pieces: nobody writes one on purpose.
+const MAX_LINE: usize = 1024 * 1024;
+/// More than a file holds, so that only what is no log is cut.
+const MAX_READ: u64 = 64 * 1024 * 1024;
+
+/// The last `most` lines that are wanted, oldest first, and whoever reads on from there.
+pub(super) fn open(
+    folder: &Path,
+    most: usize,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> io::Result<(Vec<String>, Follower)> {
+    let mut newest_first: Vec<String> = Vec::new();
+    let mut follower = Follower { folder: folder.to_owned(), current: None, rest: Vec::new() };
+    for (age, opened) in files(folder)?.into_iter().enumerate() {
+        let mut opened = opened;
+        let mut rest = Vec::new();
+        let mut lines = read_lines(&mut opened.file, &mut rest)?;
+        if age == 0 {
+            follower.rest = rest;
+            follower.current = Some(opened);
+        } else if !rest.is_empty() {
+            lines.push(text(&rest));
+        }
+        newest_first.extend(lines.into_iter().rev().filter(|line| is_wanted(line)));
+        if newest_first.len() >= most {
+            break;
+        }
+    }
+    newest_first.truncate(most);
+    newest_first.reverse();
+    Ok((newest_first, follower))
+}
+
+/// An open file, known by more than its name.
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    identity: (u64, u64),
+}
+
+/// Reads on where it stopped, however often the files are renamed meanwhile.
+#[derive(Debug)]
+pub(super) struct Follower {
+    folder: PathBuf,
+    current: Option<Opened>,
+    /// The beginning of a line whose end is not written yet.
+    rest: Vec<u8>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct News {
+    pub(super) lines: Vec<String>,
+    /// A file was deleted before it was read.
+    pub(super) is_cut: bool,
+}
+
+impl Follower {
+    pub(super) fn has_file(&self) -> bool {
+        self.current.is_some()
+    }
+
+    pub(super) fn news(&mut self) -> io::Result<News> {
+        let mut news = News::default();
+        // Opened before the last look at the file that was read so far: once another has taken its place it is complete.
+        let files = files(&self.folder)?;
+        if let Some(current) = &mut self.current {
+            news.lines = read_lines(&mut current.file, &mut self.rest)?;
+        }
+        let known = self.current.as_ref().map(|current| current.identity);
+        let position = files.iter().position(|opened| Some(opened.identity) == known);
+        if position == Some(0) || files.is_empty() {
+            return Ok(news);
+        }
+        news.is_cut = known.is_some() && position.is_none();
+        for mut opened in files.into_iter().take(position.unwrap_or(usize::MAX)).collect::<Vec<_>>().into_iter().rev() {
+            if !self.rest.is_empty() {
+                news.lines.push(text(&std::mem::take(&mut self.rest)));
+            }
+            news.lines.extend(read_lines(&mut opened.file, &mut self.rest)?);
+            self.current = Some(opened);
+        }
+        Ok(news)
+    }
+}
+
+/// The newest first. One that is renamed meanwhile may be met under both names, and is taken once.
+fn files(folder: &Path) -> io::Result<Vec<Opened>> {
+    let mut files: Vec<Opened> = Vec::new();
+    for age in 0..LOG_FILES {
+        let mut options = OpenOptions::new();
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let options = options.read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
+        let file = match options.open(folder.join(log_name(age))) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let found = file.metadata()?;
+        let identity = (found.dev(), found.ino());
+        if found.is_file() && !files.iter().any(|known| known.identity == identity) {
+            files.push(Opened { file, identity });
+        }
+    }
+    Ok(files)
+}
+
+/// Whole lines up to the end of the file; what is left goes to `rest`, and what was left there comes first.
+fn read_lines(file: &mut File, rest: &mut Vec<u8>) -> io::Result<Vec<String>> {
+    file.take(MAX_READ).read_to_end(rest)?;
+    let Some(end) = rest.iter().rposition(|&byte| byte == b'\n') else {
+        return Ok(if rest.len() > MAX_LINE { vec![text(&std::mem::take(rest))] } else { Vec::new() });
+    };
+    let left = rest.split_off(end + 1);
+    let whole = std::mem::replace(rest, left);
+    let lines = whole.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    Ok(lines.map(text).collect())
+}
+
+fn text(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! Colour, where a person looks: on a terminal, unless `NO_COLOR` is set or the terminal is a dumb one. What is said must
+//! be understood without it.
+
+use std::io::{IsTerminal, stderr, stdout};
+use std::sync::OnceLock;
+
+use crate::config::Environment;
+use crate::config::env::{NO_COLOR, TERM};
+use crate::telemetry::Colour;
+
+/// Where text goes: each may be a terminal, or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Out,
+    Err,
+}
+
+/// What a piece of text is; how that looks is decided here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A title or the head of a table.
+    Title,
+    /// Something that can be typed: a command, a flag, a name.
+    Name,
+    Good,
+    Note,
+    Bad,
+    /// What matters less than the rest.
+    Faint,
+}
+
+impl Role {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Title => "1",
+            Self::Name => "36",
+            Self::Good => "32",
+            Self::Note => "33",
+            Self::Bad => "1;31",
+            Self::Faint => "2",
+        }
+    }
+}
+
+/// Whether that stream shows colour.
+pub(crate) fn colour(stream: Stream) -> Colour {
+    static OUT: OnceLock<Colour> = OnceLock::new();
+    static ERR: OnceLock<Colour> = OnceLock::new();
+    match stream {
+        Stream::Out => *OUT.get_or_init(|| choose(stdout().is_terminal(), &Environment::from_process())),
+        Stream::Err => *ERR.get_or_init(|| choose(stderr().is_terminal(), &Environment::from_process())),
+    }
+}
+
+fn choose(is_terminal: bool, env: &Environment) -> Colour {
+    let is_dumb = env.get(TERM) == Some("dumb");
+    if is_terminal && !is_dumb && env.get(NO_COLOR).is_none() { Colour::On } else { Colour::Off }
+}
+
+/// The text as it is shown. It must be fit for a terminal already.
+pub(crate) fn paint(text: &str, role: Role, colour: Colour) -> String {
+    match colour {
+        Colour::On if !text.is_empty() => format!("\x1b[{}m{text}\x1b[0m", role.code()),
+        Colour::On | Colour::Off => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Tables. On a terminal they are as wide as it is: what may be shortened or wrapped is, and what must stay whole and has
+//! no room beside the rest gets a line of its own below its row. Elsewhere every value is whole.
+
+use std::io::{IsTerminal, stdout};
+
+use super::paint::{Role, Stream, colour, paint};
+use super::width::{cut, width, wrap};
+use super::{line, one_line};
+use crate::cli::screen::Size;
+use crate::telemetry::Colour;
+
+/// Between two columns.
+const GAP: usize = 2;
+/// A column that may be shortened is never narrower than this, as far as it is that wide at all.
+const LEAST: usize = 16;
+/// Before what stands below a row.
+const INDENT: &str = "  ";
+
+/// Where a table is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// `None` where nobody minds how long a line is.
+    pub(crate) columns: Option<usize>,
+    pub(crate) colour: Colour,
+}
+
+impl Page {
+    pub(crate) fn of_stdout() -> Self {
+        let columns = stdout().is_terminal().then(|| Size::of(stdout()).columns);
+        Self { columns, colour: colour(Stream::Out) }
+    }
+
+    /// The same page, for lines that are moved to the right by so many columns.
+    pub(crate) fn inset(self, by: usize) -> Self {
+        Self { columns: self.columns.map(|columns| columns.saturating_sub(by)), ..self }
+    }
+}
+
+/// What happens to values that have no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// They move below their row: a name or an id that somebody copies.
+    Whole,
+    Cut,
+    Wrap,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    title: String,
+    fit: Fit,
+    side: Side,
+}
+
+impl Column {
+    pub(crate) fn whole(title: &str) -> Self {
+        Self { title: title.to_owned(), fit: Fit::Whole, side: Side::Left }
+    }
+
+    pub(crate) fn number(title: &str) -> Self {
+        Self { side: Side::Right, ..Self::whole(title) }
+    }
+
+    pub(crate) fn cut(title: &str) -> Self {
+        Self { fit: Fit::Cut, ..Self::whole(title) }
+    }
+
+    pub(crate) fn wrap(title: &str) -> Self {
+        Self { fit: Fit::Wrap, ..Self::whole(title) }
+    }
+}
+
+/// A value, made fit for a terminal.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    text: String,
+    role: Option<Role>,
+}
+
+impl Cell {
+    pub(crate) fn painted(text: &str, role: Role) -> Self {
+        Self { role: Some(role), ..text.into() }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self { text: one_line(text), role: None }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+#[derive(Debug)]
+struct Row {
+    cells: Vec<Cell>,
+    beneath: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
+        Self { columns: columns.into(), rows: Vec::new() }
+    }
+
+    /// A cell for each column.
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<Cell>>) {
+        let cells = cells.into();
+        debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
+        self.rows.push(Row { cells, beneath: Vec::new() });
+    }
+
+    /// A remark below the newest row.
+    pub(crate) fn beneath(&mut self, remark: &str) {
+        if let Some(row) = self.rows.last_mut() {
+            row.beneath.push(one_line(remark));
+        }
+    }
+
+    /// On standard output.
+    pub(crate) fn print(&self) {
+        self.lines(Page::of_stdout()).iter().for_each(|shown| line(shown));
+    }
+
+    pub(crate) fn lines(&self, page: Page) -> Vec<String> {
+        let widths = self.widths(page.columns);
+        let head: Vec<Cell> = self.columns.iter().map(|column| Cell::painted(&column.title, Role::Title)).collect();
+        let mut lines = self.beside(&head, &widths, page.colour);
+        for row in &self.rows {
+            lines.extend(self.beside(&row.cells, &widths, page.colour));
+            lines.extend(self.below(row, &widths, page));
+        }
+        lines
+    }
+
+    /// How wide each column is; `None` for one whose values stand below their rows.
+    fn widths(&self, columns: Option<usize>) -> Vec<Option<usize>> {
+        let natural: Vec<usize> = self.columns.iter().enumerate().map(|(index, _)| self.natural(index)).collect();
+        let mut widths: Vec<Option<usize>> = natural.iter().copied().map(Some).collect();
+        let Some(room) = columns else { return widths };
+        let least = |index: usize, natural: usize| match self.fit(index) {
+            Fit::Whole => natural,
+            Fit::Cut | Fit::Wrap => natural.min(LEAST),
+        };
+        loop {
+            let shown = || widths.iter().enumerate().filter_map(|(index, width)| Some((index, (*width)?)));
+            let gaps = GAP * shown().count().saturating_sub(1);
+            let needed: usize = shown().map(|(index, width)| least(index, width)).sum();
+            if needed + gaps <= room {
+                self.share(room - gaps, &mut widths);
+                return widths;
+            }
+            // The first column says whose row it is.
+            let others = || shown().filter(|(index, _)| *index > 0);
+            let flexible =
+                others().filter(|(index, _)| self.fit(*index) != Fit::Whole).map(|(index, _)| index).next_back();
+            let widest = || others().max_by_key(|(_, width)| *width).map(|(index, _)| index);
+            match flexible.or_else(widest).and_then(|index| widths.get_mut(index)) {
+                Some(width) => *width = None,
+                None => return widths,
+            }
+        }
+    }
+
+    /// Gives columns that may be shortened what the others leave, evenly, and no more than they can use.
+    fn share(&self, room: usize, widths: &mut [Option<usize>]) {
+        let is_whole = |index: usize| self.fit(index) == Fit::Whole;
+        let taken: usize =
+            widths.iter().enumerate().filter(|(index, _)| is_whole(*index)).filter_map(|(_, width)| *width).sum();
+        let mut left = room.saturating_sub(taken);
+        let mut flexible: Vec<&mut usize> = widths
+            .iter_mut()
+            .enumerate()
+            .filter(|(index, _)| !is_whole(*index))
+            .filter_map(|(_, width)| width.as_mut())
+            .collect();
+        flexible.sort();
+        let mut count = flexible.len();
+        for width in flexible {
+            *width = (*width).min(left / count);
+            left -= *width;
+            count -= 1;
+        }
+    }
+
+    fn natural(&self, index: usize) -> usize {
+        let title = self.columns.get(index).map(|column| width(&column.title));
+        let cells = self.rows.iter().filter_map(|row| row.cells.get(index)).map(|cell| width(&cell.text));
+        cells.chain(title).max().unwrap_or(0)
+    }
+
+    fn fit(&self, index: usize) -> Fit {
+        self.columns.get(index).map_or(Fit::Whole, |column| column.fit)
+    }
+
+    /// The lines of a row, its columns side by side.
+    fn beside(&self, cells: &[Cell], widths: &[Option<usize>], colour: Colour) -> Vec<String> {
+        let shown: Vec<(Vec<String>, usize, Side, Option<Role>)> = cells
+            .iter()
+            .zip(widths)
+            .zip(&self.columns)
+            .filter_map(|((cell, width), column)| {
+                let width = (*width)?;
+                let lines = match column.fit {
+                    Fit::Whole => vec![cell.text.clone()],
+                    Fit::Cut => vec![cut(&cell.text, width)],
+                    Fit::Wrap => wrap(&cell.text, width),
+                };
+                Some((lines, width, column.side, cell.role))
+            })
+            .collect();
+        let height = shown.iter().map(|(lines, ..)| lines.len()).max().unwrap_or(0);
+        (0..height)
+            .map(|line| {
+                let mut text = String::new();
+                // Spaces are written only before something, so that no line ends in them.
+                let mut owed = 0;
+                for (lines, columns, side, role) in &shown {
+                    let part = lines.get(line).map_or("", String::as_str);
+                    let spare = columns.saturating_sub(width(part));
+                    let (before, after) = match side {
+                        Side::Left => (0, spare),
+                        Side::Right => (spare, 0),
+                    };
+                    if !part.is_empty() {
+                        text.extend(std::iter::repeat_n(' ', owed + before));
+                        match role {
+                            Some(role) => text.push_str(&paint(part, *role, colour)),
+                            None => text.push_str(part),
+                        }
+                        owed = 0;
+                    } else {
+                        owed += before;
+                    }
+                    owed += after + GAP;
+                }
+                text
+            })
+            .collect()
+    }
+
+    /// The values of a row that have no room beside the others, and what else is said of it.
+    fn below(&self, row: &Row, widths: &[Option<usize>], page: Page) -> Vec<String> {
+        let room = page.columns.map(|columns| columns.saturating_sub(INDENT.len()).max(LEAST));
+        let moved = row.cells.iter().zip(widths).zip(&self.columns).filter(|((_, width), _)| width.is_none());
+        let moved = moved.filter(|((cell, _), _)| !cell.text.is_empty()).flat_map(|((cell, _), column)| {
+            match (room, column.fit) {
+                (None, _) | (_, Fit::Whole) => vec![cell.text.clone()],
+                (Some(room), Fit::Cut) => vec![cut(&cell.text, room)],
+                (Some(room), Fit::Wrap) => wrap(&cell.text, room),
+            }
+        });
+        let remarks = row.beneath.iter().flat_map(|remark| match room {
+            Some(room) => wrap(remark, room),
+            None => vec![remark.clone()],
+        });
+        moved.chain(remarks).map(|text| format!("{INDENT}{text}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

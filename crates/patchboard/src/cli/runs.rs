@@ -1,0 +1,59 @@
+//! `patchboard runs`: agent runs of a server.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::failure::Failure;
+use super::run::{AttachArgs, RunsTarget, attach};
+use super::{block_on, output};
+use crate::client::runs::RunsClient;
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsArgs {
+    #[command(subcommand)]
+    verb: RunsVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunsVerb {
+    /// Follow a run again; the same as `patchboard attach`.
+    Attach(AttachArgs),
+    /// Stop a run. What it has done so far stays.
+    Cancel(CancelArgs),
+}
+
+#[derive(Debug, Args)]
+struct CancelArgs {
+    /// The run's id, as `run --id` or `run --detach` named it.
+    id: String,
+    #[command(flatten)]
+    target: RunsTarget,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: RunsArgs) -> Result<ExitCode, Failure> {
+    match args.verb {
+        RunsVerb::Attach(args) => attach(args),
+        RunsVerb::Cancel(args) => block_on(cancel(args)),
+    }
+}
+
+async fn cancel(args: CancelArgs) -> Result<ExitCode, Failure> {
+    let address = args.target.required()?;
+    let mut client = RunsClient::connect(&address).await.map_err(Failure::no_server)?;
+    let id = output::one_line(&args.id);
+    if let Err(refusal) = client.cancel_run(&args.id).await? {
+        let refusal = output::one_line(&refusal);
+        return Err(Failure::failed(format!("the run `{id}` cannot be stopped: {refusal}"))
+            .hint("an id is what `patchboard run --detach` printed; only runs under way can be stopped"));
+    }
+    match args.json {
+        true => output::line(&json!({ "id": args.id, "cancelled": true }).to_string()),
+        false => output::line(&format!("stopped {id}")),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,140 @@
+//! `patchboard status`: is a server running on the data directory, and how is it?
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use jiff::tz::TimeZone;
+use patchboard_core::port::Clock;
+use serde_json::{Map, Value, json};
+
+use super::failure::Failure;
+use super::{Target, block_on, output};
+use crate::client::{Address, Client};
+use crate::data_dir::process::{self, ProcessRecord, Role};
+use crate::data_dir::{self, ServerRecord};
+use crate::system::SystemClock;
+
+mod words;
+
+/// Exit codes: 0 a server runs; 1 it runs and does not answer; 3 none runs.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON: one object.
+    #[arg(long)]
+    json: bool,
+}
+
+const NOT_RUNNING: u8 = 3;
+
+pub(super) fn run(args: StatusArgs) -> Result<ExitCode, Failure> {
+    if args.target.is_by_address() {
+        return block_on(async move {
+            let mut client = args.target.connect().await?;
+            let status = client.call("server.status", json!({})).await?;
+            show(&json!({ "running": true }), Some(status), args.json);
+            Ok(ExitCode::SUCCESS)
+        });
+    }
+    let data_dir = args.target.place.find_data_dir()?;
+    if data_dir::held_lock(&data_dir).is_none() {
+        return Ok(not_running(&data_dir, args.json));
+    }
+    let process = data_dir::find_process(&data_dir);
+    let server = data_dir::find_server(&data_dir);
+    let known = known(&data_dir, process.as_ref(), server.as_ref());
+    match Address::of_data_dir(&data_dir) {
+        // It starts or stops, or has no gateway to be asked over.
+        None => {
+            show(&known, None, args.json);
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(address) => match block_on(async move { Ok(ask(&address).await) })? {
+            Ok(status) => {
+                show(&known, Some(status), args.json);
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error) => {
+                show(&known, None, args.json);
+                Err(Failure::failed(format!("the server does not answer: {error:#}"))
+                    .hint("`patchboard logs` shows its last lines; `patchboard stop --kill` ends it"))
+            }
+        },
+    }
+}
+
+async fn ask(address: &Address) -> anyhow::Result<Value> {
+    Client::connect(address).await?.call("server.status", json!({})).await
+}
+
+fn not_running(data_dir: &Path, as_json: bool) -> ExitCode {
+    let last = process::last_stop(data_dir);
+    if as_json {
+        let last = last.map(
+            |stop| json!({ "pid": stop.pid, "at": stop.at, "cancelled": stop.cancelled, "suspended": stop.suspended }),
+        );
+        output::line(
+            &json!({ "running": false, "data_dir": data_dir.display().to_string(), "last_stop": last }).to_string(),
+        );
+        return ExitCode::from(NOT_RUNNING);
+    }
+    output::line(&format!("no server runs on `{}`", output::one_line(&data_dir.display().to_string())));
+    if let Some(stop) = last {
+        output::line(&words::last_stop(&stop, &TimeZone::system()));
+    }
+    output::error("hint: start one with `patchboard serve`, or name another folder with --data-dir");
+    ExitCode::from(NOT_RUNNING)
+}
+
+/// What is known without asking the server.
+fn known(data_dir: &Path, process: Option<&ProcessRecord>, server: Option<&ServerRecord>) -> Value {
+    let address = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
+    let addresses = server.map(|server| {
+        json!({
+            "gateway": address(server.gateway), "runs": address(server.runs), "hub": address(server.hub),
+            "bridge": address(server.bridge),
+        })
+    });
+    let mut known = json!({ "running": true, "data_dir": data_dir.display().to_string(), "addresses": addresses });
+    if let (Some(process), Some(fields)) = (process, known.as_object_mut()) {
+        let role = match process.role {
+            Role::Server => "server",
+            Role::Command => "command",
+        };
+        fields.extend(pairs(json!({
+            "pid": process.pid, "version": process.version, "state": process.state.name(), "role": role,
+            "started_at": process.started_at, "memory_bytes": memory_of(process.pid), "runs_left": process.runs_left,
+        })));
+    }
+    known
+}
+
+fn pairs(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    }
+}
+
+/// What the server says of itself goes over what is on record.
+fn show(known: &Value, status: Option<Value>, as_json: bool) {
+    let is_answered = status.is_some();
+    let mut all = pairs(known.clone());
+    all.extend(pairs(status.unwrap_or_default()));
+    let all = Value::Object(all);
+    if as_json {
+        return output::line(&all.to_string());
+    }
+    let lines = words::lines(&all, is_answered, SystemClock.now(), &TimeZone::system());
+    lines.iter().for_each(|line| output::line(line));
+}
+
+/// What the process holds in memory, in bytes.
+fn memory_of(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}

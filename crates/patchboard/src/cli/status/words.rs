@@ -1,0 +1,142 @@
+//! A server's state in words.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use crate::cli::output::one_line;
+use crate::data_dir::process::LastStop;
+
+/// `all` is what `--json` prints.
+pub(super) fn lines(all: &Value, is_answered: bool, now: Timestamp, zone: &TimeZone) -> Vec<String> {
+    let mut lines = vec![head(all, now, zone)];
+    let mut row = |title: &str, text: String| lines.push(format!("  {title:<10} {}", one_line(&text)));
+    if let Some(folder) = text(all, "data_dir") {
+        row("data", folder.to_owned());
+    }
+    for (surface, scheme) in [("gateway", "http"), ("runs", "ws"), ("hub", "ws"), ("bridge", "grpc")] {
+        if let Some(addresses) = all.get("addresses").filter(|addresses| addresses.is_object()) {
+            let address = text(addresses, surface).map(|address| format!("{scheme}://{address}"));
+            row(surface, address.unwrap_or_else(|| "off".to_owned()));
+        }
+    }
+    if let Some(bytes) = number(all, "memory_bytes") {
+        row("memory", format!("{} MiB", bytes / (1024 * 1024)));
+    }
+    if !is_answered {
+        if let Some(left) = number(all, "runs_left") {
+            row("runs", format!("{left} still at work"));
+        }
+        return lines;
+    }
+    for agent in all.get("agents").and_then(Value::as_array).into_iter().flatten() {
+        row("model", model(agent));
+    }
+    let count = |key: &str| number(all, key).unwrap_or_default();
+    row("sessions", count("sessions").to_string());
+    row("runs", format!("{} at work", count("runs")));
+    for pool in all.get("workers").and_then(Value::as_array).into_iter().flatten() {
+        row("workers", workers(pool));
+    }
+    if let Some(apps) = all.get("apps").filter(|apps| number(apps, "known").unwrap_or_default() > 0) {
+        let count = |key: &str| number(apps, key).unwrap_or_default();
+        row("apps", format!("{} connected of {}", count("connected"), count("known")));
+    }
+    match count("approvals") {
+        0 => row("approvals", "none waits".to_owned()),
+        1 => row("approvals", "1 waits: `patchboard approvals list`".to_owned()),
+        some => row("approvals", format!("{some} wait: `patchboard approvals list`")),
+    }
+    for (key, title) in [("daily", "today"), ("monthly", "month")] {
+        if let Some(line) = all.get("budget").and_then(|budget| budget.get(key)) {
+            row(title, budget(line));
+        }
+    }
+    lines
+}
+
+pub(super) fn last_stop(stop: &LastStop, zone: &TimeZone) -> String {
+    let mut shown = format!("the last one stopped {}", when(&stop.at, zone));
+    match stop.suspended {
+        0 => {}
+        1 => shown.push_str("; 1 run goes on at the next start"),
+        some => shown.push_str(&format!("; {some} runs go on at the next start")),
+    }
+    shown
+}
+
+fn head(all: &Value, now: Timestamp, zone: &TimeZone) -> String {
+    let state = match (text(all, "role"), text(all, "state")) {
+        (Some("command"), _) => "serves another command",
+        (_, Some("starting")) => "is starting",
+        (_, Some("stopping")) => "is stopping",
+        _ => "is running",
+    };
+    let version = text(all, "version").map(|version| format!(" {}", one_line(version))).unwrap_or_default();
+    let mut about: Vec<String> = number(all, "pid").map(|pid| format!("pid {pid}")).into_iter().collect();
+    if let Some(started) = text(all, "started_at") {
+        about.push(format!("since {}", when(started, zone)));
+        if let Ok(started) = started.parse::<Timestamp>() {
+            about.push(length(now.duration_since(started).as_secs()));
+        }
+    }
+    match about.is_empty() {
+        true => format!("Patchboard{version} {state}"),
+        false => format!("Patchboard{version} {state} ({})", about.join(", ")),
+    }
+}
+
+fn when(at: &str, zone: &TimeZone) -> String {
+    match at.parse::<Timestamp>() {
+        Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Err(_) => one_line(at),
+    }
+}
+
+fn length(seconds: i64) -> String {
+    match seconds.max(0) {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3_600 => format!("{}m", seconds / 60),
+        seconds @ 3_600..86_400 => format!("{}h{}m", seconds / 3_600, seconds % 3_600 / 60),
+        seconds => format!("{}d{}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+fn model(agent: &Value) -> String {
+    let part = |key: &str| text(agent, key).unwrap_or_default();
+    let model = match part("model") {
+        "" => "its own default",
+        model => model,
+    };
+    format!("{}: {} / {model}", part("name"), part("provider"))
+}
+
+fn workers(pool: &Value) -> String {
+    let count = |key: &str| number(pool, key).unwrap_or_default();
+    let trouble = text(pool, "trouble").map(|trouble| format!(": {trouble}")).unwrap_or_default();
+    let name = text(pool, "name").unwrap_or_default();
+    format!("{name}: {} of {} ready{trouble}", count("ready"), count("wanted"))
+}
+
+fn budget(line: &Value) -> String {
+    let used = number(line, "used").unwrap_or_default();
+    match number(line, "limit") {
+        Some(limit) => {
+            let reserved = number(line, "reserved").unwrap_or_default();
+            let left = limit.saturating_sub(used).saturating_sub(reserved);
+            format!("{left} of {limit} tokens left")
+        }
+        None => format!("{used} tokens used, no limit"),
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+fn number(value: &Value, key: &str) -> Option<u64> {
+    value.get(key).and_then(Value::as_u64)
+}
+
+#[cfg(test)]
+mod tests;

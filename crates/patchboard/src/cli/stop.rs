@@ -1,0 +1,191 @@
+//! `patchboard stop`: tells the server of a data directory to stop, and waits until it has.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rustix::process::Signal;
+
+use super::failure::Failure;
+use super::{Where, output};
+use crate::config::types::TimeSpan;
+use crate::data_dir::process::{self, ProcessRecord, Role, State};
+use crate::data_dir::{self};
+use signal::Process;
+
+mod signal;
+
+/// Besides the drain, a server needs a moment to close what it has open.
+const GOODBYE: Duration = Duration::from_secs(15);
+/// How long a killed process may take to go.
+const DEATH: Duration = Duration::from_secs(5);
+/// How often it is looked whether it is gone.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a process may have a data directory without being on record.
+const UNRECORDED: Duration = Duration::from_secs(1);
+
+/// Exit codes: 0 stopped, or none was running; 1 still running, or not to be signalled; 2 usage.
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    #[command(flatten)]
+    place: Where,
+    /// How long to wait, such as 30s. Left out, as long as the server gives running work (`drain`), and a little more.
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<TimeSpan>,
+    /// Do not let running work end. Runs go on at the next start; turns of chats end as interrupted.
+    #[arg(long)]
+    now: bool,
+    /// Kill the process if it is still there after the wait.
+    #[arg(long)]
+    kill: bool,
+}
+
+pub(super) fn run(args: StopArgs) -> Result<ExitCode, Failure> {
+    let data_dir = args.place.find_data_dir()?;
+    let Some((lock, record)) = find(&data_dir)? else {
+        output::line(&format!("no server runs on `{}`: nothing to stop", data_dir.display()));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let pid = record.pid;
+    // Held from before the check on, so that the number cannot go to another program in between.
+    let process = Process::open(pid).map_err(|error| unreachable(pid, &error))?;
+    refuse_doubtful(&record, &lock, &data_dir)?;
+    if record.state == State::Stopping {
+        output::error(&format!("the server with pid {pid} is stopping already"));
+    }
+    for signal in signals(record.state, args.now) {
+        process.signal(signal).map_err(|error| unreachable(pid, &error))?;
+    }
+    let patience = args.timeout.map_or_else(|| record.drain() + GOODBYE, Duration::from);
+    if wait(&data_dir, &record, patience) {
+        return Ok(tell(&data_dir, &record, args.now));
+    }
+    if args.kill {
+        output::error(&format!("the server with pid {pid} did not stop in time and is killed"));
+        process.signal(Signal::KILL).map_err(|error| unreachable(pid, &error))?;
+        if wait(&data_dir, &record, DEATH) {
+            output::line("killed; what was under way goes on, or is closed as interrupted, at the next start");
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    Err(Failure::failed(format!("the server with pid {pid} is still stopping{}", remaining(&data_dir)))
+        .hint("wait on with `patchboard stop`, or do not let running work end: `patchboard stop --now`"))
+}
+
+/// The process that has the data directory; `None` when none has it.
+fn find(data_dir: &Path) -> Result<Option<(File, ProcessRecord)>, Failure> {
+    let given_up = Instant::now() + UNRECORDED;
+    loop {
+        let Some(lock) = data_dir::held_lock(data_dir) else { return Ok(None) };
+        if let Some(record) = data_dir::find_process(data_dir) {
+            return Ok(Some((lock, record)));
+        }
+        if Instant::now() >= given_up {
+            let message = format!("a process uses `{}` and is not on record there", data_dir.display());
+            return Err(Failure::failed(message)
+                .hint(format!("nothing was signalled; `fuser {}` shows which one it is", lock_path(data_dir))));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn refuse_doubtful(record: &ProcessRecord, lock: &File, data_dir: &Path) -> Result<(), Failure> {
+    if let Some(doubt) = record.doubt(lock) {
+        return Err(Failure::failed(format!("what is on record is not the server: {doubt}"))
+            .hint(format!("nothing was signalled; `fuser {}` shows the server's process", lock_path(data_dir))));
+    }
+    match record.role {
+        Role::Server => Ok(()),
+        Role::Command => {
+            let message = format!("process {} is another command, with a server of its own", record.pid);
+            Err(Failure::failed(message).hint("nothing was signalled; end that command, and its server ends with it"))
+        }
+    }
+}
+
+fn lock_path(data_dir: &Path) -> String {
+    data_dir.join("lock").display().to_string()
+}
+
+/// Two different ones where the server must not wait: two of a kind may arrive as one.
+fn signals(state: State, now: bool) -> Vec<Signal> {
+    match (state, now) {
+        (State::Starting | State::Ready, false) => vec![Signal::TERM],
+        (State::Starting | State::Ready, true) => vec![Signal::TERM, Signal::INT],
+        (State::Stopping, false) => Vec::new(),
+        (State::Stopping, true) => vec![Signal::INT],
+    }
+}
+
+/// Tells how far it is; whether the process is gone.
+fn wait(data_dir: &Path, record: &ProcessRecord, patience: Duration) -> bool {
+    let until = Instant::now() + patience;
+    let mut told = None;
+    while record.is_alive() {
+        let left = runs_left(data_dir).filter(|left| *left > 0);
+        if left != told
+            && let Some(left) = left
+        {
+            output::error(&format!("stopping: waiting for {}", at_work(left)));
+        }
+        told = left.or(told);
+        if Instant::now() >= until {
+            return false;
+        }
+        thread::sleep(LOOK);
+    }
+    true
+}
+
+fn runs_left(data_dir: &Path) -> Option<usize> {
+    data_dir::find_process(data_dir)?.runs_left
+}
+
+fn remaining(data_dir: &Path) -> String {
+    match runs_left(data_dir) {
+        Some(left @ 1..) => format!(": {}", at_work(left)),
+        Some(0) | None => String::new(),
+    }
+}
+
+fn at_work(runs: usize) -> String {
+    match runs {
+        1 => "1 turn or run at work".to_owned(),
+        runs => format!("{runs} turns and runs at work"),
+    }
+}
+
+fn tell(data_dir: &Path, record: &ProcessRecord, now: bool) -> ExitCode {
+    let pid = record.pid;
+    let Some(stop) = process::last_stop(data_dir).filter(|stop| stop.pid == pid && stop.at >= record.started_at) else {
+        if now {
+            output::line("stopped at once; what was under way goes on, or is closed as interrupted, at the next start");
+            return ExitCode::SUCCESS;
+        }
+        output::error(&format!("the process {pid} is gone and did not say that it stopped in order"));
+        output::error("hint: `patchboard logs` shows its last lines");
+        return ExitCode::FAILURE;
+    };
+    output::line("stopped");
+    if stop.cancelled > 0 {
+        output::line(&format!("did not end in time and were cancelled: {}", stop.cancelled));
+    }
+    if stop.suspended > 0 {
+        output::line(&format!("did not end in time and go on at the next start: {}", stop.suspended));
+    }
+    ExitCode::SUCCESS
+}
+
+fn unreachable(pid: u32, error: &std::io::Error) -> Failure {
+    let failure = Failure::failed(format!("process {pid} cannot be signalled: {error}"));
+    match error.kind() == std::io::ErrorKind::PermissionDenied {
+        true => failure.hint("it belongs to another user: stop it as that user or root"),
+        false => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! A process to be signalled. Where the kernel gives a handle of it, that handle never means another process.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+
+#[derive(Debug)]
+pub(super) struct Process {
+    pid: Pid,
+    /// `None` where the kernel has no such handles.
+    handle: Option<OwnedFd>,
+}
+
+impl Process {
+    pub(super) fn open(pid: u32) -> io::Result<Self> {
+        let raw = i32::try_from(pid).ok().filter(|raw| *raw > 1);
+        let pid = raw.and_then(Pid::from_raw).ok_or_else(|| io::Error::other("that is no process number"))?;
+        Ok(Self { pid, handle: handle(pid)? })
+    }
+
+    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
+        let sent = match &self.handle {
+            Some(handle) => send(handle, signal),
+            None => kill_process(self.pid, signal),
+        };
+        match sent {
+            // It has just gone, as it was meant to.
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn handle(pid: Pid) -> io::Result<Option<OwnedFd>> {
+    use rustix::process::{PidfdFlags, pidfd_open};
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => Ok(Some(handle)),
+        Err(Errno::NOSYS | Errno::PERM) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn send(handle: &OwnedFd, signal: Signal) -> rustix::io::Result<()> {
+    rustix::process::pidfd_send_signal(handle, signal)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn handle(_: Pid) -> io::Result<Option<OwnedFd>> {
+    Ok(None)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn send(_: &OwnedFd, _: Signal) -> rustix::io::Result<()> {
+    Err(Errno::NOSYS)
+}

@@ -1,0 +1,17 @@
+use super::*;
+
+#[test]
+fn what_is_sent_depends_on_how_far_the_server_is() {
+    let sent = |state, now| signals(state, now);
+    assert_eq!(sent(State::Ready, false), [Signal::TERM]);
+    assert_eq!(sent(State::Starting, true), [Signal::TERM, Signal::INT]);
+    assert_eq!(sent(State::Stopping, false), [], "asking twice must not cut the drain short");
+    assert_eq!(sent(State::Stopping, true), [Signal::INT]);
+}
+
+#[test]
+fn numbers_that_are_no_process_are_refused() {
+    for pid in [0, 1, u32::MAX] {
+        Process::open(pid).unwrap_err();
+    }
+}

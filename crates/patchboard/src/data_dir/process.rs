@@ -1,0 +1,170 @@
+//! The record of the process that owns a data directory, and whether a process is really the one on record: its number
+//! may have gone to another program since.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A record is a few hundred bytes; a larger one is none.
+const MAX_RECORD: u64 = 64 * 1024;
+/// Name of the record in the data directory.
+pub(crate) const PROCESS_RECORD: &str = "process.json";
+/// Name of what the last server left behind when it stopped in order.
+pub(crate) const LAST_STOP: &str = "last-stop";
+
+/// Who owns a data directory, from taking it to the very end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessRecord {
+    pub(crate) pid: u32,
+    /// When the kernel started that process, in its own ticks: with the number it is unique until the machine restarts.
+    /// `None` where the kernel does not tell.
+    pub(crate) started_tick: Option<u64>,
+    /// RFC 3339.
+    pub(crate) started_at: String,
+    pub(crate) version: String,
+    pub(crate) role: Role,
+    pub(crate) state: State,
+    /// How long work in progress may go on once it stops.
+    pub(crate) drain_ms: u64,
+    /// Runs at work while it stops.
+    pub(crate) runs_left: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// `patchboard serve`
+    Server,
+    /// Another command, for as long as it takes; it does not stop in order.
+    Command,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    Starting,
+    Ready,
+    Stopping,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// What a server that stopped in order says of its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastStop {
+    pub(crate) pid: u32,
+    /// RFC 3339.
+    pub(crate) at: String,
+    /// Turns of chats that did not end in time.
+    pub(crate) cancelled: usize,
+    /// Runs that go on at the next start.
+    pub(crate) suspended: usize,
+}
+
+impl ProcessRecord {
+    pub(crate) fn drain(&self) -> Duration {
+        Duration::from_millis(self.drain_ms)
+    }
+
+    /// Is that process alive, and the one that wrote this record?
+    pub(crate) fn is_alive(&self) -> bool {
+        match (started_tick(self.pid), self.started_tick) {
+            (Some(now), Some(then)) => now == then,
+            (None, Some(_)) => false,
+            // The kernel tells nothing more than that there is one.
+            (_, None) => exists(self.pid),
+        }
+    }
+
+    /// Why it must not be signalled, if it must not: `lock` is the lock file of the data directory.
+    pub(crate) fn doubt(&self, lock: &File) -> Option<String> {
+        let pid = self.pid;
+        if !self.is_alive() {
+            return Some(format!("process {pid} is another program now, or gone"));
+        }
+        let holders = lock_holders(lock);
+        if holders.is_empty() || holders.contains(&pid) {
+            return None;
+        }
+        let holders: Vec<String> = holders.iter().map(u32::to_string).collect();
+        Some(format!("process {pid} does not hold the lock of the data directory; process {} does", holders.join(", ")))
+    }
+}
+
+/// What the record says, whether or not that process lives.
+pub(super) fn read(data_dir: &Path) -> Option<ProcessRecord> {
+    read_json(&data_dir.join(PROCESS_RECORD))
+}
+
+pub(crate) fn last_stop(data_dir: &Path) -> Option<LastStop> {
+    read_json(&data_dir.join(LAST_STOP))
+}
+
+fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(MAX_RECORD).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// When the kernel started the process; `None` for one that is gone or has only its exit code left.
+#[cfg(target_os = "linux")]
+pub(crate) fn started_tick(pid: u32) -> Option<u64> {
+    tick_of(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn started_tick(_: u32) -> Option<u64> {
+    None
+}
+
+/// From the text of `/proc/PID/stat`. The program's name may hold anything, so fields are counted from its end.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no /proc elsewhere"))]
+fn tick_of(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    // Field 3; `Z` and `X` are what is left of a process that has ended.
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    // Field 22.
+    fields.nth(18)?.parse().ok()
+}
+
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}
+
+/// Processes that hold a lock of the file, as far as the kernel tells. Devices are not compared: some file systems give
+/// files other numbers than locks.
+fn lock_holders(lock: &File) -> Vec<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(inode) = lock.metadata().map(|found| found.ino()) else { return Vec::new() };
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    holders_in(&locks, inode)
+}
+
+/// Lines such as `1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF`.
+fn holders_in(locks: &str, inode: u64) -> Vec<u32> {
+    let holder = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", pid, file, ..] = fields[..] else { return None };
+        let (_, of_file) = file.rsplit_once(':')?;
+        (of_file.parse() == Ok(inode)).then(|| pid.parse().ok())?
+    };
+    locks.lines().filter_map(holder).collect()
+}
+
+#[cfg(test)]
+mod tests;

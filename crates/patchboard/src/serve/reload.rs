@@ -1,0 +1,293 @@
+//! Reads the configuration anew while the server works: everything that can go wrong first, then everything at once.
+//!
+//! One task owns what is needed for it, so that one reload follows the other. The same rules of trust hold as at the
+//! start: a file that an agent may have changed counts with the content that was trusted.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use patchboard_core::board::Settings;
+use patchboard_core::port::ServerControl;
+use patchboard_core::reply::ReloadReport;
+use patchboard_core::{Board, BoardError};
+use patchboard_providers::Pool;
+use patchboard_providers::managed::ManagedServer;
+use patchboard_surfaces::bridge::Tls;
+use patchboard_surfaces::limit::LiveLimits;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::bridge::{Certificates, read_certificates};
+use super::client_limits;
+use crate::assemble::{self, LiveEmbedder};
+use crate::cli::local_model;
+use crate::config::key_path::KeyPath;
+use crate::config::reload::{self, Merged, ReloadClass, class_of, secret_changes};
+use crate::config::{Config, LoadRequest, Loaded, Secrets};
+use crate::telemetry::{LogControl, LogFilter};
+use crate::trust::TrustedReader;
+use crate::trust::obeyed::trust_store;
+
+/// Reloads that wait while one is under way; whoever asks for one more waits to be let in.
+const MAX_WAITING: usize = 16;
+
+/// What a server started from, and what of it can be changed.
+#[derive(Debug)]
+pub(crate) struct ReloadSource {
+    pub(crate) request: LoadRequest,
+    /// As configured: before a provider was chosen where none is.
+    pub(crate) loaded: Loaded,
+    pub(crate) secrets: Secrets,
+    pub(crate) logs: LogControl,
+    pub(crate) local_model: Option<Arc<ManagedServer>>,
+    /// `--local-model`: agents without a provider use it, whatever else there is.
+    pub(crate) always_local: bool,
+}
+
+/// Parts of the running server that are replaced.
+#[derive(Debug)]
+pub(super) struct LiveParts {
+    pub(super) board: Board,
+    pub(super) pool: Pool,
+    pub(super) tls: Option<LiveTls>,
+    pub(super) embedder: Option<Arc<LiveEmbedder>>,
+    pub(super) clients: LiveLimits,
+}
+
+/// The bridge's certificates, and what they were read from.
+#[derive(Debug, Clone)]
+pub(super) struct LiveTls {
+    pub(super) tls: Tls,
+    pub(super) digest: [u8; 32],
+}
+
+type Reply = oneshot::Sender<ReloadReport>;
+
+/// Asks the task.
+#[derive(Debug)]
+pub(super) struct ReloadHandle(mpsc::Sender<Reply>);
+
+impl ServerControl for ReloadHandle {
+    fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, BoardError>> {
+        async {
+            let (reply, answer) = oneshot::channel();
+            self.0.send(reply).await.map_err(|_| BoardError::shutting_down())?;
+            answer.await.map_err(|_| BoardError::shutting_down())
+        }
+        .boxed()
+    }
+}
+
+/// Begins to take reloads, until `stop`.
+pub(super) fn start(
+    source: ReloadSource,
+    parts: LiveParts,
+    background: &TaskTracker,
+    stop: &CancellationToken,
+) -> Arc<ReloadHandle> {
+    let (asked, mut wanted) = mpsc::channel::<Reply>(MAX_WAITING);
+    let reader = TrustedReader { store: trust_store(&source.loaded) };
+    let mut reloader = Reloader { source, parts, reader, background: background.clone(), stop: stop.clone() };
+    background.spawn(async move {
+        loop {
+            let reply = tokio::select! {
+                biased;
+                () = reloader.stop.cancelled() => return,
+                reply = wanted.recv() => reply,
+            };
+            let Some(reply) = reply else { return };
+            let report = reloader.reload().await;
+            // Whoever asked may be gone; what was done is in the log.
+            drop(reply.send(report));
+        }
+    });
+    Arc::new(ReloadHandle(asked))
+}
+
+struct Reloader {
+    source: ReloadSource,
+    parts: LiveParts,
+    reader: TrustedReader,
+    background: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// Everything that can go wrong has gone well.
+struct Prepared {
+    /// As configured, as far as it is taken over.
+    configured: Loaded,
+    configured_secrets: Secrets,
+    /// With the provider that was chosen where none is configured.
+    effective: Loaded,
+    effective_secrets: Secrets,
+    settings: Settings,
+    filter: LogFilter,
+    tls: Option<LiveTls>,
+    embedder: Option<patchboard_providers::HttpEmbedder>,
+    report: ReloadReport,
+}
+
+impl Reloader {
+    async fn reload(&mut self) -> ReloadReport {
+        let prepared = match self.prepare().await {
+            Ok(prepared) => prepared,
+            Err(problems) => {
+                tracing::error!("the new configuration is not taken over: {}", problems.join("; ").replace('\n', " "));
+                let problems = problems.into_iter().map(Into::into).collect();
+                return ReloadReport { problems, ..ReloadReport::default() };
+            }
+        };
+        let report = self.take_over(prepared);
+        let list = |keys: &[Arc<str>]| if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
+        let (changed, waits) = (list(&report.changed), list(&report.needs_restart));
+        tracing::info!("the configuration was read anew; changed: {changed}; waits for a restart: {waits}");
+        report
+    }
+
+    /// Changes nothing.
+    async fn prepare(&self) -> Result<Prepared, Vec<String>> {
+        let request = self.source.request.clone();
+        let loading = tokio::task::spawn_blocking(move || Config::load_for_start(request)).await;
+        let loaded = loading.map_err(|_| vec!["reading the configuration failed inside".to_owned()])?;
+        let (mut configured, secrets) =
+            loaded.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let merged = self.merge(&configured)?;
+        let configured_secrets = self.secrets(&merged, &secrets);
+        let mut report =
+            self.report(&merged, &Secrets { provider_keys: configured_secrets.provider_keys.clone(), ..secrets });
+        report.notes = configured.warnings.iter().map(|warning| warning.to_string().into()).collect();
+        configured.config = merged.config;
+        let (mut effective, mut effective_secrets) = (configured.clone(), configured_secrets.clone());
+        let chosen = self.choose_provider(&mut effective, &mut effective_secrets).await?;
+        report.notes.extend(chosen.map(Into::into));
+        let cannot = |error: anyhow::Error| vec![format!("{error:#}")];
+        let settings = assemble::settings(&effective, &effective_secrets, &self.parts.pool).map_err(cannot)?;
+        let embedder = match &self.parts.embedder {
+            Some(_) => assemble::http_embedder(&effective, &effective_secrets, &self.parts.pool).map_err(cannot)?,
+            None => None,
+        };
+        let filter = LogFilter::parse(&effective.config.log.directives(&effective.env)).map_err(|error| vec![error])?;
+        let tls = self.certificates(&effective, &mut report)?;
+        Ok(Prepared {
+            configured,
+            configured_secrets,
+            effective,
+            effective_secrets,
+            settings,
+            filter,
+            tls,
+            embedder,
+            report,
+        })
+    }
+
+    fn merge(&self, new: &Loaded) -> Result<Merged, Vec<String>> {
+        let old = &self.source.loaded;
+        let known_files = old.config.secret_files();
+        let mut closed: Vec<PathBuf> = old.folders.credentials_dir().into_iter().collect();
+        closed.push(old.config.data_dir.clone());
+        let is_protected = |path: &std::path::Path| reload::is_protected(path, &known_files, &closed);
+        let merged = reload::merge(&old.config, &new.config, &is_protected);
+        let merged = merged.map_err(|error| vec![format!("{:#}", anyhow::Error::from(error))])?;
+        let broken = merged.broken_by_waiting(&new.config);
+        if broken.is_empty() {
+            return Ok(merged);
+        }
+        let waiting: Vec<String> = merged.needs_restart.iter().map(ToString::to_string).collect();
+        let hint = format!("it goes with changes that need a restart: {}", waiting.join(", "));
+        Err(broken.into_iter().map(|problem| format!("{problem}\n  hint: {hint}")).collect())
+    }
+
+    /// Keys of providers that are taken over; of everything else what it had. A key whose file waits to be trusted is not
+    /// read, and the provider goes on with the one it has.
+    fn secrets(&self, merged: &Merged, new: &Secrets) -> Secrets {
+        let (old, before) = (&self.source.secrets, &self.source.loaded.config.providers);
+        let keys = merged.config.providers.iter().filter_map(|(name, provider)| {
+            let is_the_same = before.get(name).is_some_and(|before| before == provider) && provider.api_key.is_some();
+            let kept = || old.provider_keys.get(name).filter(|_| is_the_same);
+            let key = match merged.takes_provider(name) {
+                true => new.provider_keys.get(name).or_else(kept),
+                false => old.provider_keys.get(name),
+            };
+            Some((name.clone(), key?.clone()))
+        });
+        Secrets { provider_keys: keys.collect(), ..old.clone() }
+    }
+
+    fn report(&self, merged: &Merged, new: &Secrets) -> ReloadReport {
+        let (mut changed, mut needs_restart) = (merged.changed.clone(), merged.needs_restart.clone());
+        for path in secret_changes(&self.source.secrets, new) {
+            // Told already, by itself or with the whole table.
+            if changed.iter().chain(&needs_restart).any(|told| told.touches(&path)) {
+                continue;
+            }
+            match class_of(&path) {
+                ReloadClass::Live => changed.push(path),
+                ReloadClass::Content | ReloadClass::Restart => needs_restart.push(path),
+            }
+        }
+        let texts = |keys: Vec<KeyPath>| keys.into_iter().map(|key| key.to_string().into()).collect();
+        ReloadReport { changed: texts(changed), needs_restart: texts(needs_restart), ..ReloadReport::default() }
+    }
+
+    /// As at the start. Says which one it is where none is configured.
+    async fn choose_provider(
+        &self,
+        effective: &mut Loaded,
+        secrets: &mut Secrets,
+    ) -> Result<Option<String>, Vec<String>> {
+        let running = self.source.local_model.clone();
+        if let Some(server) = running.clone().filter(|_| self.source.always_local) {
+            local_model::adopt(effective, secrets, server);
+            return Ok(None);
+        }
+        let chosen = local_model::ensure_provider(effective, secrets, running, &self.stop, &self.background).await;
+        chosen.map_err(|failure| vec![failure.text()])
+    }
+
+    /// Certificates that are read anew; `None` where they stay as they are.
+    fn certificates(&self, effective: &Loaded, report: &mut ReloadReport) -> Result<Option<LiveTls>, Vec<String>> {
+        let (Some(live), Some(config)) = (&self.parts.tls, &effective.config.bridge.tls) else { return Ok(None) };
+        match read_certificates(config, &self.reader).map_err(|error| vec![format!("bridge.tls: {error:#}")])? {
+            Certificates::Waiting(reason) => {
+                report.notes.push(format!("the bridge keeps its certificates: {reason}").into());
+                Ok(None)
+            }
+            Certificates::Ready(read) if read.digest == live.digest => Ok(None),
+            Certificates::Ready(read) => {
+                report.changed.push("bridge.tls".into());
+                Ok(Some(*read))
+            }
+        }
+    }
+
+    /// Nothing here can fail in a way that would leave half of it.
+    fn take_over(&mut self, prepared: Prepared) -> ReloadReport {
+        let Prepared { configured, configured_secrets, effective, effective_secrets, settings, filter, tls, .. } =
+            prepared;
+        let (embedder, mut report) = (prepared.embedder, prepared.report);
+        // First of all: what is logged from now on may hold them.
+        self.source.logs.redactor.learn(effective_secrets.all());
+        if let (Some(live), Some(read)) = (&mut self.parts.tls, tls) {
+            match live.tls.replace(&read.tls) {
+                Ok(()) => live.digest = read.digest,
+                Err(error) => report.notes.push(format!("the bridge keeps its certificates: {error}").into()),
+            }
+        }
+        if let (Some(live), Some(embedder)) = (&self.parts.embedder, embedder) {
+            live.replace(embedder);
+        }
+        self.parts.board.apply(settings);
+        self.parts.clients.set(client_limits(&effective.config));
+        if let Err(error) = self.source.logs.set_filter(filter) {
+            report.notes.push(format!("the log filter stays as it was: {error}").into());
+        }
+        self.source.local_model = effective.local_model.or(self.source.local_model.take());
+        self.source.loaded = configured;
+        self.source.secrets = configured_secrets;
+        report
+    }
+}

@@ -1,0 +1,256 @@
+//! `logs/patchboard.log` in the data directory: one JSON object a line, five files of 10 MiB each at most.
+//!
+//! Nothing here follows a link, and no failure reaches whoever logs: what cannot be written is counted and told when
+//! writing works again. The reading side is in `cli/logs`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Folder in the data directory.
+pub(crate) const LOG_FOLDER: &str = "logs";
+/// The newest file; `patchboard.log.1` is the one before it.
+pub(crate) const LOG_NAME: &str = "patchboard.log";
+/// Files in all.
+pub(crate) const LOG_FILES: usize = 5;
+const FILE_BYTES: u64 = 10 * 1024 * 1024;
+/// What is logged before there is a file waits for it; what is more is on standard error only.
+const HELD_BYTES: usize = 64 * 1024;
+/// While writing fails, only every so manieth line tries again.
+const TRY_AGAIN_AFTER: u64 = 256;
+const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
+const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
+
+/// The name of a file by its age: 0 is the newest.
+pub(crate) fn log_name(age: usize) -> String {
+    match age {
+        0 => LOG_NAME.to_owned(),
+        age => format!("{LOG_NAME}.{age}"),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("cannot use `{}`: {source}", .path.display())]
+    Unusable { path: PathBuf, source: io::Error },
+    #[error("`{}` is not a plain file or folder of this user: move it away", .0.display())]
+    Suspicious(PathBuf),
+}
+
+/// How large files may become, and how many there are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rotation {
+    pub(crate) file_bytes: u64,
+    pub(crate) files: usize,
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Self { file_bytes: FILE_BYTES, files: LOG_FILES }
+    }
+}
+
+/// Where lines go; shared by whoever writes them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogFile(Arc<Mutex<Target>>);
+
+#[derive(Debug)]
+enum Target {
+    /// There is no data directory yet.
+    Held(Vec<u8>),
+    Open(RotatingFile),
+    Off,
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self::Held(Vec::new())
+    }
+}
+
+impl LogFile {
+    /// From now on lines go to the file, those that were held first. On an error none is written.
+    pub(crate) fn open(&self, data_dir: &Path) -> Result<(), Error> {
+        let opened = RotatingFile::open(data_dir, Rotation::default());
+        let mut target = self.target();
+        match opened {
+            Ok(mut file) => {
+                if let Target::Held(held) = &*target {
+                    held.split_inclusive(|&byte| byte == b'\n').for_each(|line| file.write_line(line));
+                }
+                *target = Target::Open(file);
+                Ok(())
+            }
+            Err(error) => {
+                *target = Target::Off;
+                Err(error)
+            }
+        }
+    }
+
+    /// One whole line, its end included.
+    pub(super) fn write_line(&self, line: &[u8]) {
+        match &mut *self.target() {
+            Target::Held(held) if held.len() + line.len() <= HELD_BYTES => held.extend_from_slice(line),
+            Target::Held(_) | Target::Off => {}
+            Target::Open(file) => file.write_line(line),
+        }
+    }
+
+    fn target(&self) -> MutexGuard<'_, Target> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The newest file, and what it takes to begin another.
+#[derive(Debug)]
+struct RotatingFile {
+    folder: OwnedFd,
+    shown: PathBuf,
+    file: Option<File>,
+    size: u64,
+    rotation: Rotation,
+    /// Lines that could not be written since the last one that could.
+    lost: u64,
+    /// The last line was written in part.
+    is_torn: bool,
+}
+
+impl RotatingFile {
+    fn open(data_dir: &Path, rotation: Rotation) -> Result<Self, Error> {
+        let shown = data_dir.join(LOG_FOLDER);
+        let unusable = |errno: Errno| Error::Unusable { path: shown.clone(), source: errno.into() };
+        let folder_flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = rustix::fs::openat(CWD, data_dir, folder_flags, Mode::empty()).map_err(unusable)?;
+        match rustix::fs::mkdirat(&parent, LOG_FOLDER, PRIVATE_FOLDER) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(unusable(errno)),
+        }
+        let opened = rustix::fs::openat(&parent, LOG_FOLDER, folder_flags | OFlags::NOFOLLOW, Mode::empty());
+        let folder = match opened {
+            Ok(folder) => folder,
+            Err(Errno::LOOP | Errno::NOTDIR) => return Err(Error::Suspicious(shown)),
+            Err(errno) => return Err(unusable(errno)),
+        };
+        let mut file = Self { folder, shown, file: None, size: 0, rotation, lost: 0, is_torn: false };
+        file.open_newest()?;
+        Ok(file)
+    }
+
+    fn open_newest(&mut self) -> Result<(), Error> {
+        let path = self.shown.join(LOG_NAME);
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+        // Not waited for, should somebody have put a pipe there.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let opened = match rustix::fs::openat(&self.folder, LOG_NAME, flags, PRIVATE_FILE) {
+            Ok(opened) => File::from(opened),
+            Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Err(Error::Suspicious(path)),
+            Err(errno) => return Err(Error::Unusable { path, source: errno.into() }),
+        };
+        let found = opened.metadata().map_err(|source| Error::Unusable { path: path.clone(), source })?;
+        // One with another name could be read, or filled, through that name.
+        let is_own = found.is_file() && found.nlink() == 1 && found.uid() == rustix::process::geteuid().as_raw();
+        if !is_own {
+            return Err(Error::Suspicious(path));
+        }
+        if found.mode() & 0o777 != 0o600 {
+            rustix::fs::fchmod(&opened, PRIVATE_FILE)
+                .map_err(|errno| Error::Unusable { path, source: errno.into() })?;
+        }
+        self.size = found.size();
+        self.file = Some(opened);
+        Ok(())
+    }
+
+    fn write_line(&mut self, line: &[u8]) {
+        if self.lost > 0 && !self.lost.is_multiple_of(TRY_AGAIN_AFTER) {
+            self.lost += 1;
+            return;
+        }
+        match self.try_line(line) {
+            Ok(()) => {}
+            Err(error) => {
+                if self.lost == 0 {
+                    complain(&self.shown, &error);
+                }
+                self.lost += 1;
+            }
+        }
+    }
+
+    fn try_line(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.file.is_none() || (self.size > 0 && self.size + line.len() as u64 > self.rotation.file_bytes) {
+            self.rotate()?;
+        }
+        if self.is_torn {
+            self.put(b"\n")?;
+            self.is_torn = false;
+        }
+        if self.lost > 0 {
+            let lost =
+                format!("{{\"level\":\"WARN\",\"message\":\"{} lines could not be written here\"}}\n", self.lost);
+            self.put(lost.as_bytes())?;
+            self.lost = 0;
+        }
+        self.put(line)
+    }
+
+    fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Err(io::ErrorKind::NotFound.into()) };
+        while !bytes.is_empty() {
+            match file.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.size += written as u64;
+                    bytes = bytes.get(written..).unwrap_or_default();
+                    self.is_torn = !bytes.is_empty();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every file becomes one older; the oldest goes. Renaming takes whatever has the name, and follows nothing.
+    fn rotate(&mut self) -> io::Result<()> {
+        if self.is_there(LOG_NAME)? {
+            for age in (0..self.rotation.files.saturating_sub(1)).rev() {
+                let (from, to) = (log_name(age), log_name(age + 1));
+                match rustix::fs::renameat(&self.folder, &from, &self.folder, &to) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+        }
+        self.file = None;
+        self.open_newest().map_err(io::Error::other)
+    }
+
+    /// A file is moved when it has grown, and not when somebody took it away.
+    fn is_there(&self, name: &str) -> io::Result<bool> {
+        match rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
+                Err(io::Error::other(Error::Suspicious(self.shown.join(name))))
+            }
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+/// Said where the log still goes; logging it would lead back here.
+fn complain(folder: &Path, error: &io::Error) {
+    let line = format!("the log file in {} cannot be written: {error}; it goes on here\n", folder.display());
+    drop(io::stderr().lock().write_all(line.as_bytes()));
+}
+
+#[cfg(test)]
+mod tests;
