@@ -249,6 +249,16 @@ impl AgentTable {
         Err(BoardError::not_found(format!("no agent named `{name}`: {hint}")))
     }
 
+    /// The configured agent of this name.
+    pub fn named(&self, name: &str) -> Result<&Arc<AgentSpec>, BoardError> {
+        self.agent(name).ok_or_else(|| {
+            let all = || self.agents.iter().map(|agent| &*agent.name);
+            let known = format!("there are {}", all().collect::<Vec<_>>().join(", "));
+            let meant = did_you_mean(name, all(), &known);
+            BoardError::not_found(format!("no agent named `{name}`: {meant}"))
+        })
+    }
+
     pub fn all(&self) -> &[Arc<AgentSpec>] {
         &self.agents
     }

@@ -89,11 +89,13 @@ impl ApprovalDesk {
         self.expiry.set(expiry);
     }
 
-    pub fn ask(&self, context: &CallContext, call: &ToolCall) -> Result<Asked<'_>, BoardError> {
+    /// `may_have_run`: the call was begun by a process that did not live to see its end.
+    pub fn ask(&self, context: &CallContext, call: &ToolCall, may_have_run: bool) -> Result<Asked<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
         let expiry = *self.expiry.get();
         let (session, outermost) = (context.scope.session.clone(), context.nesting.charged.clone());
-        let mut request = ApprovalRequest { approval, call: call.clone(), expires_at: self.in_time(expiry) };
+        let expires_at = self.in_time(expiry);
+        let mut request = ApprovalRequest { approval, call: call.clone(), expires_at, may_have_run };
         let pending = PendingApproval { request: request.clone(), run: context.run, session: session.clone() };
         let (answer, verdict) = oneshot::channel();
         let mut open = self.open();

@@ -679,7 +679,10 @@ impl Board {
         let agents = self.0.agents.get();
         let (agent, strategy, session) = match &start.plan {
             None => {
-                let agent = agents.route(&origin)?.clone();
+                let agent = match &start.agent {
+                    Some(named) => agents.named(named)?.clone(),
+                    None => agents.route(&origin)?.clone(),
+                };
                 let session = origin.session_key(&agent.name);
                 (agent.clone(), agent.strategy, session)
             }

@@ -223,6 +223,8 @@ pub struct StartRun {
     pub folder: FolderChoice,
     /// Another model than the agent's, for this run only: `provider/model`, or a model of the agent's provider.
     pub model: Option<Arc<str>>,
+    /// Who answers a turn of a chat, where it is not left to the bindings: a configured agent. A run's plan names its own.
+    pub agent: Option<Arc<str>>,
     /// Set for an agent run, left out for a turn of a chat.
     /// Boxed, because every command takes the room of the largest one.
     pub plan: Option<Box<RunPlan>>,

@@ -232,6 +232,21 @@ pub struct ApprovalRequest {
     pub approval: ApprovalId,
     pub call: ToolCall,
     pub expires_at: Timestamp,
+    /// The server died while the call was at work: nobody knows whether it took effect.
+    pub may_have_run: bool,
+}
+
+impl ApprovalRequest {
+    /// Why a person is asked, where that is more than the policy. Said wherever the question is.
+    pub fn reason(&self) -> Option<String> {
+        let name = &self.call.name;
+        self.may_have_run.then(|| {
+            format!(
+                "the server stopped while {name} was running: it may already have run. Approved, it runs once more; \
+                 refused, it does not, and the agent is told that its outcome is not known"
+            )
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

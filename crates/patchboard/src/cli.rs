@@ -26,6 +26,7 @@ mod help;
 mod hub;
 pub(crate) mod local_model;
 mod logs;
+mod markdown;
 mod mcp;
 mod models;
 mod onboard;

@@ -29,7 +29,7 @@ use trouble::{Trouble, broken, place};
 const HELLO: Duration = Duration::from_secs(10);
 
 /// Where a surface of a server is and how to sign in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Address {
     url: String,
     /// Which surface is expected there.

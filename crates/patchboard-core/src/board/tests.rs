@@ -198,6 +198,7 @@ fn start(account: &str, content: &str) -> Command {
         content: content.into(),
         client_id: content.into(),
         model: None,
+        agent: None,
         folder: FolderChoice::Configured,
         plan: None,
     })

@@ -97,6 +97,7 @@ impl Courier {
             content: message.content.as_str().into(),
             client_id: self.delivery.run_name(),
             model: None,
+            agent: None,
             plan: None,
         };
         let stop = CancellationToken::new();

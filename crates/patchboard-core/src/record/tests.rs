@@ -46,6 +46,7 @@ fn every_event() -> Vec<Event> {
             approval,
             call: call(),
             expires_at: "2026-11-15T12:00:00Z".parse().unwrap(),
+            may_have_run: false,
         }),
         Event::ApprovalSettled { approval, approved: false, by: "expired".into() },
         Event::Usage(UsageNote {
@@ -84,6 +85,16 @@ fn version_1_events_stay_readable_and_are_written_as_they_always_were() {
     assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
     let read: Vec<_> = fixture.lines().map(|line| decode_entry(1, line.as_bytes()).unwrap()).collect();
     assert_eq!(read, every_event().into_iter().map(|event| (None, event)).collect::<Vec<_>>());
+}
+
+#[test]
+fn that_a_call_may_have_run_survives_storage() {
+    let mut wanted = every_event().into_iter().find(|event| matches!(event, Event::ApprovalWanted(_))).unwrap();
+    let Event::ApprovalWanted(request) = &mut wanted else { unreachable!() };
+    request.may_have_run = true;
+    let (version, bytes) = encode_entry(None, &wanted);
+    assert_eq!(version, 1);
+    assert_eq!(decode_entry(version, &bytes).unwrap(), (None, wanted));
 }
 
 #[test]

@@ -24,16 +24,51 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BoxError> {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Event {
-    RunStarted { session: String, agent: Arc<str> },
-    Text { text: String, ends: Vec<u32> },
-    Thought { text: String, ends: Vec<u32> },
-    ToolRequested { call: ToolCall },
-    ToolFinished { call: Arc<str>, content: Arc<str>, is_error: bool },
-    ApprovalWanted { approval: String, call: ToolCall, expires_at: String },
-    ApprovalSettled { approval: String, approved: bool, by: Arc<str> },
-    Usage { input: u64, output: u64, provider: Arc<str>, model: Arc<str>, estimated: bool },
-    RunFailed { message: Arc<str> },
-    RunEnded { outcome: Outcome },
+    RunStarted {
+        session: String,
+        agent: Arc<str>,
+    },
+    Text {
+        text: String,
+        ends: Vec<u32>,
+    },
+    Thought {
+        text: String,
+        ends: Vec<u32>,
+    },
+    ToolRequested {
+        call: ToolCall,
+    },
+    ToolFinished {
+        call: Arc<str>,
+        content: Arc<str>,
+        is_error: bool,
+    },
+    ApprovalWanted {
+        approval: String,
+        call: ToolCall,
+        expires_at: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        may_have_run: bool,
+    },
+    ApprovalSettled {
+        approval: String,
+        approved: bool,
+        by: Arc<str>,
+    },
+    Usage {
+        input: u64,
+        output: u64,
+        provider: Arc<str>,
+        model: Arc<str>,
+        estimated: bool,
+    },
+    RunFailed {
+        message: Arc<str>,
+    },
+    RunEnded {
+        outcome: Outcome,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -91,11 +126,14 @@ impl TryFrom<Event> for event::Event {
             Event::ToolFinished { call, content, is_error } => {
                 Self::ToolFinished { call: CallId(call), output: ToolOutput { content, is_error, data: None } }
             }
-            Event::ApprovalWanted { approval, call, expires_at } => Self::ApprovalWanted(event::ApprovalRequest {
-                approval: approval.parse::<ApprovalId>()?,
-                call: call.into(),
-                expires_at: expires_at.parse()?,
-            }),
+            Event::ApprovalWanted { approval, call, expires_at, may_have_run } => {
+                Self::ApprovalWanted(event::ApprovalRequest {
+                    approval: approval.parse::<ApprovalId>()?,
+                    call: call.into(),
+                    expires_at: expires_at.parse()?,
+                    may_have_run,
+                })
+            }
             Event::ApprovalSettled { approval, approved, by } => {
                 Self::ApprovalSettled { approval: approval.parse::<ApprovalId>()?, approved, by }
             }

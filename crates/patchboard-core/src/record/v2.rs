@@ -162,6 +162,7 @@ impl Stored {
                 approval: request.approval.to_string(),
                 call: (&request.call).into(),
                 expires_at: request.expires_at.to_string(),
+                may_have_run: request.may_have_run,
             }),
             event::Event::ApprovalSettled { approval, approved, by } => Self::V1(v1::Event::ApprovalSettled {
                 approval: approval.to_string(),

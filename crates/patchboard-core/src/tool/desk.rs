@@ -304,7 +304,7 @@ impl ToolDesk {
         Ok(match approval {
             Approval::Allow => Admission::Granted(arguments),
             Approval::Deny => Admission::Refused(format!("{} is not allowed here by the approval policy", spec.name)),
-            Approval::Ask => match self.approvals.ask(context, call) {
+            Approval::Ask => match self.approvals.ask(context, call, unsure) {
                 Ok(asked) => match self.ask(context, call, asked, stop).await? {
                     Verdict::Approved => Admission::Granted(arguments),
                     Verdict::Withdrawn if !stop.is_cancelled() => Admission::Late,

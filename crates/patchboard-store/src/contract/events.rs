@@ -25,7 +25,16 @@ pub async fn events_are_replayed(store: Arc<dyn Store>) {
         event(1, 2, text(&["It ", "", "is 雨", " today"])),
         event(1, 6, Event::Thought(Pieces::one("hm"))),
         event(1, 7, Event::ToolRequested(call.clone())),
-        event(1, 8, Event::ApprovalWanted(ApprovalRequest { approval: approval(), call, expires_at: at(9) })),
+        event(
+            1,
+            8,
+            Event::ApprovalWanted(ApprovalRequest {
+                approval: approval(),
+                call,
+                expires_at: at(9),
+                may_have_run: true,
+            }),
+        ),
         event(1, 9, Event::ApprovalSettled { approval: approval(), approved: true, by: "token:main".into() }),
         event(1, 10, Event::ToolFinished { call: CallId("call-1".into()), output: ToolOutput::error("no such place") }),
         event(

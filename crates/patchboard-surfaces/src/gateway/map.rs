@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use patchboard_core::agent::Origin;
+use patchboard_core::agent::{AgentSource, Origin};
 use patchboard_core::bridge::{PoolReport, WorkerReport, WorkerState};
 use patchboard_core::budget::{BudgetLine, BudgetReport};
 use patchboard_core::command::{
@@ -14,7 +14,9 @@ use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{Message, Part, Role, ToolCall, ToolInput};
 use patchboard_core::plugin::PluginReport;
 use patchboard_core::port::{Cursor, Page, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
-use patchboard_core::reply::{ModelReport, ModelSummary, ReloadReport, Reply, ServerReport, SilentProvider};
+use patchboard_core::reply::{
+    AgentSummary, ModelReport, ModelSummary, ReloadReport, Reply, ServerReport, SilentProvider,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -66,6 +68,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
                 content: sent.content.into(),
                 client_id: id.into(),
                 model: sent.model.map(Into::into),
+                agent: sent.agent.map(Into::into),
                 folder: FolderChoice::new(sent.working_folder, sent.grant_folder),
                 plan: None,
             });
@@ -116,6 +119,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
         "tool.approve" => with(method, params, |approve: wire::ToolApprove| {
             Ok(Asked::Command(Command::ApproveTools { server: approve.server }))
         }),
+        "agent.list" => Asked::Command(Command::ListAgents),
         "models.list" => with_defaults(method, params, |list: wire::ModelsList| {
             Ok(Asked::Command(Command::ListModels { agent: list.agent.map(Into::into) }))
         }),
@@ -267,7 +271,7 @@ pub(super) fn reply(reply: Reply) -> Value {
         }
         Reply::ToolCalled(output) => json!({ "content": &*output.content, "is_error": output.is_error }),
         Reply::ToolsApproved(tools) => json!({ "approved": tools.iter().map(|name| &**name).collect::<Vec<_>>() }),
-        Reply::Agents(agents) => agents.into_iter().map(|agent| json!({ "name": &*agent.name })).collect(),
+        Reply::Agents(agents) => agent_list(&agents),
         Reply::Models(report) => models(&report),
         Reply::Plugins(plugins) => plugins.iter().map(plugin_item).collect(),
         Reply::Plugin(plugin) => plugin_item(&plugin),
@@ -302,6 +306,14 @@ pub(super) fn reply(reply: Reply) -> Value {
 fn list<T>(page: Page<T>, item: impl FnMut(T) -> Value) -> Value {
     let items: Vec<Value> = page.items.into_iter().map(item).collect();
     json!({ "items": items, "next_cursor": page.next.map(|cursor| cursor.0) })
+}
+
+/// Those that `chat.send` can name; ways to work and profiles are for runs.
+fn agent_list(agents: &[AgentSummary]) -> Value {
+    let configured = agents.iter().filter(|agent| agent.source != AgentSource::BuiltIn);
+    let items: Vec<Value> =
+        configured.map(|agent| json!({ "name": &*agent.name, "description": agent.description.as_deref() })).collect();
+    json!({ "items": items, "next_cursor": null })
 }
 
 fn models(report: &ModelReport) -> Value {
@@ -535,6 +547,7 @@ fn approval(request: &ApprovalRequest, session: Option<String>) -> wire::Approva
         name: &request.call.name,
         input: input(&request.call),
         expires_at: request.expires_at.to_string(),
+        reason: request.reason(),
         session,
     }
 }

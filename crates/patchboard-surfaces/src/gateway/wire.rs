@@ -124,6 +124,9 @@ pub(super) struct Approval<'a> {
     pub(super) name: &'a str,
     pub(super) input: Cow<'a, Value>,
     pub(super) expires_at: String,
+    /// Why it is asked, where that is more than the policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<String>,
 }
@@ -137,6 +140,7 @@ pub(super) struct ChatSend {
     pub(super) guild: Option<String>,
     pub(super) team: Option<String>,
     pub(super) model: Option<String>,
+    pub(super) agent: Option<String>,
     pub(super) working_folder: Option<String>,
     #[serde(default)]
     pub(super) grant_folder: bool,

@@ -32,6 +32,7 @@ pub(super) fn start(run: wire::Run, account: &str, usual_model: Option<Arc<str>>
         content: run.message.0.into(),
         client_id: given(run.id).unwrap_or_default().into(),
         model: given(run.model).map(Into::into),
+        agent: None,
         folder: FolderChoice::new(given(run.working_folder), run.grant_folder.unwrap_or(false)),
         plan: Some(Box::new(RunPlan {
             agent: run.agent.into(),

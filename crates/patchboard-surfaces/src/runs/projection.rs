@@ -128,8 +128,12 @@ impl Projection {
             Event::ToolFinished { call, output } => self.tool_finished(node, call, output, write),
             Event::ApprovalWanted(request) => {
                 let call = &request.call;
-                let payload =
-                    Payload::ToolApproval { call_id: Some(&call.id.0), name: &call.name, arguments: arguments(call) };
+                let payload = Payload::ToolApproval {
+                    call_id: Some(&call.id.0),
+                    name: &call.name,
+                    arguments: arguments(call),
+                    reason: request.reason(),
+                };
                 self.mouth.say(node_id(&self.nodes, node), &payload, write);
             }
             Event::Usage(note) => {

@@ -246,6 +246,7 @@ fn approval(json: &Value) -> Read<ApprovalRequest> {
         approval: ApprovalId(Uuid::from_u128(number(&json["approval"]).into())),
         call: call(json),
         expires_at: noon()?,
+        may_have_run: json["may_have_run"].as_bool().unwrap_or_default(),
     })
 }
 

@@ -18,8 +18,9 @@ pub(super) fn command(command: &Command) -> String {
             let words = start.plan.as_deref().map(plan).unwrap_or_default();
             let folder = folder(&start.folder);
             let model = start.model.as_deref().map(|model| format!(" with {model}")).unwrap_or_default();
+            let agent = start.agent.as_deref().map(|agent| format!(" of agent {agent}")).unwrap_or_default();
             let (from, id) = (origin(&start.origin), name(&start.client_id));
-            format!("start {from} {:?} as {id}{model}{by}{folder}{words}", &*start.content)
+            format!("start {from} {:?} as {id}{agent}{model}{by}{folder}{words}", &*start.content)
         }
         Command::CancelRun(run) => format!("cancel run {}", run.0.as_u128()),
         Command::KeepRun(run) => format!("keep run {}", run.0.as_u128()),

@@ -115,6 +115,9 @@ fn show(items: &[Value]) {
             text(item, "session").into(),
             call.into(),
         ]);
+        if !text(item, "reason").is_empty() {
+            table.beneath(text(item, "reason"));
+        }
     }
     table.print();
 }

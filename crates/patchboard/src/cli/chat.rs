@@ -1,27 +1,45 @@
 //! `patchboard chat`: a conversation in the terminal, through a running server or one started for it.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, stdin, stdout};
 use std::process::ExitCode;
 
 use clap::Args;
-use patchboard_core::access::OPERATOR_CHANNEL;
-use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
 
+use super::Target;
 use super::failure::Failure;
 use super::own_server::{Choice, OwnServer, Surfaces};
-use super::{Target, output};
-use crate::client::{Address, Client};
+use super::run::terminal::can_draw;
+use crate::client::Address;
 use crate::telemetry::otlp::UNTRACED;
+use conversation::{Conversation, Ended};
+use request::Talk;
+
+mod conversation;
+mod editor;
+mod lists;
+mod person;
+mod request;
+mod slash;
+mod turn;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     target: Target,
     /// Say this one thing, print the answer and leave.
+    #[arg(value_name = "TEXT", conflicts_with = "message")]
+    words: Vec<String>,
+    /// The same, as one argument.
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
+    /// A configured agent, instead of the one that bindings name.
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Another model than the agent's: PROVIDER/MODEL, or a model of the agent's provider.
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
     /// Print every event as a line of JSON.
     #[arg(long)]
     json: bool,
@@ -35,6 +53,13 @@ pub(crate) struct ChatArgs {
     /// Account to speak as; facts are remembered per account.
     #[arg(long, default_value = "local")]
     account: String,
+}
+
+impl ChatArgs {
+    /// What is said at once, where it was said on the command line.
+    fn said(&self) -> Option<String> {
+        self.message.clone().or_else(|| (!self.words.is_empty()).then(|| self.words.join(" ")))
+    }
 }
 
 pub(super) fn run(args: ChatArgs) -> Result<ExitCode, Failure> {
@@ -56,160 +81,49 @@ async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
             (address, Some(own))
         }
     };
-    let client = Client::connect(&address).await.map_err(Failure::no_server)?;
-    let mut conversation = Conversation { client, args };
-    let outcome = conversation.hold().await;
+    let mut conversation = Conversation::connect(address, Talk::new(&args), args.json).await?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let outcome = tokio::select! {
+        outcome = hold(&mut conversation, &args) => outcome,
+        _ = terminate.recv() => Ok(ExitCode::from(143)),
+    };
+    drop(conversation);
     if let Some(own) = own {
         own.shut_down().await?;
     }
     outcome
 }
 
-struct Conversation {
-    client: Client,
-    args: ChatArgs,
-}
-
-/// How one turn went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answered {
-    Well,
-    Badly,
-    /// The user pressed Ctrl-C.
-    Cancelled,
-}
-
-impl Conversation {
-    async fn hold(&mut self) -> Result<ExitCode, Failure> {
-        if let Some(message) = self.args.message.take() {
-            return Ok(match self.turn(&message).await? {
-                Answered::Well => ExitCode::SUCCESS,
-                Answered::Badly => ExitCode::FAILURE,
-                Answered::Cancelled => ExitCode::from(130),
-            });
-        }
-        let interactive = std::io::stdin().is_terminal() && !self.args.json;
-        if interactive {
-            output::error("Say something. Ctrl-C stops an answer, Ctrl-D leaves.");
-        }
-        let mut lines = BufReader::new(tokio::io::stdin()).lines();
-        loop {
-            if interactive {
-                output::part("> ");
-            }
-            let line = tokio::select! {
-                line = lines.next_line() => line?,
-                _ = ctrl_c() => None,
-            };
-            let Some(line) = line else {
-                if interactive {
-                    output::line("");
-                }
-                return Ok(ExitCode::SUCCESS);
-            };
-            if !line.trim().is_empty() {
-                self.turn(&line).await?;
-            }
-        }
+async fn hold(conversation: &mut Conversation, args: &ChatArgs) -> Result<ExitCode, Failure> {
+    if let Some(message) = args.said() {
+        return Ok(match conversation.turn(&message).await? {
+            Ended::Well => ExitCode::SUCCESS,
+            Ended::Badly => ExitCode::FAILURE,
+            Ended::Cancelled | Ended::Left => ExitCode::from(130),
+            Ended::Lost(failure) => return Err(failure),
+        });
     }
-
-    async fn turn(&mut self, content: &str) -> Result<Answered, Failure> {
-        let ChatArgs { channel, account, peer, target, .. } = &self.args;
-        let usual = if target.is_by_address() { "terminal" } else { OPERATOR_CHANNEL };
-        let channel = channel.as_deref().unwrap_or(usual);
-        let params = json!({ "channel": channel, "account": account, "peer": peer, "content": content });
-        let id = self.client.send("chat.send", params).await?;
-        let mut outcome = Answered::Well;
-        let mut on_new_line = true;
-        loop {
-            let frame = tokio::select! {
-                frame = self.client.frame() => frame?,
-                _ = ctrl_c(), if outcome != Answered::Cancelled => {
-                    self.client.send("chat.cancel", json!({ "id": id })).await?;
-                    outcome = Answered::Cancelled;
-                    continue;
-                }
-            };
-            if frame.get("id").and_then(Value::as_str) != Some(&id) {
-                continue;
-            }
-            if self.args.json {
-                output::line(&frame.to_string());
-            }
-            if let Some(problem) = frame.get("error") {
-                self.say_problem(problem);
-                return Ok(Answered::Badly);
-            }
-            let data = frame.get("data").unwrap_or(&Value::Null);
-            match frame.get("event").and_then(Value::as_str) {
-                Some("text") => {
-                    let text = data.as_str().unwrap_or_default();
-                    if !self.args.json && !text.is_empty() {
-                        output::part(&output::plain(text));
-                        on_new_line = text.ends_with('\n');
-                    }
-                }
-                Some("tool_use") => self.say_aside(&mut on_new_line, &format!("[{} {}]", name(data), input(data))),
-                Some("approval") => self.ask_approval(&mut on_new_line, data).await?,
-                Some("error") => {
-                    self.end_line(&mut on_new_line);
-                    self.say_problem(data);
-                    outcome = Answered::Badly;
-                }
-                Some("done") => {
-                    self.end_line(&mut on_new_line);
-                    return Ok(outcome);
-                }
-                _ => {}
-            }
-        }
+    if stdin().is_terminal() && !args.json {
+        let has_editor = stdout().is_terminal() && can_draw();
+        return person::talk(conversation, args, has_editor).await;
     }
-
-    /// Without a person at the terminal nobody can agree, so the tool is refused at once.
-    async fn ask_approval(&mut self, on_new_line: &mut bool, data: &Value) -> Result<(), Failure> {
-        let approval = data.get("approval_id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let approve = if std::io::stdin().is_terminal() && !self.args.json {
-            self.end_line(on_new_line);
-            output::part(&output::one_line(&format!("Allow {} {}? [y/N] ", name(data), input(data))));
-            let answer = tokio::task::spawn_blocking(|| {
-                let mut answer = String::new();
-                std::io::stdin().read_line(&mut answer).map(|_| answer)
-            });
-            let answer = answer.await.map_err(|error| Failure::failed(error.to_string()))??;
-            matches!(answer.trim(), "y" | "Y" | "yes")
-        } else {
-            false
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    loop {
+        let line = tokio::select! {
+            line = lines.next_line() => line?,
+            _ = tokio::signal::ctrl_c() => None,
         };
-        self.client.send("approval.answer", json!({ "approval_id": approval, "approve": approve })).await?;
-        Ok(())
-    }
-
-    fn say_aside(&self, on_new_line: &mut bool, text: &str) {
-        if !self.args.json {
-            self.end_line(on_new_line);
-            output::error(&output::one_line(text));
+        let Some(line) = line else { return Ok(ExitCode::SUCCESS) };
+        if line.trim().is_empty() {
+            continue;
         }
-    }
-
-    fn say_problem(&self, problem: &Value) {
-        if !self.args.json {
-            let problem = problem.as_str().unwrap_or("the server refused");
-            output::error(&output::plain(&format!("error: {problem}")));
-        }
-    }
-
-    fn end_line(&self, on_new_line: &mut bool) {
-        if !self.args.json && !*on_new_line {
-            output::line("");
-            *on_new_line = true;
+        match conversation.turn(&line).await? {
+            Ended::Well | Ended::Badly | Ended::Cancelled => {}
+            Ended::Left => return Ok(ExitCode::from(130)),
+            Ended::Lost(failure) => return Err(failure),
         }
     }
 }
 
-fn name(data: &Value) -> &str {
-    data.get("name").and_then(Value::as_str).unwrap_or_default()
-}
-
-fn input(data: &Value) -> String {
-    data.get("input").map(ToString::to_string).unwrap_or_default()
-}
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ mod width;
 
 pub(crate) use paint::{Role, Stream, colour, paint};
 pub(crate) use table::{Cell, Column, Page, Table};
-pub(crate) use width::{cut, wrap};
+pub(crate) use width::{cut, width, wrap};
 
 /// Text that came from elsewhere, fit for a terminal: control characters, which could move the cursor, change the
 /// title or hide what follows, are shown as what they are.

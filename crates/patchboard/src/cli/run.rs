@@ -22,10 +22,12 @@ use terminal::Keyboard;
 
 mod event;
 mod follow;
+pub(super) mod page;
+pub(super) mod questions;
 mod tasks;
-mod terminal;
+pub(super) mod terminal;
 mod thoughts;
-mod view;
+pub(super) mod view;
 
 /// A message read from standard input is at most this long; servers take no longer ones.
 const MAX_MESSAGE: u64 = 4 * 1024 * 1024;
@@ -43,6 +45,9 @@ pub(crate) struct RunArgs {
     /// How it is worked on: react, dup, tot or got by the default agent, or the name of a configured agent.
     #[arg(long, value_name = "NAME", default_value = "react")]
     agent: String,
+    /// Another model than the agent's, for this run: PROVIDER/MODEL, or a model of the agent's provider.
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
     /// Conversation to go on with; left out, the run has one of its own.
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
@@ -246,6 +251,7 @@ fn request(args: &RunArgs, current_dir: &Path) -> Result<RunRequest, Failure> {
         id: args.id.clone().unwrap_or_else(|| format!("run-{}", uuid::Uuid::new_v4())),
         message,
         agent: args.agent.clone(),
+        model: args.model.clone(),
         thread_id: args.thread.clone(),
         working_folder: folder.path,
         grant_folder: folder.is_granted,

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 pub(super) use super::output::cut;
+use super::output::width;
 
 /// Lines of a block at most, however tall the terminal is: a block taller than the screen cannot be gone back over.
 const MAX_LINES: usize = 40;
@@ -36,6 +37,8 @@ impl Size {
 #[derive(Debug, Default)]
 pub(super) struct Screen {
     drawn: Vec<String>,
+    /// Of the terminal, when it was drawn.
+    columns: usize,
 }
 
 impl Screen {
@@ -46,18 +49,23 @@ impl Screen {
             return String::new();
         }
         let mut bytes = String::new();
-        if !self.drawn.is_empty() {
-            bytes.push_str(&format!("\x1b[{}A\r", self.drawn.len()));
+        // What stays as it is above the first change is not touched, so that a spinner moves without a flicker.
+        let same = self.drawn.iter().zip(&lines).take_while(|(old, new)| old == new).count();
+        let same = if size.columns == self.columns { same } else { 0 };
+        let up: usize = self.drawn.iter().skip(same).map(|line| rows(line, size.columns)).sum();
+        if up > 0 {
+            bytes.push_str(&format!("\x1b[{up}A\r"));
         }
         // No line may wrap, or the block would be taller than it is counted: long ones are cut, and the terminal, which
         // may have become narrower, is told not to.
         bytes.push_str("\x1b[?7l");
-        for line in &lines {
+        for line in lines.iter().skip(same) {
             bytes.push_str(line);
             bytes.push_str("\x1b[K\n");
         }
         bytes.push_str("\x1b[J\x1b[?7h");
         self.drawn = lines;
+        self.columns = size.columns;
         bytes
     }
 
@@ -79,6 +87,11 @@ fn fitted(lines: &[String], size: Size) -> Vec<String> {
     let first = lines.iter().take(1).map(cut_line);
     let rest = lines.iter().skip(hidden + 1).map(cut_line);
     first.chain([cut(&format!("  … {hidden} more lines"), width)]).chain(rest).collect()
+}
+
+/// How many rows a drawn line takes now: a terminal that has become narrower has wrapped it.
+fn rows(line: &str, columns: usize) -> usize {
+    width(line).div_ceil(columns.max(1)).max(1)
 }
 
 #[cfg(test)]

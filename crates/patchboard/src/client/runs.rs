@@ -19,6 +19,8 @@ pub(crate) struct RunRequest {
     pub(crate) id: String,
     pub(crate) message: String,
     pub(crate) agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
     pub(crate) thread_id: Option<String>,
     pub(crate) working_folder: Option<String>,
     /// The operator opens the folder for this run, wherever it lies.

@@ -57,6 +57,7 @@ fn run_in(folder: FolderChoice, plan: Option<RunPlan>) -> Command {
         content: "go".into(),
         client_id: "r".into(),
         model: None,
+        agent: None,
         folder,
         plan: plan.map(Box::new),
     })

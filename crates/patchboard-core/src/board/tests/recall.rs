@@ -23,6 +23,7 @@ async fn a_fact_never_reaches_another_account() {
         content: "What is my name?".into(),
         client_id: "x".into(),
         model: None,
+        agent: None,
         folder: crate::command::FolderChoice::Configured,
         plan: None,
     };
@@ -50,6 +51,7 @@ async fn facts_outlive_the_session_and_other_peers_share_them() {
         content: "hello".into(),
         client_id: "x".into(),
         model: None,
+        agent: None,
         folder: crate::command::FolderChoice::Configured,
         plan: None,
     };

@@ -137,6 +137,9 @@ async fn a_call_of_unknown_outcome_asks_where_it_says_so() {
     let mut followed = bench.follow(run).await;
     let wanted = until(&mut followed, "may unsure run").await;
     let Event::ApprovalWanted(request) = &wanted.event else { panic!() };
+    // The question says that this is no ordinary approval, and what an answer does.
+    let reason = request.reason().unwrap();
+    assert!(reason.starts_with("the server stopped while unsure was running: it may already have run."), "{reason}");
     let answer =
         Command::AnswerApproval { approval: ApprovalRef::Call { run, call: request.call.id.clone() }, approve: true };
     bench.ask(&on_runs(1), answer.clone()).await.unwrap_err();

@@ -23,6 +23,7 @@ pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPla
         content: content.into(),
         client_id: id.into(),
         model: None,
+        agent: None,
         folder: FolderChoice::Configured,
         plan: Some(Box::new(plan)),
     })

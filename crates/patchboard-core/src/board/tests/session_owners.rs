@@ -71,6 +71,7 @@ async fn the_operators_conversations_are_not_those_of_clients() {
         content: "private".into(),
         client_id: "1".into(),
         model: None,
+        agent: None,
         folder: crate::command::FolderChoice::Configured,
         plan: None,
     });
@@ -93,6 +94,7 @@ async fn channels_of_surfaces_and_services_are_reserved() {
                 content: "hi".into(),
                 client_id: "1".into(),
                 model: None,
+                agent: None,
                 folder: crate::command::FolderChoice::Configured,
                 plan: None,
             }),

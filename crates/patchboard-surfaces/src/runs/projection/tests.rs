@@ -141,6 +141,7 @@ fn any_event() -> impl Strategy<Value = (Option<u32>, Event)> {
             approval: ApprovalId(run().0),
             call,
             expires_at: Timestamp::UNIX_EPOCH,
+            may_have_run: false,
         })),
         1 => Just(Event::ApprovalSettled { approval: ApprovalId(run().0), approved: true, by: "x".into() }),
         1 => (any::<u64>(), any::<u64>()).prop_map(|(input, output)| Event::Usage(UsageNote {

@@ -137,6 +137,9 @@ pub(in crate::runs) enum Payload<'a> {
         call_id: Option<&'a str>,
         name: &'a str,
         arguments: Cow<'a, Value>,
+        /// Why it is asked, where that is more than the policy.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
 }
 

@@ -28,7 +28,20 @@ pub(super) enum Happening {
         content: String,
         id: String,
     },
+    /// Reasoning, and drafts that are not for the user.
+    ThoughtChunk {
+        content: String,
+        id: String,
+    },
+    ToolCallChunk {
+        #[serde(default)]
+        arguments_delta: String,
+    },
+    Usage {
+        total_tokens: u64,
+    },
     ToolCall {
+        call_id: Option<String>,
         name: String,
         arguments: Value,
     },
@@ -42,6 +55,8 @@ pub(super) enum Happening {
         call_id: Option<String>,
         name: String,
         arguments: Value,
+        /// Why it is asked, where that is more than the policy.
+        reason: Option<String>,
     },
     TotExpand {
         candidates: Vec<String>,

@@ -1,6 +1,5 @@
 //! Follows one run over its connection, and carries what a person says back to it.
 
-use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,8 +9,9 @@ use tokio::time::Instant;
 
 use super::Watched;
 use super::event::{Event, Happening};
-use super::terminal::{Keyboard, Terminal};
-use super::view::{Say, View, shown};
+use super::questions::{Asked, Question, Questions, is_yes, words};
+use super::terminal::{Beats, Keyboard, Terminal};
+use super::view::{Asides, Say, View, shown};
 use crate::cli::approval_mode::{self, Answerer, Unattended};
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -19,8 +19,6 @@ use crate::client::runs::{Frame, RunEnd, RunsClient};
 
 /// How long a cancelled run may take to say that it is over.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Questions that may wait to be asked; answers to further ones must come from elsewhere.
-const MAX_QUESTIONS: usize = 64;
 /// Exit codes of programs ended by these signals, as shells count them.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
@@ -43,16 +41,11 @@ pub(super) struct Follow {
     view: View,
     terminal: Terminal,
     keyboard: Keyboard,
-    questions: VecDeque<Question>,
+    questions: Questions,
+    beats: Beats,
     signals: Signals,
     leaving: Option<Leaving>,
     last_event: u64,
-}
-
-/// A tool that waits for a person.
-struct Question {
-    call_id: String,
-    words: String,
 }
 
 struct Leaving {
@@ -61,6 +54,7 @@ struct Leaving {
 }
 
 enum Heard {
+    Beat(Duration),
     Frame(anyhow::Result<Frame>),
     Line(String),
     Signal(u8),
@@ -81,10 +75,11 @@ impl Follow {
             json,
             interrupt,
             answerer,
-            view: View::new(Terminal::reply(), Terminal::asides()),
+            view: View::new(Terminal::reply(), Terminal::asides(), Terminal::look()),
             terminal: Terminal::new(),
             keyboard: Keyboard::new(),
-            questions: VecDeque::new(),
+            questions: Questions::default(),
+            beats: Beats::new(if json { Asides::None } else { Terminal::asides() }),
             signals: Signals::new()?,
             leaving: None,
             last_event: 0,
@@ -92,8 +87,15 @@ impl Follow {
     }
 
     pub(super) async fn watch(mut self) -> Result<Watched, Failure> {
+        if !self.json {
+            self.terminal.hush();
+        }
         loop {
             match self.hear().await {
+                Heard::Beat(elapsed) => {
+                    self.view.resize(Terminal::columns());
+                    self.terminal.say(self.view.tick(elapsed));
+                }
                 Heard::Frame(Ok(Frame::Event(raw))) => self.event(raw.get()).await?,
                 Heard::Frame(Ok(Frame::End(end))) => return Ok(self.ended(&end)),
                 Heard::Frame(Ok(Frame::Error(error))) => return Ok(self.failed(&error)),
@@ -131,6 +133,7 @@ impl Follow {
             code = too_long => Heard::TooLong(code),
             line = self.keyboard.line(), if !self.questions.is_empty() => Heard::Line(line),
             frame = self.client.frame() => Heard::Frame(frame),
+            elapsed = self.beats.next() => Heard::Beat(elapsed),
         }
     }
 
@@ -140,15 +143,15 @@ impl Follow {
         }
         let event = Event::read(raw).map_err(|error| Failure::failed(format!("an event cannot be read: {error}")))?;
         self.last_event = event.event_id;
-        if let Happening::ToolApproval { call_id: Some(call_id), name, arguments } = &event.what {
-            let call = format!("{name} {}", shown(arguments));
+        if let Happening::ToolApproval { call_id: Some(call_id), name, arguments, reason } = &event.what {
+            let (call, reason) = (format!("{name} {}", shown(arguments)), reason.as_deref());
             match self.answerer {
                 Answerer::Nobody(Unattended::Refuse) => {
                     let ways = "`--approvals wait` lets it wait for `patchboard approvals`";
-                    self.remark(&approval_mode::refusal(name, &call, ways));
+                    self.remark(&because(reason, approval_mode::refusal(name, &call, ways)));
                     self.client.approve(&self.id, call_id, false).await?;
                 }
-                Answerer::Person | Answerer::Nobody(Unattended::Wait) => self.wanted(call_id, &call),
+                Answerer::Person | Answerer::Nobody(Unattended::Wait) => self.wanted(call_id, &call, reason),
             }
         }
         if let Happening::ToolEnd { call_id: Some(call_id), .. } = &event.what {
@@ -161,32 +164,34 @@ impl Follow {
     }
 
     /// A person at the terminal is asked; elsewhere it is told how to answer.
-    fn wanted(&mut self, call_id: &str, call: &str) {
-        if self.answerer == Answerer::Person && self.questions.len() < MAX_QUESTIONS {
-            let call = output::one_line(call);
-            self.questions.push_back(Question { call_id: call_id.to_owned(), words: format!("Allow {call}? [y/N] ") });
-            if self.questions.len() == 1 {
-                self.ask();
+    fn wanted(&mut self, call_id: &str, call: &str, reason: Option<&str>) {
+        if self.answerer == Answerer::Person {
+            let (id, words) = (call_id.to_owned(), words(call, reason));
+            match self.questions.add(Question { call: id.clone(), id, words }) {
+                Asked::Now => return self.ask(),
+                Asked::Later => return,
+                Asked::Never => {}
             }
-            return;
         }
-        self.remark(&approval_mode::invitation(call_id, call, ""));
+        self.remark(&because(reason, approval_mode::invitation(call_id, call, "")));
     }
 
     fn ask(&mut self) {
-        match self.questions.front() {
+        match self.questions.now() {
             Some(question) => {
                 self.terminal.say(self.view.pause());
                 self.terminal.ask(&question.words);
             }
-            None => self.terminal.settle(),
+            None => {
+                self.terminal.settle();
+                self.terminal.hush();
+            }
         }
     }
 
     async fn answer(&mut self, line: &str) -> Result<(), Failure> {
-        if let Some(question) = self.questions.pop_front() {
-            let approve = matches!(line.trim(), "y" | "Y" | "yes");
-            self.client.approve(&self.id, &question.call_id, approve).await?;
+        if let Some(question) = self.questions.take() {
+            self.client.approve(&self.id, &question.id, is_yes(line)).await?;
             self.ask();
         }
         Ok(())
@@ -194,9 +199,7 @@ impl Follow {
 
     /// Somebody else has answered, or nobody has in time.
     fn settled(&mut self, call_id: &str) {
-        let was_asked = self.questions.front().is_some_and(|question| question.call_id == call_id);
-        self.questions.retain(|question| question.call_id != call_id);
-        if was_asked {
+        if self.questions.settled(call_id) {
             output::error("(settled)");
             self.ask();
         }
@@ -264,6 +267,14 @@ impl Follow {
             self.terminal.say(self.view.pause());
         }
         self.terminal.say(vec![Say::Line(output::plain(text))]);
+    }
+}
+
+/// With why it is asked, where that is more than the policy.
+fn because(reason: Option<&str>, text: String) -> String {
+    match reason {
+        Some(reason) => format!("{reason}\n{text}"),
+        None => text,
     }
 }
 

@@ -1,26 +1,27 @@
 //! What a person sees of a run: the reply on standard output, exactly once; everything else on standard error.
 //!
-//! Pure: events in, words out. On a terminal the reply appears as it is written; where it is read by a program it comes
-//! whole at the end, without what the agent said on the way.
+//! Pure: events in, words out. On a terminal the reply appears as it is written, laid out; where it is read by a program it
+//! comes whole at the end and as it is, without what the agent said on the way.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::event::{Event, Happening};
+use super::page::{Page, number, time};
 use super::tasks::Tasks;
 use super::thoughts::Thoughts;
-use crate::cli::output::{one_line, plain};
-use crate::cli::screen::cut;
+use crate::cli::markdown::Look;
+use crate::cli::output::plain;
 use crate::client::runs::{RunEnd, Usage};
 
 /// Nodes whose words are for the user. What others write is a draft: plans, candidates, votes, results of tasks.
 const SPEAKING: [&str; 4] = ["think", "plan", "answer", "aggregate"];
 /// Nodes in which nothing can be seen to happen.
 const SILENT: [&str; 2] = ["observe", "compress"];
-/// Columns of a line about a tool.
-const ASIDE_COLUMNS: usize = 160;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(in crate::cli) enum Reply {
     /// Standard output is a terminal.
     AsItComes,
     AtTheEnd,
@@ -28,7 +29,7 @@ pub(super) enum Reply {
 
 /// What is told beside the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asides {
+pub(in crate::cli) enum Asides {
     /// Standard error is not a terminal: only what it cost.
     None,
     /// A line for everything that happens.
@@ -38,29 +39,25 @@ pub(super) enum Asides {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Say {
+pub(in crate::cli) enum Say {
     /// Words for standard output.
     Words(String),
     /// A line for standard error, of little weight.
     Aside(String),
     /// A line for standard error.
     Line(String),
-    /// What the picture shows now.
+    /// What the block at the end of the screen shows now.
     Picture(Vec<String>),
 }
 
 pub(super) struct View {
     reply: Reply,
-    asides: Asides,
+    page: Page,
     /// The node whose words are being written, and the words.
     speaking: Option<(String, String)>,
     /// The node entered last, of those seen from their beginning.
     entered: Option<String>,
-    /// Standard output is inside a line.
-    mid_line: bool,
     picture: Option<Picture>,
-    /// What is going on, below the picture.
-    activity: Option<String>,
 }
 
 enum Picture {
@@ -69,8 +66,17 @@ enum Picture {
 }
 
 impl View {
-    pub(super) fn new(reply: Reply, asides: Asides) -> Self {
-        Self { reply, asides, speaking: None, entered: None, mid_line: false, picture: None, activity: None }
+    pub(super) fn new(reply: Reply, asides: Asides, look: Look) -> Self {
+        Self { reply, page: Page::new(reply, asides, look), speaking: None, entered: None, picture: None }
+    }
+
+    pub(super) fn resize(&mut self, columns: usize) {
+        self.page.resize(columns);
+    }
+
+    /// Time goes on.
+    pub(super) fn tick(&mut self, elapsed: Duration) -> Vec<Say> {
+        self.page.tick(elapsed)
     }
 
     pub(super) fn event(&mut self, event: &Event) -> Vec<Say> {
@@ -78,16 +84,21 @@ impl View {
         match &event.what {
             Happening::NodeEnter { id } => {
                 self.entered = Some(event.node_id.clone());
-                self.enter(id, &mut said);
+                if !SILENT.contains(&id.as_str()) {
+                    self.page.doing(id, &mut said);
+                }
             }
             Happening::NodeExit { id, result } => self.leave(event, id, result, &mut said),
             Happening::MessageChunk { content, id } => self.words(event, id, content, &mut said),
-            Happening::ToolCall { name, arguments } => {
-                self.activity(format!("{name} {}", shown(arguments)), &mut said);
+            Happening::ThoughtChunk { content, id } => self.page.thought(id, content, &mut said),
+            Happening::ToolCallChunk { arguments_delta } => self.page.arguments(arguments_delta),
+            Happening::Usage { total_tokens } => self.page.used(*total_tokens),
+            Happening::ToolCall { call_id, name, arguments } => {
+                let words = format!("{name} {}", shown(arguments));
+                self.page.call(call_id.as_deref().unwrap_or(name), words.trim_end(), &mut said);
             }
-            Happening::ToolEnd { name, result, is_error: true, .. } => {
-                let first = result.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                self.activity(format!("{name} failed: {first}"), &mut said);
+            Happening::ToolEnd { call_id, name, result, is_error } => {
+                self.page.result(call_id.as_deref().unwrap_or(name), name, result, *is_error, &mut said);
             }
             Happening::TotExpand { candidates } => self.thoughts(&mut said, |tree| tree.expanded(candidates)),
             Happening::TotEvaluate { chosen, scores } => {
@@ -101,10 +112,7 @@ impl View {
             Happening::GotNodeComplete { id } => self.tasks(&mut said, |tasks| tasks.completed(id)),
             Happening::GotNodeFailed { id, error } => self.tasks(&mut said, |tasks| tasks.failed(id, error)),
             Happening::Values { state } => self.state(state, &mut said),
-            Happening::ToolEnd { is_error: false, .. }
-            | Happening::ToolApproval { .. }
-            | Happening::Custom { .. }
-            | Happening::Other => {}
+            Happening::ToolApproval { .. } | Happening::Custom { .. } | Happening::Other => {}
         }
         said
     }
@@ -112,25 +120,33 @@ impl View {
     /// The reply, unless it stands there already, and what it took.
     pub(super) fn ended(&mut self, end: &RunEnd) -> Vec<Say> {
         let mut said = Vec::new();
-        self.activity = None;
-        self.draw(&mut said);
         let (node, spoken) = self.speaking.take().unwrap_or_default();
         let is_end = !spoken.is_empty() && end.reply.ends_with(&spoken);
-        let words = match self.reply {
+        match self.reply {
             // Joined in the middle of the reply, its end is all that was asked for.
-            Reply::AsItComes if is_end => "",
-            // What was said before tools were called is a part of the reply, and not of what a program asked for.
-            Reply::AtTheEnd if is_end && self.entered.as_deref() == Some(&*node) => &spoken,
-            Reply::AsItComes | Reply::AtTheEnd => &end.reply,
-        };
-        if !words.is_empty() {
-            self.end_line(&mut said);
-            self.mid_line = !words.ends_with('\n');
-            said.push(Say::Words(plain(words)));
+            Reply::AsItComes if is_end => {}
+            Reply::AsItComes => {
+                self.page.end_words(&mut said);
+                self.page.words(&end.reply, &mut said);
+            }
+            Reply::AtTheEnd => {
+                // What was said before tools were called is a part of the reply, and not of what a program asked for.
+                let is_last = is_end && self.entered.as_deref() == Some(&*node);
+                let words = plain(if is_last { &spoken } else { &end.reply });
+                self.page.pause(&mut said);
+                if !words.is_empty() {
+                    let line_end = if words.ends_with('\n') { "" } else { "\n" };
+                    said.push(Say::Words(format!("{words}{line_end}")));
+                }
+            }
         }
-        self.end_line(&mut said);
+        self.page.pause(&mut said);
         if let Some(Usage { prompt_tokens, completion_tokens, .. }) = end.total_usage {
-            said.push(Say::Aside(format!("{prompt_tokens} tokens in, {completion_tokens} out")));
+            let mut took = format!("{} tokens in, {} out", number(prompt_tokens), number(completion_tokens));
+            if self.page.elapsed() > Duration::ZERO {
+                took.push_str(&format!(" · {}", time(self.page.elapsed())));
+            }
+            said.push(Say::Aside(took));
         }
         said
     }
@@ -138,23 +154,17 @@ impl View {
     /// Standard output is left at the beginning of a line, and the picture as it is.
     pub(super) fn pause(&mut self) -> Vec<Say> {
         let mut said = Vec::new();
-        self.activity = None;
-        self.draw(&mut said);
-        self.end_line(&mut said);
+        self.page.pause(&mut said);
         said
-    }
-
-    fn enter(&mut self, name: &str, said: &mut Vec<Say>) {
-        if !SILENT.contains(&name) {
-            self.activity(name.to_owned(), said);
-        }
     }
 
     fn leave(&mut self, event: &Event, name: &str, result: &Value, said: &mut Vec<Say>) {
         if let Some(problem) = result.get("Err").and_then(Value::as_str) {
-            self.activity(format!("{name} failed: {problem}"), said);
+            self.page.note(&format!("{name} failed: {problem}"), said);
             // Half an answer is no answer: it is asked for again, or the run fails.
-            self.speaking.take_if(|(node, _)| *node == event.node_id);
+            if self.speaking.take_if(|(node, _)| *node == event.node_id).is_some() {
+                self.page.end_words(said);
+            }
         }
     }
 
@@ -166,36 +176,13 @@ impl View {
             return;
         }
         if begins {
-            if self.reply == Reply::AsItComes {
-                self.activity = None;
-                self.draw(said);
-                self.end_line(said);
-            }
+            self.page.end_words(said);
             self.speaking = Some((event.node_id.clone(), String::new()));
         }
         if let Some((_, words)) = &mut self.speaking {
             words.push_str(content);
         }
-        if self.reply == Reply::AtTheEnd {
-            return;
-        }
-        self.mid_line = !content.ends_with('\n');
-        said.push(Say::Words(plain(content)));
-    }
-
-    fn activity(&mut self, text: String, said: &mut Vec<Say>) {
-        let text = cut(&one_line(&text), ASIDE_COLUMNS);
-        match (self.asides, &self.picture) {
-            (Asides::None, _) => {}
-            (Asides::Pictures, Some(_)) => {
-                self.activity = Some(text);
-                self.draw(said);
-            }
-            (Asides::Lines | Asides::Pictures, _) => {
-                self.end_line(said);
-                said.push(Say::Aside(format!("· {text}")));
-            }
-        }
+        self.page.words(content, said);
     }
 
     fn state(&mut self, state: &Value, said: &mut Vec<Say>) {
@@ -231,30 +218,17 @@ impl View {
     }
 
     fn draw(&mut self, said: &mut Vec<Say>) {
-        let lines = match (self.asides, &self.picture) {
-            (Asides::Pictures, Some(Picture::Thoughts(thoughts))) => thoughts.lines(),
-            (Asides::Pictures, Some(Picture::Tasks(tasks))) => tasks.lines(),
-            (Asides::None | Asides::Lines, _) | (Asides::Pictures, None) => return,
+        let lines = match &self.picture {
+            Some(Picture::Thoughts(thoughts)) => thoughts.lines(),
+            Some(Picture::Tasks(tasks)) => tasks.lines(),
+            None => return,
         };
-        // The reply is below the picture by now; what still changes would be drawn over it.
-        if self.speaking.is_some() && self.reply == Reply::AsItComes {
-            return;
-        }
-        self.end_line(said);
-        said.push(Say::Picture(
-            lines.into_iter().chain(self.activity.iter().map(|text| format!("· {text}"))).collect(),
-        ));
-    }
-
-    fn end_line(&mut self, said: &mut Vec<Say>) {
-        if std::mem::take(&mut self.mid_line) {
-            said.push(Say::Words("\n".to_owned()));
-        }
+        self.page.picture(lines, said);
     }
 }
 
 /// Arguments as JSON on one line.
-pub(super) fn shown(arguments: &Value) -> String {
+pub(in crate::cli) fn shown(arguments: &Value) -> String {
     if arguments.is_null() { String::new() } else { arguments.to_string() }
 }
 

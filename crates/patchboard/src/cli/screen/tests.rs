@@ -17,6 +17,24 @@ fn a_block_is_drawn_again_in_its_place() {
 }
 
 #[test]
+fn only_what_changed_is_drawn_again() {
+    let mut screen = Screen::default();
+    screen.draw(&lines(&["picture", "| 1 s"]), SIZE);
+    assert_eq!(screen.draw(&lines(&["picture", "/ 2 s"]), SIZE), "\x1b[1A\r\x1b[?7l/ 2 s\x1b[K\n\x1b[J\x1b[?7h");
+    assert_eq!(screen.draw(&lines(&["picture"]), SIZE), "\x1b[1A\r\x1b[?7l\x1b[J\x1b[?7h");
+    assert_eq!(screen.draw(&[], SIZE), "\x1b[1A\r\x1b[?7l\x1b[J\x1b[?7h");
+}
+
+#[test]
+fn a_terminal_that_has_become_narrower_has_wrapped_what_was_drawn() {
+    let mut screen = Screen::default();
+    screen.draw(&lines(&["0123456789abcde", "short"]), SIZE);
+    let narrow = Size { columns: 10, rows: 10 };
+    let drawn = screen.draw(&lines(&["0123456789abcde", "short"]), narrow);
+    assert_eq!(drawn, "\x1b[3A\r\x1b[?7l01234567…\x1b[K\nshort\x1b[K\n\x1b[J\x1b[?7h");
+}
+
+#[test]
 fn what_has_no_room_is_counted() {
     let mut screen = Screen::default();
     let many: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();

@@ -50,6 +50,7 @@ fn a_request_says_what_it_is() {
         id: "r".into(),
         message: "hi".into(),
         agent: "react".into(),
+        model: None,
         thread_id: None,
         working_folder: Some("/x".into()),
         grant_folder: true,

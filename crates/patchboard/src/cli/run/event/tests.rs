@@ -15,7 +15,7 @@ fn events_are_read_with_their_node_and_number() {
 #[test]
 fn unknown_events_are_passed_over() {
     for payload in
-        [r#""type":"news","x":[1]"#, r#""type":"usage","prompt_tokens":1"#, r#""type":"updates","id":"x","state":{}"#]
+        [r#""type":"news","x":[1]"#, r#""type":"run_start","run_id":"r""#, r#""type":"updates","id":"x","state":{}"#]
     {
         assert!(matches!(read(payload).what, Happening::Other), "{payload}");
     }

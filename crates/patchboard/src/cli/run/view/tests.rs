@@ -1,6 +1,7 @@
 //! Recorded streams of events in, what is printed out: `>` standard output, `·` and `!` standard error, `#` pictures.
 
 use super::{Asides, Reply, Say, View};
+use crate::cli::markdown::{Look, Marks};
 use crate::cli::run::event::Event;
 use crate::client::runs::{RunEnd, Usage};
 
@@ -9,7 +10,7 @@ const PIPES: (Reply, Asides) = (Reply::AtTheEnd, Asides::None);
 
 /// One event a line: node, type and payload.
 fn play((reply, asides): (Reply, Asides), events: &str, end: Option<&str>) -> String {
-    let mut view = View::new(reply, asides);
+    let mut view = View::new(reply, asides, Look { columns: 80, marks: Marks::Kept });
     let mut said = Vec::new();
     for (number, line) in (1..).zip(events.lines().map(str::trim).filter(|line| !line.is_empty())) {
         let (node, payload) = line.split_once(' ').unwrap();
@@ -39,9 +40,14 @@ fn play((reply, asides): (Reply, Asides), events: &str, end: Option<&str>) -> St
     shown
 }
 
+/// Without what is drawn again in its place.
+fn stays(shown: &str) -> String {
+    shown.split_inclusive('\n').filter(|line| !line.starts_with('#')).collect()
+}
+
 #[track_caller]
 fn check(watcher: (Reply, Asides), events: &str, end: Option<&str>, wanted: &str) {
-    assert_eq!(play(watcher, events, end), wanted.trim_start_matches('\n'));
+    assert_eq!(stays(&play(watcher, events, end)), wanted.trim_start_matches('\n'));
 }
 
 const REACT: &str = r#"
@@ -69,16 +75,13 @@ fn a_person_sees_the_reply_as_it_comes() {
         REACT,
         Some("It is gone.\n"),
         r#"
-· think
-> "Let me"
-> " look."
-> "\n"
+> "Let"
+> " me"
+> " look.\n"
 · read {"path":"a"}
-· act
 · read failed: no such file
-· think
-> "It is"
-> " gone.\n"
+> "It"
+> " is gone.\n"
 12 tokens in, 3 out
 "#,
     );
@@ -87,7 +90,7 @@ fn a_person_sees_the_reply_as_it_comes() {
 #[test]
 fn a_program_reads_the_reply_alone() {
     check(PIPES, REACT, Some("It is gone.\n"), "> \"It is gone.\\n\"\n12 tokens in, 3 out\n");
-    check(PIPES, REACT, Some("It is gone."), "> \"It is gone.\"\n> \"\\n\"\n12 tokens in, 3 out\n");
+    check(PIPES, REACT, Some("It is gone."), "> \"It is gone.\\n\"\n12 tokens in, 3 out\n");
     check(PIPES, "", Some(""), "12 tokens in, 3 out\n");
 }
 
@@ -114,13 +117,13 @@ fn drafts_are_not_the_reply() {
         plan-1 "type":"node_enter","id":"plan"
         plan-1 "type":"message_chunk","content":"42","id":"plan"
     "#;
-    check(PERSON, dup, Some("42"), "· understand\n· plan\n> \"42\"\n> \"\\n\"\n12 tokens in, 3 out\n");
+    check(PERSON, dup, Some("42"), "> \"42\\n\"\n12 tokens in, 3 out\n");
 }
 
 #[test]
 fn a_reply_of_a_node_that_is_not_known_is_printed_at_the_end() {
     let other = r#"new-0 "type":"message_chunk","content":"hello","id":"new""#;
-    check(PERSON, other, Some("hello"), "> \"hello\"\n> \"\\n\"\n12 tokens in, 3 out\n");
+    check(PERSON, other, Some("hello"), "> \"hello\\n\"\n12 tokens in, 3 out\n");
 }
 
 #[test]
@@ -134,7 +137,7 @@ fn half_an_answer_is_not_the_reply() {
         PERSON,
         cut_short,
         Some("It is so."),
-        "> \"It i\"\n> \"\\n\"\n· think failed: interrupted\n> \"It is so.\"\n> \"\\n\"\n12 tokens in, 3 out\n",
+        "> \"It\"\n> \" i\\n\"\n· think failed: interrupted\n> \"It is\"\n> \" so.\\n\"\n12 tokens in, 3 out\n",
     );
     let failed = r#"
         think-0 "type":"message_chunk","content":"It i","id":"think"
@@ -144,14 +147,14 @@ fn half_an_answer_is_not_the_reply() {
         PERSON,
         failed,
         Some("All else."),
-        "> \"It i\"\n> \"\\n\"\n· think failed: cut off\n> \"All else.\"\n> \"\\n\"\n12 tokens in, 3 out\n",
+        "> \"It\"\n> \" i\\n\"\n· think failed: cut off\n> \"All\"\n> \" else.\\n\"\n12 tokens in, 3 out\n",
     );
 }
 
 #[test]
 fn joined_in_the_middle_only_the_rest_is_printed() {
     let rest = r#"think-0 "type":"message_chunk","content":"and so on","id":"think""#;
-    check(PERSON, rest, Some("This and so on"), "> \"and so on\"\n> \"\\n\"\n12 tokens in, 3 out\n");
+    check(PERSON, rest, Some("This and so on"), "> \"and so\"\n> \" on\\n\"\n12 tokens in, 3 out\n");
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn what_a_model_says_cannot_play_with_the_terminal() {
         PERSON,
         evil,
         Some("\u{1b}[2J"),
-        "> \"\\\\u{1b}[2J\"\n> \"\\n\"\n· x\\u{1b}]0;y {\"a\":\"\\n\\u0007\"}\n12 tokens in, 3 out\n",
+        "> \"\\\\u{1b}[2J\\n\"\n· x\\u{1b}]0;y {\"a\":\"\\n\\u0007\"}\n12 tokens in, 3 out\n",
     );
 }
 
@@ -187,10 +190,10 @@ const TOT: &str = r#"
 #[test]
 fn a_search_is_a_picture_above_the_reply() {
     let shown = play(PERSON, TOT, Some("Yes."));
-    let (pictures, reply) = shown.rsplit_once("#\n").unwrap();
-    assert_eq!(reply, "> \"Yes.\"\n> \"\\n\"\n12 tokens in, 3 out\n");
-    assert!(pictures.starts_with("· think_expand\n# tree of thoughts\n"), "{pictures}");
-    let last = pictures.rsplit("#\n").next().unwrap();
+    let (pictures, _) = shown.split_once("> ").unwrap();
+    assert_eq!(stays(&shown), "> \"Yes.\\n\"\n12 tokens in, 3 out\n");
+    assert!(pictures.starts_with("# ⠋ think_expand · 0 s\n#\n# tree of thoughts\n"), "{pictures}");
+    let last = pictures.trim_end_matches("#\n").rsplit("#\n").next().unwrap();
     assert_eq!(
         last,
         "# tree of thoughts\n# ├─ ✗ 0.90 look\n# └─ ▶ 0.40 guess\n# ↩ gave up at depth 1: its tools failed\n"
@@ -201,7 +204,7 @@ fn a_search_is_a_picture_above_the_reply() {
 
 #[test]
 fn without_a_terminal_there_are_no_pictures() {
-    check(PIPES, TOT, Some("Yes."), "> \"Yes.\"\n> \"\\n\"\n12 tokens in, 3 out\n");
+    check(PIPES, TOT, Some("Yes."), "> \"Yes.\\n\"\n12 tokens in, 3 out\n");
     let lines = play((Reply::AtTheEnd, Asides::Lines), TOT, Some("Yes."));
     assert!(lines.starts_with("· think_expand\n· think_evaluate\n· act\n· read failed: no\n"), "{lines}");
 }
@@ -221,9 +224,9 @@ fn a_graph_is_a_picture_above_the_reply() {
         aggregate-3 "type":"message_chunk","content":"Half.","id":"aggregate"
     "#;
     let shown = play(PERSON, got, Some("Half."));
-    let (pictures, reply) = shown.rsplit_once("#\n").unwrap();
-    assert_eq!(reply, "> \"Half.\"\n> \"\\n\"\n12 tokens in, 3 out\n");
-    let last = pictures.rsplit("#\n").next().unwrap();
+    let (pictures, _) = shown.split_once("> ").unwrap();
+    assert_eq!(stays(&shown), "> \"Half.\\n\"\n12 tokens in, 3 out\n");
+    let last = pictures.trim_end_matches("#\n").rsplit("#\n").next().unwrap();
     assert_eq!(last, "# graph of tasks: 1 of 2 done\n# ✓ a  first\n# ✗ b ← a  too hard\n");
     assert!(!shown.contains("result of a"), "{shown}");
 }

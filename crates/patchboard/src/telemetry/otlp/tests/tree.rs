@@ -185,6 +185,7 @@ impl Bench {
             content: "a private question".into(),
             client_id: "1".into(),
             model: None,
+            agent: None,
             folder: Default::default(),
             plan: None,
         };

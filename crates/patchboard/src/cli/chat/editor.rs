@@ -1,0 +1,185 @@
+//! The line editor: keys, history, completion. It has a thread of its own, as it waits for keys.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::io::stdin;
+use std::path::PathBuf;
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::{Hint, Hinter};
+use rustyline::history::{FileHistory, History};
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Config, Context, Editor, Helper};
+use tokio::sync::{mpsc, oneshot};
+
+use super::lists::Known;
+use super::slash;
+use crate::cli::output::{self, Role, paint};
+use crate::telemetry::Colour;
+
+/// Entries of the history, and how long one may be: a longer paste is sent, and not kept.
+const MAX_HISTORY: usize = 1_000;
+const MAX_ENTRY: usize = 16 * 1024;
+const PROMPT: &str = "> ";
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    Line(String),
+    /// Ctrl-C; what was typed is gone.
+    Interrupted {
+        was_empty: bool,
+    },
+    /// Ctrl-D, or the terminal is gone.
+    End,
+}
+
+pub(super) struct LineEditor {
+    ask: mpsc::Sender<oneshot::Sender<Input>>,
+    /// The terminal as it was, put back when the editor goes while it waits for keys.
+    before: Option<Termios>,
+}
+
+impl LineEditor {
+    /// `history`: the file, where there is a folder for it.
+    pub(super) fn start(history: Option<PathBuf>, known: Known, colour: Colour) -> anyhow::Result<Self> {
+        let before = tcgetattr(stdin()).ok();
+        let config = Config::builder()
+            .max_history_size(MAX_HISTORY)?
+            .history_ignore_space(true)
+            .completion_type(rustyline::CompletionType::List)
+            .completion_show_all_if_ambiguous(true)
+            .bell_style(rustyline::config::BellStyle::None)
+            .build();
+        let (ask, mut asked) = mpsc::channel::<oneshot::Sender<Input>>(1);
+        std::thread::Builder::new().name("line-editor".to_owned()).spawn(move || {
+            let Ok(mut editor) = Editor::<Typing, FileHistory>::with_config(config) else { return };
+            editor.set_helper(Some(Typing { known, colour, is_empty: Cell::new(true) }));
+            if let Some(file) = &history {
+                // A history that cannot be read is begun anew.
+                drop(editor.load_history(file));
+            }
+            while let Some(answer) = asked.blocking_recv() {
+                if answer.send(read(&mut editor, history.as_ref())).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { ask, before })
+    }
+
+    pub(super) async fn read(&self) -> Input {
+        let (answer, input) = oneshot::channel();
+        if self.ask.send(answer).await.is_err() {
+            return Input::End;
+        }
+        input.await.unwrap_or(Input::End)
+    }
+}
+
+impl Drop for LineEditor {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // The thread may sit in the middle of a line: keys are read by the line again, and pastes are not marked.
+            tcsetattr(stdin(), OptionalActions::Now, before).ok();
+            output::part("\x1b[?2004l");
+        }
+    }
+}
+
+fn read(editor: &mut Editor<Typing, FileHistory>, history: Option<&PathBuf>) -> Input {
+    if let Some(helper) = editor.helper() {
+        helper.is_empty.set(true);
+    }
+    match editor.readline(PROMPT) {
+        Ok(line) => {
+            let is_kept = !line.trim().is_empty() && line.len() <= MAX_ENTRY;
+            if is_kept
+                && editor.add_history_entry(line.as_str()).unwrap_or(false)
+                && let Some(file) = history
+            {
+                // Without it the history lasts as long as the chat. The file is its owner's only.
+                drop(editor.history_mut().append(file));
+            }
+            Input::Line(line)
+        }
+        Err(ReadlineError::Interrupted) => {
+            Input::Interrupted { was_empty: editor.helper().is_none_or(|helper| helper.is_empty.get()) }
+        }
+        Err(_) => Input::End,
+    }
+}
+
+/// What happens while a line is typed.
+struct Typing {
+    known: Known,
+    colour: Colour,
+    /// Ctrl-C tells nothing of the line it ends.
+    is_empty: Cell<bool>,
+}
+
+impl Helper for Typing {}
+
+impl Completer for Typing {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let before = line.get(..pos).unwrap_or(line);
+        let (start, words) = slash::completions(before, &self.known.facts().choices);
+        let pair = |word: String| Pair { display: word.trim_end().to_owned(), replacement: word };
+        Ok((start, words.into_iter().map(pair).collect()))
+    }
+}
+
+struct Rest {
+    shown: String,
+    rest: String,
+}
+
+impl Hint for Rest {
+    fn display(&self) -> &str {
+        &self.shown
+    }
+
+    fn completion(&self) -> Option<&str> {
+        Some(&self.rest).filter(|rest| !rest.is_empty()).map(String::as_str)
+    }
+}
+
+impl Hinter for Typing {
+    type Hint = Rest;
+
+    fn hint(&self, line: &str, pos: usize, _: &Context<'_>) -> Option<Rest> {
+        self.is_empty.set(line.is_empty());
+        let (rest, about) = slash::hint(line).filter(|_| pos == line.len())?;
+        Some(Rest { shown: format!("{rest}{about}"), rest })
+    }
+}
+
+impl Highlighter for Typing {
+    /// What was pasted may hold what acts on a terminal; it is sent as it is, and shown as signs.
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        if line.contains(acts) { Cow::Owned(line.replace(acts, "\u{fffd}")) } else { Cow::Borrowed(line) }
+    }
+
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        Cow::Owned(paint(hint, Role::Faint, self.colour))
+    }
+
+    fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
+        line.contains(acts)
+    }
+}
+
+fn acts(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+}
+
+impl Validator for Typing {
+    fn validate(&self, typed: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let goes_on = typed.input().ends_with('\\') && !typed.input().ends_with("\\\\");
+        Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}

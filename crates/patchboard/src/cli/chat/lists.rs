@@ -1,0 +1,222 @@
+//! What the server offers to choose from and what a chat has used: asked beside the conversation, and how it is shown.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::request::Talk;
+use super::slash::Choices;
+use crate::cli::output::{self, Column, Page, Table, clock};
+use crate::cli::run::page::number;
+use crate::cli::screen::cut;
+use crate::client::{Address, Client};
+
+/// Items of a list that are kept for completion.
+const MOST: usize = 500;
+
+/// What is known of the server, filled in while the conversation goes on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known(Arc<Mutex<Facts>>);
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Facts {
+    pub(super) choices: Choices,
+    /// The agent that answers, and the model it uses by itself.
+    pub(super) agent: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) tokens: u64,
+    pub(super) cost: f64,
+}
+
+impl Known {
+    pub(super) fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks on a connection of its own; what cannot be had is left as it was.
+    pub(super) async fn refresh(self, address: Address, talk: Talk, since: Timestamp) {
+        let Ok(mut client) = Client::connect(&address).await else { return };
+        if let Ok(sessions) = client.list("session.list", talk.owner(), MOST).await {
+            let mut facts = self.facts();
+            facts.choices.sessions = texts(&sessions, "peer");
+            let held = sessions.iter().find(|session| talk.is(session));
+            facts.agent = talk.agent.clone().or_else(|| text(held?, "agent")).or_else(|| Some("default".to_owned()));
+        }
+        let agent = self.facts().agent.clone().unwrap_or_default();
+        let report = json!({ "since": since.to_string(), "group_by": "session", "limit": 500 });
+        if let Ok(rows) = client.list("usage.report", report, MOST).await {
+            let key = talk.key(&agent);
+            if let Some(row) = rows.iter().find(|row| text(row, "key").as_deref() == Some(&key)) {
+                let count = |key: &str| row.get(key).and_then(Value::as_u64).unwrap_or(0);
+                let mut facts = self.facts();
+                facts.tokens = count("input_tokens") + count("output_tokens");
+                facts.cost = row.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0);
+            }
+        }
+        if let Ok(agents) = client.list("agent.list", json!({}), MOST).await {
+            self.facts().choices.agents = texts(&agents, "name");
+        }
+        if let Ok(tools) = client.list("tool.list", json!({ "limit": 500 }), MOST).await {
+            self.facts().choices.tools = texts(&tools, "name");
+        }
+        // Last, as a provider that does not answer is waited for.
+        if let Ok(report) = client.call("models.list", json!({ "agent": agent })).await {
+            let models = report.get("models").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let is_default = |model: &&Value| model.get("default") == Some(&Value::Bool(true));
+            let default = models.iter().find(is_default).and_then(|model| text(model, "id"));
+            let mut facts = self.facts();
+            facts.choices.models = texts(models, "id");
+            facts.model = default;
+        }
+    }
+}
+
+pub(super) fn text(item: &Value, key: &str) -> Option<String> {
+    item.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn texts(items: &[Value], key: &str) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for text in items.iter().filter_map(|item| text(item, key)) {
+        // A name that would act on the terminal is not offered.
+        if !texts.contains(&text) && output::one_line(&text) == text {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
+/// The line above the prompt.
+pub(super) fn status(facts: &Facts, talk: &Talk, columns: usize) -> String {
+    let agent = talk.agent.as_deref().or(facts.agent.as_deref());
+    let model = talk.model.as_deref().or(facts.model.as_deref());
+    let mut parts: Vec<String> = [agent, model].into_iter().flatten().map(output::one_line).collect();
+    if talk.peer != "main" {
+        parts.push(output::one_line(&talk.peer));
+    }
+    if facts.tokens > 0 {
+        parts.push(format!("{} tokens", number(facts.tokens)));
+        parts.push(money(facts.cost));
+    }
+    cut(&format!("─ {}", parts.join(" · ")), columns.saturating_sub(1))
+}
+
+fn money(dollars: f64) -> String {
+    if dollars >= 1.0 || dollars == 0.0 { format!("${dollars:.2}") } else { format!("${dollars:.4}") }
+}
+
+/// The models, the one in use marked.
+pub(super) fn models(report: &Value, talk: &Talk) -> Vec<String> {
+    let list = |key: &str| report.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut lines: Vec<String> = list("models")
+        .iter()
+        .map(|model| {
+            let (id, name) = (text(model, "id").unwrap_or_default(), text(model, "name").unwrap_or_default());
+            let is_default = model.get("default") == Some(&Value::Bool(true));
+            let is_used = talk.model.as_deref().map_or(is_default, |used| used == id || used == name);
+            let note = if is_default { "  (the agent's own)" } else { "" };
+            output::one_line(&format!("{} {id}{note}", if is_used { "*" } else { " " }))
+        })
+        .collect();
+    for silent in list("unavailable") {
+        let (provider, reason) = (text(silent, "provider"), text(silent, "reason"));
+        let (provider, reason) = (provider.unwrap_or_default(), reason.unwrap_or_default());
+        lines.push(output::one_line(&format!("  {provider}/…  ({reason}; any model of it can be named)")));
+    }
+    lines
+}
+
+/// The model that `wanted` names, or why there is none.
+pub(super) fn find_model(report: &Value, wanted: &str) -> Result<String, String> {
+    let list = |key: &str| report.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let ids = texts(list("models"), "id");
+    if ids.iter().any(|id| id == wanted) {
+        return Ok(wanted.to_owned());
+    }
+    let named: Vec<&Value> =
+        list("models").iter().filter(|model| text(model, "name").as_deref() == Some(wanted)).collect();
+    if let [only] = named.as_slice() {
+        return Ok(text(only, "id").unwrap_or_else(|| wanted.to_owned()));
+    }
+    let is_of = |silent: &&Value| {
+        let provider = text(silent, "provider").unwrap_or_default();
+        wanted.strip_prefix(&provider).is_some_and(|rest| rest.starts_with('/'))
+    };
+    if list("unavailable").iter().any(|silent| is_of(&silent)) {
+        return Ok(wanted.to_owned());
+    }
+    Err(unknown("model", wanted, &ids))
+}
+
+pub(super) fn unknown(what: &str, wanted: &str, known: &[String]) -> String {
+    let holding: Vec<&str> = known.iter().map(String::as_str).filter(|one| one.contains(wanted)).take(3).collect();
+    let near = patchboard_core::text::nearest(wanted, known.iter().map(String::as_str));
+    let meant = match (near, holding.as_slice()) {
+        (Some(near), _) => format!(": did you mean {near}?"),
+        (None, []) => String::new(),
+        (None, some) => format!(": did you mean {}?", some.join(" or ")),
+    };
+    output::one_line(&format!("there is no {what} {wanted}{meant}"))
+}
+
+/// The conversations, the newest first, the one that is held marked.
+pub(super) fn sessions(items: &[Value], talk: &Talk, page: Page) -> Vec<String> {
+    let columns = ["  NAME", "AGENT"].map(Column::whole).into_iter();
+    let columns = columns.chain([Column::number("TURNS"), Column::whole("LAST USED")]);
+    let mut table = Table::new(columns.collect::<Vec<_>>());
+    for item in items {
+        let mark = if talk.is(item) { "*" } else { " " };
+        let turns = item.get("turns").map(ToString::to_string).unwrap_or_default();
+        table.row([
+            format!("{mark} {}", text(item, "peer").unwrap_or_default()).into(),
+            text(item, "agent").unwrap_or_default().into(),
+            turns.into(),
+            clock::local(&text(item, "used_at").unwrap_or_default(), clock::MINUTE).into(),
+        ]);
+    }
+    table.lines(page)
+}
+
+/// A line a tool, or the whole of one.
+pub(super) fn tools(items: &[Value], wanted: Option<&str>, columns: usize) -> Result<Vec<String>, String> {
+    if let Some(wanted) = wanted {
+        let Some(found) = items.iter().find(|item| text(item, "name").as_deref() == Some(wanted)) else {
+            return Err(unknown("tool", wanted, &texts(items, "name")));
+        };
+        let description = output::plain(&text(found, "description").unwrap_or_default());
+        return Ok(description.lines().map(str::to_owned).collect());
+    }
+    let names: Vec<String> =
+        items.iter().map(|item| output::one_line(&text(item, "name").unwrap_or_default())).collect();
+    let wide = names.iter().map(String::len).max().unwrap_or(0).min(columns / 3);
+    let line = |(item, name): (&Value, &String)| {
+        let about = text(item, "description").unwrap_or_default();
+        let first = about.lines().next().unwrap_or_default();
+        cut(&output::one_line(&format!("{name:wide$}  {first}")), columns.saturating_sub(1))
+    };
+    Ok(items.iter().zip(&names).map(line).collect())
+}
+
+/// What this chat has used, and what budgets leave.
+pub(super) fn usage(facts: &Facts, budget: &Value) -> Vec<String> {
+    let mut lines = vec![match facts.tokens {
+        0 => "nothing used in this chat yet".to_owned(),
+        tokens => format!("this chat: {} tokens, {}", number(tokens), money(facts.cost)),
+    }];
+    for (key, words) in [("session", "this conversation"), ("daily", "today"), ("monthly", "this month")] {
+        let count = |name: &str| budget.get(key).and_then(|line| line.get(name)).and_then(Value::as_u64);
+        match (count("used"), count("limit")) {
+            (Some(used), Some(limit)) => {
+                let left = limit.saturating_sub(used);
+                lines.push(format!("{words}: {} of {} tokens, {} left", number(used), number(limit), number(left)));
+            }
+            (Some(used), None) if used > 0 => lines.push(format!("{words}: {} tokens, no limit", number(used))),
+            (Some(_), None) | (None, _) => {}
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! What `chat` asks of the server: who speaks, to whom, about what. The one place where its requests are built.
+
+use patchboard_core::access::OPERATOR_CHANNEL;
+use patchboard_core::id::SessionKey;
+use serde_json::{Value, json};
+
+use super::ChatArgs;
+
+/// The conversation that is held now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Talk {
+    pub(super) channel: String,
+    pub(super) account: String,
+    pub(super) peer: String,
+    /// Left out, bindings decide.
+    pub(super) agent: Option<String>,
+    /// Left out, it is the agent's own.
+    pub(super) model: Option<String>,
+}
+
+impl Talk {
+    pub(super) fn new(args: &ChatArgs) -> Self {
+        let usual = if args.target.is_by_address() { "terminal" } else { OPERATOR_CHANNEL };
+        Self {
+            channel: args.channel.clone().unwrap_or_else(|| usual.to_owned()),
+            account: args.account.clone(),
+            peer: args.peer.clone(),
+            agent: args.agent.clone(),
+            model: args.model.clone(),
+        }
+    }
+
+    /// The params of `chat.send`.
+    pub(super) fn send(&self, content: &str) -> Value {
+        let Self { channel, account, peer, agent, model } = self;
+        let mut params = json!({
+            "channel": channel, "account": account, "peer": peer, "content": content,
+            // Questions are answered here, so nothing need be said about them in the answer.
+            "approvals": true,
+        });
+        if let Some(fields) = params.as_object_mut() {
+            let named = [("agent", agent), ("model", model)];
+            let named = named.into_iter().filter_map(|(key, name)| Some((key.to_owned(), json!(name.as_ref()?))));
+            fields.extend(named);
+        }
+        params
+    }
+
+    /// The params of lists of this account's conversations.
+    pub(super) fn owner(&self) -> Value {
+        json!({ "channel": self.channel, "account": self.account, "limit": 100 })
+    }
+
+    /// Whether an entry of such a list is this conversation.
+    pub(super) fn is(&self, session: &Value) -> bool {
+        let is = |key: &str, value: &str| session.get(key).and_then(Value::as_str) == Some(value);
+        is("channel", &self.channel)
+            && is("account", &self.account)
+            && is("peer", &self.peer)
+            && self.agent.as_deref().is_none_or(|agent| is("agent", agent))
+    }
+
+    /// The session's key, where the agent is known.
+    pub(super) fn key(&self, agent: &str) -> String {
+        SessionKey::conversation(agent, &self.channel, &self.account, &self.peer).to_string()
+    }
+}

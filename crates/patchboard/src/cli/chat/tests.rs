@@ -1,0 +1,37 @@
+use clap::Parser;
+use clap::error::ErrorKind;
+use serde_json::json;
+
+use super::ChatArgs;
+use super::request::Talk;
+use crate::cli::{Cli, Verb};
+
+fn parsed(words: &[&str]) -> Result<ChatArgs, ErrorKind> {
+    let cli = Cli::try_parse_from(["patchboard", "chat"].iter().chain(words)).map_err(|error| error.kind())?;
+    let Verb::Chat(args) = cli.command else { panic!("{:?}", cli.command) };
+    Ok(args)
+}
+
+#[test]
+fn a_message_is_one_argument_or_plain_words() {
+    assert_eq!(parsed(&["-m", "two words"]).unwrap().said().unwrap(), "two words");
+    assert_eq!(parsed(&["two", "words", "--agent", "coder"]).unwrap().said().unwrap(), "two words");
+    assert_eq!(parsed(&[]).unwrap().said(), None);
+    assert_eq!(parsed(&["-m", "a", "b"]).map(drop), Err(ErrorKind::ArgumentConflict));
+}
+
+#[test]
+fn a_request_says_what_the_flags_say() {
+    let sent = |words: &[&str]| Talk::new(&parsed(words).unwrap()).send("hi");
+    assert_eq!(
+        sent(&[]),
+        json!({"channel": "cli", "account": "local", "peer": "main", "content": "hi", "approvals": true})
+    );
+    assert_eq!(
+        sent(&["--agent", "coder", "--model", "m", "--peer", "p", "--account", "a", "--url", "localhost:1"]),
+        json!({
+            "channel": "terminal", "account": "a", "peer": "p", "content": "hi", "approvals": true,
+            "agent": "coder", "model": "m"
+        })
+    );
+}

@@ -1,0 +1,184 @@
+//! A table: rows are kept until it is whole, then laid out for the width there is.
+
+use super::Marks;
+use super::flow::{words, wrapped};
+use super::inline::{Run, Style, runs};
+
+/// A longer table is shown in parts.
+const MAX_ROWS: usize = 300;
+const MAX_BYTES: usize = 64 * 1024;
+/// Between two columns.
+const GAP: usize = 3;
+/// No column is narrower, unless its cells are.
+const NARROWEST: usize = 6;
+/// Cells are as wide as this at most before there is need to look at the others.
+const WIDEST: usize = 400;
+
+#[derive(Debug)]
+pub(super) struct Table {
+    indent: usize,
+    rows: Vec<String>,
+    bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Align {
+    Left,
+    Centre,
+    Right,
+}
+
+impl Table {
+    pub(super) fn new(indent: usize) -> Self {
+        Self { indent, rows: Vec::new(), bytes: 0 }
+    }
+
+    pub(super) fn push(&mut self, row: &str) {
+        self.bytes += row.len();
+        self.rows.push(row.to_owned());
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.rows.len() >= MAX_ROWS || self.bytes >= MAX_BYTES
+    }
+
+    pub(super) fn rows(&self) -> &[String] {
+        &self.rows
+    }
+
+    /// `None` when the second row does not say that it is a table.
+    pub(super) fn lines(&self, columns: usize, marks: Marks) -> Option<Vec<Vec<Run>>> {
+        let (head, rest) = self.rows.split_first()?;
+        let (second, body) = rest.split_first()?;
+        let aligns: Vec<Align> = cells(second).iter().map(|cell| align(cell)).collect::<Option<_>>()?;
+        let read = |row: &String, base: Style| -> Vec<Vec<Run>> {
+            let mut cells: Vec<Vec<Run>> = cells(row)
+                .iter()
+                .map(|cell| match marks {
+                    Marks::Styled => runs(cell, base),
+                    Marks::Kept => vec![Run { text: cell.clone(), style: Style::PLAIN }],
+                })
+                .collect();
+            cells.resize(aligns.len(), Vec::new());
+            cells
+        };
+        let head = read(head, Style::BOLD);
+        let body: Vec<_> = body.iter().map(|row| read(row, Style::PLAIN)).collect();
+        let room = columns.saturating_sub(self.indent);
+        let lines = match widths(&head, &body, room) {
+            Some(widths) => grid(&head, &body, &widths, &aligns),
+            None => list(&head, &body, room),
+        };
+        let lead = Run { text: " ".repeat(self.indent), style: Style::PLAIN };
+        Some(lines.into_iter().map(|line| std::iter::once(lead.clone()).chain(line).collect()).collect())
+    }
+}
+
+/// How wide each column is; `None` when there are too many for the width there is.
+fn widths(head: &[Vec<Run>], body: &[Vec<Vec<Run>>], room: usize) -> Option<Vec<usize>> {
+    let rows = || std::iter::once(head).chain(body.iter().map(Vec::as_slice));
+    let widest = |column: usize| rows().filter_map(|row| row.get(column)).map(|cell| length(cell)).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..head.len()).map(|column| widest(column).clamp(1, WIDEST)).collect();
+    let room = room.checked_sub(GAP * (widths.len().saturating_sub(1)))?;
+    while widths.iter().sum::<usize>() > room {
+        let widest = widths.iter_mut().max()?;
+        if *widest <= NARROWEST {
+            return None;
+        }
+        *widest -= 1;
+    }
+    Some(widths)
+}
+
+fn length(cell: &[Run]) -> usize {
+    words(cell).0.iter().map(|word| word.spaces + word.columns).sum()
+}
+
+fn grid(head: &[Vec<Run>], body: &[Vec<Vec<Run>>], widths: &[usize], aligns: &[Align]) -> Vec<Vec<Run>> {
+    let mut lines = row(head, widths, aligns);
+    let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+    lines.push(vec![Run { text: rule.join("─┼─"), style: Style::DIM }]);
+    for cells in body {
+        lines.extend(row(cells, widths, aligns));
+    }
+    lines
+}
+
+/// A row takes as many lines as its tallest cell.
+fn row(cells: &[Vec<Run>], widths: &[usize], aligns: &[Align]) -> Vec<Vec<Run>> {
+    let cells: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| wrapped(cell, *width)).collect();
+    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let spaces = |count: usize| Run { text: " ".repeat(count), style: Style::PLAIN };
+    let line = |number: usize| {
+        let mut line = Vec::new();
+        for (column, ((cell, width), align)) in cells.iter().zip(widths).zip(aligns).enumerate() {
+            let (runs, taken) = cell.get(number).cloned().unwrap_or_default();
+            let free = width.saturating_sub(taken);
+            let before = match align {
+                Align::Left => 0,
+                Align::Centre => free / 2,
+                Align::Right => free,
+            };
+            line.push(spaces(before));
+            line.extend(runs);
+            if column + 1 < widths.len() {
+                line.push(spaces(free - before));
+                line.push(Run { text: " │ ".to_owned(), style: Style::DIM });
+            }
+        }
+        line
+    };
+    (0..height).map(line).collect()
+}
+
+/// Where columns do not fit beside each other: every row as a list of its cells.
+fn list(head: &[Vec<Run>], body: &[Vec<Vec<Run>>], room: usize) -> Vec<Vec<Run>> {
+    let mut lines = Vec::new();
+    for (number, cells) in body.iter().enumerate() {
+        if number > 0 {
+            lines.push(vec![Run { text: "─".repeat(room.min(8)), style: Style::DIM }]);
+        }
+        for (title, cell) in head.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
+            let colon = Run { text: ": ".to_owned(), style: Style::PLAIN };
+            let both: Vec<Run> = title.iter().cloned().chain([colon]).chain(cell.iter().cloned()).collect();
+            lines.extend(wrapped(&both, room.max(1)).into_iter().map(|(line, _)| line));
+        }
+    }
+    lines
+}
+
+/// The cells of a row; a `\|` and one inside code are text.
+fn cells(row: &str) -> Vec<String> {
+    let row = row.strip_prefix('|').unwrap_or(row);
+    let mut cells = vec![String::new()];
+    let (mut in_code, mut chars) = (false, row.chars().peekable());
+    while let Some(c) = chars.next() {
+        if c == '|' && !in_code {
+            // The last one ends the row.
+            if chars.peek().is_some() {
+                cells.push(String::new());
+            }
+            continue;
+        }
+        let Some(cell) = cells.last_mut() else { continue };
+        if c == '\\' && chars.peek() == Some(&'|') {
+            cell.extend(chars.next());
+            continue;
+        }
+        in_code ^= c == '`';
+        cell.push(c);
+    }
+    cells.iter().map(|cell| cell.trim().to_owned()).collect()
+}
+
+fn align(cell: &str) -> Option<Align> {
+    let bare = cell.trim_start_matches(':').trim_end_matches(':');
+    if bare.is_empty() || bare.chars().any(|c| c != '-') {
+        return None;
+    }
+    Some(match (cell.starts_with(':'), cell.ends_with(':')) {
+        (true, true) => Align::Centre,
+        (false, true) => Align::Right,
+        (_, false) => Align::Left,
+    })
+}
