@@ -4,12 +4,14 @@
 //! certain how it looks, a table once it is whole. The result does not depend on how the text was cut. Nothing of the text
 //! acts on the terminal: control characters are shown as what they are.
 
+use block::{Block, ItemMark, block, is_certain};
 use flow::Flow;
 use inline::Style;
 use table::Table;
 
 use super::output::plain;
 
+mod block;
 mod flow;
 mod inline;
 mod table;
@@ -71,22 +73,6 @@ struct Item {
     indent: usize,
     /// Where its words stand on the terminal.
     content: usize,
-}
-
-enum Block<'a> {
-    Blank,
-    Heading { level: usize, text: &'a str },
-    Rule,
-    Fence { mark: char, length: usize, language: &'a str },
-    Row,
-    Item { mark: ItemMark<'a>, text: &'a str },
-    Quote { text: &'a str },
-    Paragraph,
-}
-
-enum ItemMark<'a> {
-    Bullet,
-    Number(&'a str),
 }
 
 impl Markdown {
@@ -278,17 +264,21 @@ impl Markdown {
     /// A line inside a fence, or the one that ends it.
     fn code(&mut self, line: &str, whole: bool) {
         let Some(fence) = &self.fence else { return };
+        // The beginning of a line too long to be kept was shown already.
+        let goes_on = self.flow.is_mid_line();
         let rest = line.trim();
-        if whole && rest.chars().count() >= fence.length && rest.chars().all(|c| c == fence.mark) {
+        let is_end = rest.chars().count() >= fence.length && rest.chars().all(|c| c == fence.mark);
+        if whole && is_end && !goes_on {
             if let Some(fence) = self.fence.take() {
                 self.end_fence(&fence);
             }
             return;
         }
-        let spaces = line.chars().take_while(|c| *c == ' ').count().min(fence.indent);
+        let most = if goes_on { 0 } else { fence.indent };
+        let spaces = line.chars().take_while(|c| *c == ' ').count().min(most);
         let code = line.get(spaces..).unwrap_or(line).replace('\t', "    ");
         // Never wrapped here: what is copied must stay what it is.
-        if !self.flow.is_mid_line() && !code.is_empty() {
+        if !goes_on && !code.is_empty() {
             let lead = format!("{}  ", fence.lead);
             self.flow.put(&lead, Style::PLAIN);
         }
@@ -345,84 +335,6 @@ impl Markdown {
 /// Columns that are written on: the last stays empty, so that no terminal wraps by itself.
 fn width(columns: usize) -> usize {
     columns.saturating_sub(1).clamp(NARROWEST, WIDEST)
-}
-
-/// Whether the kind of a line is known although its end is not there. Only lines that flow are.
-fn is_certain(line: &str) -> bool {
-    let line = line.trim_start();
-    let Some(first) = line.chars().next() else { return false };
-    match first {
-        // Headings, rows, fences and rules are taken whole.
-        '#' | '|' | '`' | '~' => !may_be_whole(line, first),
-        '>' => line.len() > 2,
-        '-' | '*' | '_' | '+' => {
-            let rest = line.trim_start_matches([first, ' ']);
-            // A task's box is a part of its mark.
-            !rest.is_empty() && (rest.len() > 4 || !rest.starts_with('['))
-        }
-        '0'..='9' => {
-            let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
-            let after = rest.strip_prefix(['.', ')']);
-            // A number alone may be all there is; one with a point may begin an item.
-            match after {
-                Some(text) => text.chars().nth(1).is_some(),
-                None => !rest.is_empty(),
-            }
-        }
-        _ => true,
-    }
-}
-
-/// Whether a line that begins so can still be a heading, a row or a fence.
-fn may_be_whole(line: &str, first: char) -> bool {
-    let run = line.chars().take_while(|c| *c == first).count();
-    let after = line.chars().nth(run);
-    match first {
-        '|' => true,
-        '#' => run <= 6 && after.is_none_or(|c| c == ' '),
-        // Backticks and tildes: three are a fence; fewer at the end may become three.
-        _ => run >= 3 || after.is_none(),
-    }
-}
-
-fn block(line: &str) -> Block<'_> {
-    let trimmed = line.trim_end();
-    let Some(first) = trimmed.chars().next() else { return Block::Blank };
-    let run = trimmed.chars().take_while(|c| *c == first).count();
-    let after = trimmed.get(run..).unwrap_or_default();
-    match first {
-        '#' if run <= 6 && (after.is_empty() || after.starts_with(' ')) => {
-            Block::Heading { level: run, text: after.trim().trim_end_matches('#').trim_end() }
-        }
-        '`' | '~' if run >= 3 && !after.contains('`') => Block::Fence { mark: first, length: run, language: after },
-        '|' if run == 1 => Block::Row,
-        '-' | '*' | '_' if is_rule(trimmed, first) => Block::Rule,
-        '>' => {
-            let rest = line.get(1..).unwrap_or_default();
-            Block::Quote { text: rest.strip_prefix(' ').unwrap_or(rest) }
-        }
-        '-' | '*' | '+' if run == 1 && after.starts_with(' ') => {
-            let text = line.get(1..).unwrap_or_default().trim_start();
-            Block::Item { mark: ItemMark::Bullet, text }
-        }
-        '0'..='9' => match number(line) {
-            Some((number, text)) => Block::Item { mark: ItemMark::Number(number), text },
-            None => Block::Paragraph,
-        },
-        _ => Block::Paragraph,
-    }
-}
-
-fn is_rule(line: &str, mark: char) -> bool {
-    line.chars().all(|c| c == mark || c == ' ') && line.chars().filter(|c| *c == mark).count() >= 3
-}
-
-/// `12. ` or `12) `, and what follows.
-fn number(line: &str) -> Option<(&str, &str)> {
-    let digits = line.chars().take_while(char::is_ascii_digit).count();
-    let (mark, text) = line.split_at_checked(digits + 1)?;
-    let is_mark = digits <= 9 && mark.ends_with(['.', ')']) && text.starts_with(' ');
-    is_mark.then(|| (mark, text.trim_start()))
 }
 
 #[cfg(test)]

@@ -73,14 +73,16 @@ impl Flow {
     /// As many of them as are certain.
     pub(super) fn words(&mut self, text: &str) {
         self.waiting.push_str(text);
-        let ready = match self.marks {
-            Marks::Styled => inline::ready(&self.waiting),
-            Marks::Kept => self.waiting.rfind([' ', '\t']).unwrap_or(0),
+        let (ready, runs) = match self.marks {
+            Marks::Styled => inline::ready(&self.waiting, self.base),
+            Marks::Kept => {
+                let ready = self.waiting.rfind([' ', '\t']).unwrap_or(0);
+                (ready, as_they_are(self.waiting.get(..ready).unwrap_or_default()))
+            }
         };
         if ready > 0 {
-            let rest = self.waiting.split_off(ready);
-            let text = std::mem::replace(&mut self.waiting, rest);
-            self.lay(&text);
+            self.waiting.drain(..ready);
+            self.lay(&runs);
         }
         if self.waiting.len() > MAX_WAITING {
             self.end_words();
@@ -90,7 +92,11 @@ impl Flow {
     /// Nothing more comes that could change how they look.
     pub(super) fn end_words(&mut self) {
         let text = std::mem::take(&mut self.waiting);
-        self.lay(&text);
+        let runs = match self.marks {
+            Marks::Styled => inline::runs(&text, self.base),
+            Marks::Kept => as_they_are(&text),
+        };
+        self.lay(&runs);
     }
 
     /// Text as it is, wherever it ends.
@@ -122,12 +128,8 @@ impl Flow {
         self.spaces = 0;
     }
 
-    fn lay(&mut self, text: &str) {
-        let runs = match self.marks {
-            Marks::Styled => inline::runs(text, self.base),
-            Marks::Kept => vec![Run { text: text.to_owned(), style: Style::PLAIN }],
-        };
-        let (words, spaces) = words(&runs);
+    fn lay(&mut self, runs: &[Run]) {
+        let (words, spaces) = words(runs);
         for mut word in words {
             word.spaces += std::mem::take(&mut self.spaces);
             self.word(&word);
@@ -179,6 +181,11 @@ impl Flow {
             self.out.push_str(END);
         }
     }
+}
+
+/// Words whose marks stay.
+fn as_they_are(text: &str) -> Vec<Run> {
+    vec![Run { text: text.to_owned(), style: Style::PLAIN }]
 }
 
 /// The words of these runs, and the spaces after the last one.

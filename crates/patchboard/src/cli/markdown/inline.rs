@@ -58,47 +58,61 @@ pub(super) fn columns(text: &str) -> usize {
     text.chars().filter(|c| *c == '\t').count() * 3 + text.width()
 }
 
-/// How much of `text` can be shown whatever follows: up to a space outside of any mark that may still be closed.
-pub(super) fn ready(text: &str) -> usize {
+/// What can be shown whatever follows: as many bytes, up to a space outside of any mark that may still be closed, and their
+/// runs.
+pub(super) fn ready(text: &str, base: Style) -> (usize, Vec<Run>) {
     let mut last_space = 0;
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         if rest.starts_with([' ', '\t']) {
             last_space = at;
         }
-        match span(text, at) {
+        match span(text, at, End::Unknown) {
             Found::Nothing(length) => at += length,
             Found::Span { end, .. } => at = end,
-            Found::Open => return last_space,
+            Found::Open => break,
         }
     }
-    last_space
+    // What is behind the space is seen again, so that every mark is understood as it was above.
+    let mut runs = Vec::new();
+    read(text, last_space, End::Unknown, base, &mut runs);
+    (last_space, runs)
 }
 
 /// The runs of a text that is whole.
 pub(super) fn runs(text: &str, base: Style) -> Vec<Run> {
     let mut runs = Vec::new();
-    read(text, base, &mut runs);
+    read(text, text.len(), End::Known, base, &mut runs);
     runs
 }
 
-fn read(text: &str, base: Style, runs: &mut Vec<Run>) {
+/// Whether more of a text may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Known,
+    Unknown,
+}
+
+/// The runs of as many bytes.
+fn read(text: &str, length: usize, end: End, base: Style, runs: &mut Vec<Run>) {
     let mut at = 0;
-    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        match span(text, at) {
+    while at < length {
+        let rest = text.get(at..length).unwrap_or_default();
+        match span(text, at, end) {
             Found::Span { end, kind } => {
+                let mut whole = |text: &str, style: Style| read(text, text.len(), End::Known, base.with(style), runs);
                 match kind {
-                    Kind::Escaped(c) => add(runs, c, base),
-                    Kind::Code(code) => add(runs, code, base.with(Style::CODE)),
-                    Kind::Styled(inner, style) => read(inner, base.with(style), runs),
+                    Kind::Styled(inner, style) => whole(inner, style),
                     Kind::Link { words, address } => {
-                        read(words, base.with(Style::UNDERLINE), runs);
+                        whole(words, Style::UNDERLINE);
                         if words != address && !address.is_empty() {
                             add(runs, " (", base.with(Style::DIM));
                             add(runs, address, base.with(Style::DIM));
                             add(runs, ")", base.with(Style::DIM));
                         }
                     }
+                    Kind::Escaped(c) => add(runs, c, base),
+                    Kind::Code(code) => add(runs, code, base.with(Style::CODE)),
                 }
                 at = end;
             }
@@ -106,12 +120,8 @@ fn read(text: &str, base: Style, runs: &mut Vec<Run>) {
                 add(runs, rest.get(..length).unwrap_or(rest), base);
                 at += length;
             }
-            // Never closed: it is what it is.
-            Found::Open => {
-                let length = rest.chars().next().map_or(1, char::len_utf8);
-                add(runs, rest.get(..length).unwrap_or(rest), base);
-                at += length;
-            }
+            // Only where the end is not known, and nothing is read from there on.
+            Found::Open => return,
         }
     }
 }
@@ -141,48 +151,68 @@ enum Kind<'a> {
     Link { words: &'a str, address: &'a str },
 }
 
-/// What begins at `at`.
-fn span(text: &str, at: usize) -> Found<'_> {
-    let rest = text.get(at..).unwrap_or_default();
-    let Some(first) = rest.chars().next() else { return Found::Nothing(0) };
-    match first {
-        '\\' => match rest.get(1..2) {
-            Some(c) if c.starts_with(|c: char| c.is_ascii_punctuation()) => {
-                Found::Span { end: at + 2, kind: Kind::Escaped(c) }
-            }
-            Some(_) => Found::Nothing(1),
-            None if rest.len() > 1 => Found::Nothing(1),
-            None => Found::Open,
-        },
-        '`' => code(rest, at),
-        '*' | '_' | '~' => emphasis(text, rest, at, first),
-        '[' => link(rest, at, 0),
-        '!' if rest.get(1..2) == Some("[") => link(rest, at, 1),
-        _ => Found::Nothing(first.len_utf8()),
+/// What is looked at to understand a mark. Nothing behind it counts, so that the same is found however much has come.
+#[derive(Debug, Clone, Copy)]
+struct Seen<'a> {
+    text: &'a str,
+    /// A mark that is not closed in it stays open as long as more may come.
+    is_all: bool,
+}
+
+impl<'a> Seen<'a> {
+    fn new(rest: &'a str, end: End) -> Self {
+        let mut length = rest.len().min(FURTHEST);
+        while !rest.is_char_boundary(length) {
+            length -= 1;
+        }
+        Self { text: rest.get(..length).unwrap_or(rest), is_all: end == End::Known || rest.len() >= FURTHEST }
+    }
+
+    fn from(self, begin: usize) -> Self {
+        Self { text: self.text.get(begin..).unwrap_or_default(), ..self }
+    }
+
+    /// Open while it may still be closed; after that so many bytes of it are ordinary text.
+    fn never_closed(self, length: usize) -> Found<'a> {
+        if self.is_all { Found::Nothing(length) } else { Found::Open }
     }
 }
 
-fn window(rest: &str) -> &str {
-    let mut end = rest.len().min(FURTHEST);
-    while !rest.is_char_boundary(end) {
-        end -= 1;
+/// What begins at `at`.
+fn span(text: &str, at: usize, end: End) -> Found<'_> {
+    let seen = Seen::new(text.get(at..).unwrap_or_default(), end);
+    let Some(first) = seen.text.chars().next() else { return Found::Nothing(1) };
+    match first {
+        '\\' => match seen.text.chars().nth(1) {
+            Some(c) if c.is_ascii_punctuation() => {
+                Found::Span { end: at + 2, kind: Kind::Escaped(seen.text.get(1..2).unwrap_or_default()) }
+            }
+            Some(_) => Found::Nothing(1),
+            None => seen.never_closed(1),
+        },
+        '`' => code(seen, at),
+        '*' | '_' | '~' => {
+            let before = text.get(..at).and_then(|before| before.chars().next_back());
+            emphasis(seen, at, first, before)
+        }
+        '[' => link(seen, at, 0),
+        '!' if seen.text.starts_with("![") => link(seen, at, 1),
+        _ => Found::Nothing(first.len_utf8()),
     }
-    rest.get(..end).unwrap_or(rest)
 }
 
 fn run_of(rest: &str, mark: char) -> usize {
     rest.chars().take_while(|c| *c == mark).count()
 }
 
-fn code(rest: &str, at: usize) -> Found<'_> {
-    let length = run_of(rest, '`');
-    let seen = window(rest);
+fn code(seen: Seen<'_>, at: usize) -> Found<'_> {
+    let length = run_of(seen.text, '`');
     let mut from = length;
-    while let Some(found) = seen.get(from..).and_then(|rest| rest.find('`')) {
+    while let Some(found) = seen.text.get(from..).and_then(|rest| rest.find('`')) {
         let begin = from + found;
-        let close = run_of(rest.get(begin..).unwrap_or_default(), '`');
+        let close = run_of(seen.from(begin).text, '`');
         if close == length {
-            let inner = seen.get(length..begin).unwrap_or_default();
+            let inner = seen.text.get(length..begin).unwrap_or_default();
             let inner = match inner.strip_prefix(' ').and_then(|inner| inner.strip_suffix(' ')) {
                 Some(bare) if !bare.trim().is_empty() => bare,
                 _ => inner,
@@ -191,15 +221,15 @@ fn code(rest: &str, at: usize) -> Found<'_> {
         }
         from = begin + close;
     }
-    never_closed(rest, length)
+    seen.never_closed(length)
 }
 
-fn emphasis<'a>(text: &'a str, rest: &'a str, at: usize, mark: char) -> Found<'a> {
-    let length = run_of(rest, mark);
-    let Some(next) = rest.get(length..).and_then(|rest| rest.chars().next()) else {
-        return never_closed(rest, length);
-    };
-    let before = text.get(..at).and_then(|before| before.chars().next_back());
+/// `before`: the character before it.
+fn emphasis(seen: Seen<'_>, at: usize, mark: char, before: Option<char>) -> Found<'_> {
+    let length = run_of(seen.text, mark);
+    // Where as many are not closed, fewer of them may be.
+    let never_closed = seen.never_closed(1);
+    let Some(next) = seen.from(length).text.chars().next() else { return never_closed };
     let inside_word = mark == '_' && before.is_some_and(char::is_alphanumeric);
     let style = match (mark, length) {
         ('~', 2) => Style::STRIKE,
@@ -211,59 +241,54 @@ fn emphasis<'a>(text: &'a str, rest: &'a str, at: usize, mark: char) -> Found<'a
     if next.is_whitespace() || inside_word {
         return Found::Nothing(length);
     }
-    let seen = window(rest);
     let mut from = length;
-    while let Some(found) = seen.get(from..).and_then(|rest| rest.find([mark, '`', '\\'])) {
+    while let Some(found) = seen.text.get(from..).and_then(|rest| rest.find([mark, '`', '\\'])) {
         let begin = from + found;
-        let here = rest.get(begin..).unwrap_or_default();
-        if here.starts_with('\\') {
-            from = begin + 1 + here.chars().nth(1).map_or(0, char::len_utf8);
+        let here = seen.from(begin);
+        if here.text.starts_with('\\') {
+            from = begin + 1 + here.text.chars().nth(1).map_or(0, char::len_utf8);
             continue;
         }
-        if here.starts_with('`') {
+        if here.text.starts_with('`') {
             // Marks inside code are none.
             from = match code(here, begin) {
                 Found::Span { end, .. } => end,
-                Found::Nothing(_) | Found::Open => begin + run_of(here, '`'),
+                Found::Nothing(length) => begin + length,
+                Found::Open => return Found::Open,
             };
             continue;
         }
-        let close = run_of(here, mark);
-        let after = rest.get(begin + close..).and_then(|rest| rest.chars().next());
-        let follows_word = seen.get(..begin).and_then(|before| before.chars().next_back());
+        let close = run_of(here.text, mark);
+        let after = here.from(close).text.chars().next();
+        let follows_word = seen.text.get(..begin).and_then(|before| before.chars().next_back());
         let closes = close == length
             && follows_word.is_some_and(|c| !c.is_whitespace())
             && !(mark == '_' && after.is_some_and(char::is_alphanumeric));
         if closes {
-            let inner = seen.get(length..begin).unwrap_or_default();
+            let inner = seen.text.get(length..begin).unwrap_or_default();
             return Found::Span { end: at + begin + close, kind: Kind::Styled(inner, style) };
         }
         from = begin + close;
     }
-    never_closed(rest, length)
+    never_closed
 }
 
 /// `skip`: bytes before the bracket.
-fn link(rest: &str, at: usize, skip: usize) -> Found<'_> {
-    let seen = window(rest);
-    let Some(close) = seen.find(']') else { return never_closed(rest, skip + 1) };
-    let words = seen.get(skip + 1..close).unwrap_or_default();
-    let after = seen.get(close + 1..).unwrap_or_default();
+fn link(seen: Seen<'_>, at: usize, skip: usize) -> Found<'_> {
+    let never_closed = seen.never_closed(1);
+    let Some(close) = seen.text.find(']') else { return never_closed };
+    let words = seen.text.get(skip + 1..close).unwrap_or_default();
+    let after = seen.from(close + 1).text;
     match after.chars().next() {
-        None => never_closed(rest, skip + 1),
+        None => never_closed,
         Some('(') => match after.find([')', ' ']) {
             Some(end) if after.get(end..).is_some_and(|end| end.starts_with(')')) => {
                 let address = after.get(1..end).unwrap_or_default();
                 Found::Span { end: at + close + 1 + end + 1, kind: Kind::Link { words, address } }
             }
             Some(_) => Found::Nothing(skip + 1),
-            None => never_closed(rest, skip + 1),
+            None => never_closed,
         },
         Some(_) => Found::Nothing(skip + 1),
     }
-}
-
-/// Open while it may still be closed, ordinary text after that.
-fn never_closed(rest: &str, length: usize) -> Found<'_> {
-    if rest.len() < FURTHEST { Found::Open } else { Found::Nothing(length) }
 }

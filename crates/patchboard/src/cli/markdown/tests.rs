@@ -1,8 +1,8 @@
 //! Text in, lines of a terminal out. `«b:…»` stands for bold, and so on.
 
-use proptest::prelude::*;
-
 use super::{Look, Markdown, Marks};
+
+mod cuts;
 
 fn render(text: &str, columns: usize, marks: Marks) -> String {
     let mut markdown = Markdown::new(Look { columns, marks });
@@ -241,58 +241,4 @@ fn the_width_of_now_counts() {
     markdown.resize(12);
     out.push_str(&markdown.push("one two three\n"));
     assert_eq!(out, "one two three\none two\nthree\n");
-}
-
-fn pieces() -> impl Strategy<Value = String> {
-    let piece = prop_oneof![
-        "[a-z]{1,6}",
-        "[ ]{1,3}",
-        Just("\n".to_owned()),
-        Just("**".to_owned()),
-        Just("*".to_owned()),
-        Just("`".to_owned()),
-        Just("```".to_owned()),
-        Just("| ".to_owned()),
-        Just("|---|\n".to_owned()),
-        Just("- ".to_owned()),
-        Just("1. ".to_owned()),
-        Just("> ".to_owned()),
-        Just("# ".to_owned()),
-        Just("[a](b)".to_owned()),
-        Just("_".to_owned()),
-        Just("\\".to_owned()),
-        Just("漢".to_owned()),
-        Just("\r\n".to_owned()),
-        Just("\t".to_owned()),
-        Just("---".to_owned()),
-        Just("~~".to_owned()),
-    ];
-    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
-}
-
-proptest! {
-    #[test]
-    fn it_does_not_matter_how_the_text_was_cut(text in pieces(), cuts in proptest::collection::vec(0usize..200, 0..12)) {
-        let whole = render(&text, 30, Marks::Styled);
-        let mut markdown = Markdown::new(Look { columns: 30, marks: Marks::Styled });
-        let (mut out, mut at) = (String::new(), 0);
-        let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| text.is_char_boundary(*cut)).collect();
-        cuts.sort_unstable();
-        for cut in cuts {
-            out.push_str(&markdown.push(&text[at..cut.max(at)]));
-            at = cut.max(at);
-        }
-        out.push_str(&markdown.push(&text[at..]));
-        out.push_str(&markdown.finish());
-        prop_assert_eq!(shown(&out), shown(&whole));
-    }
-
-    #[test]
-    fn no_line_is_wider_than_the_terminal(text in "[a-z漢 *`\n-]{0,200}") {
-        prop_assume!(!text.contains("```") && !text.contains("~~~"));
-        let out = render(&text, 30, Marks::Kept);
-        for line in out.lines() {
-            prop_assert!(super::inline::columns(line) <= 29, "{line:?}");
-        }
-    }
 }

@@ -1,0 +1,100 @@
+//! What kind of block a line begins, and from where on that is certain.
+
+#[derive(Debug)]
+pub(super) enum Block<'a> {
+    Blank,
+    Heading { level: usize, text: &'a str },
+    Rule,
+    Fence { mark: char, length: usize, language: &'a str },
+    Row,
+    Item { mark: ItemMark<'a>, text: &'a str },
+    Quote { text: &'a str },
+    Paragraph,
+}
+
+#[derive(Debug)]
+pub(super) enum ItemMark<'a> {
+    Bullet,
+    Number(&'a str),
+}
+
+/// The kind of a line that is whole, or whose kind is certain. Spaces before it are cut off.
+pub(super) fn block(line: &str) -> Block<'_> {
+    let trimmed = line.trim_end();
+    let Some(first) = trimmed.chars().next() else { return Block::Blank };
+    let run = trimmed.chars().take_while(|c| *c == first).count();
+    let after = trimmed.get(run..).unwrap_or_default();
+    match first {
+        '#' if run <= 6 && (after.is_empty() || after.starts_with(' ')) => {
+            Block::Heading { level: run, text: after.trim().trim_end_matches('#').trim_end() }
+        }
+        '`' | '~' if run >= 3 && !after.contains('`') => Block::Fence { mark: first, length: run, language: after },
+        '|' if run == 1 => Block::Row,
+        '-' | '*' | '_' if is_rule(trimmed, first) => Block::Rule,
+        '>' => {
+            let rest = line.get(1..).unwrap_or_default();
+            Block::Quote { text: rest.strip_prefix(' ').unwrap_or(rest) }
+        }
+        '-' | '*' | '+' if run == 1 && after.starts_with(' ') => {
+            let text = line.get(1..).unwrap_or_default().trim_start();
+            Block::Item { mark: ItemMark::Bullet, text }
+        }
+        '0'..='9' => match number(line) {
+            Some((number, text)) => Block::Item { mark: ItemMark::Number(number), text },
+            None => Block::Paragraph,
+        },
+        _ => Block::Paragraph,
+    }
+}
+
+/// Whether a line that begins so is of the same kind, and its words begin at the same place, whatever follows. Only lines
+/// that flow are certain before their end.
+pub(super) fn is_certain(line: &str) -> bool {
+    // What ends in a space of any kind may end there or go on, and can be another kind then.
+    let line = line.trim();
+    let Some(first) = line.chars().next() else { return false };
+    match first {
+        '#' | '|' | '`' | '~' => !may_be_whole(line, first),
+        '>' => line.len() > 1,
+        '-' | '*' | '_' | '+' => has_words(line.trim_start_matches(|c: char| c == first || c.is_whitespace())),
+        '0'..='9' => {
+            let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+            // A number alone may be all there is; one with a point may begin an item.
+            match rest.strip_prefix(['.', ')']) {
+                Some(text) if text.starts_with(' ') => has_words(text.trim_start()),
+                Some(text) => !text.is_empty(),
+                None => !rest.is_empty(),
+            }
+        }
+        _ => true,
+    }
+}
+
+/// Whether words have begun after a mark. A task's box is a part of the mark.
+fn has_words(rest: &str) -> bool {
+    !rest.is_empty() && (rest.len() > 3 || !rest.starts_with('['))
+}
+
+/// Whether a line that begins so can still be a heading, a row or a fence, which are taken whole.
+fn may_be_whole(line: &str, first: char) -> bool {
+    let run = line.chars().take_while(|c| *c == first).count();
+    let after = line.chars().nth(run);
+    match first {
+        '|' => true,
+        '#' => run <= 6 && after.is_none_or(|c| c == ' '),
+        // Backticks and tildes: three are a fence; fewer at the end may become three.
+        _ => run >= 3 || after.is_none(),
+    }
+}
+
+fn is_rule(line: &str, mark: char) -> bool {
+    line.chars().all(|c| c == mark || c == ' ') && line.chars().filter(|c| *c == mark).count() >= 3
+}
+
+/// `12. ` or `12) `, and what follows.
+fn number(line: &str) -> Option<(&str, &str)> {
+    let digits = line.chars().take_while(char::is_ascii_digit).count();
+    let (mark, text) = line.split_at_checked(digits + 1)?;
+    let is_mark = digits <= 9 && mark.ends_with(['.', ')']) && text.starts_with(' ');
+    is_mark.then(|| (mark, text.trim_start()))
+}
