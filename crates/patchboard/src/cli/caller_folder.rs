@@ -1,4 +1,4 @@
-//! The folder a command was typed in, which `run`, `chat` and `tools call` ask the server to work in.
+//! The folder a command was typed in, which `run` and `tools call` ask the server to work in.
 //!
 //! A server that is found by its data directory hears from its operator, who may open any folder for one run. A server
 //! that is found by its address may be on another machine, where this folder means nothing.
@@ -46,8 +46,8 @@ impl CallerFolder {
         }
     }
 
-    /// Commands that are also useful without a folder, such as a chat, take the server's where the current one is refused,
-    /// unless the user named it. Answers what to tell the user then.
+    /// Commands that are also useful without a folder, such as a call of a tool, take the server's where the current one is
+    /// refused, unless the user named it. Answers what to tell the user then.
     pub(super) fn fall_back(&mut self, refusal: &str) -> Option<String> {
         // The gateway names its method before it.
         let reason = &refusal[refusal.find(FOLDER_REFUSED)?..];
