@@ -29,7 +29,8 @@ class ChatCase(unittest.TestCase):
         cls.data = ("--data-dir", str(cls.server.data_dir))
 
     def environment(self) -> dict[str, str]:
-        return {**self.server.environment(), "HOME": str(self.server.folder / "home")}
+        # A person's terminal shows colour.
+        return {**self.server.environment(), "HOME": str(self.server.folder / "home"), "NO_COLOR": ""}
 
     def open(self, *arguments: str, **env: str) -> Terminal:
         command = [binary(), "chat", *arguments, *self.data]
