@@ -101,7 +101,7 @@ class OnePoolTest(SharedBridgeCase):
         self.assertIn("unregistered", open_pool)
 
     def test_the_command_line_names_the_pool(self) -> None:
-        self.assertIn("tool not found", self.command("tools", "call", "add", '{"a": 1, "b": 2}', code=1).stderr)
+        self.assertIn("no tool is named `add`", self.command("tools", "call", "add", '{"a": 1, "b": 2}', code=1).stderr)
         call = ("tools", "call", "py.add", '{"a": 1, "b": 2}')
         refused = self.command(*call, code=1)
         self.assertIn("[tools.approval]", refused.stderr, "it counts as one that writes")

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from gateway_client import eventually
 from hub_case import MUSIC, NONSENSE, NOTEBOOK, HubTestCase
 from patchboard_server import binary
+from terminal import Terminal
 
 
 class CliTestCase(HubTestCase):
@@ -92,6 +93,8 @@ class SendTest(CliTestCase):
         self.assertIn("It took a while.", told.result(timeout=60))
 
     def test_a_slip_in_a_name_is_pointed_out(self) -> None:
+        # The matcher understands slips; where something else decides, they are only pointed out.
+        self.serve(more='[[hub.rules]]\nwhen = ["*: grobnik"]\napp = "notebook"\n')
         self.app("notebook")
         said = self.say(NONSENSE)
         self.settled(said["id"], "held")
@@ -102,6 +105,7 @@ class SendTest(CliTestCase):
                 self.assertIn("did you mean `notebook`?", done.stderr)
         self.app("agenda", MUSIC)
         done = self.command("hub", "send", "agneda: grobnik")
+        self.assertIn("to notebook (by rule)", done.stdout)
         self.assertIn("did you mean `agenda`?", done.stderr)
         self.assertNotIn("did you mean", self.command("hub", "send", "notebook: buy milk").stderr)
         unknown = self.command("hub", "route", said["id"], "telescope", code=1).stderr
@@ -173,12 +177,24 @@ class LookTest(CliTestCase):
         notebook = self.app("notebook", NOTEBOOK * 5, version="3.2.1", capabilities=["lists"] * 20)
         message = self.delivered(notebook, "notebook: " + "remember the milk " * 20)
         self.settled(self.say(NONSENSE)["id"], "held")
-        messages, clients = self.hub("messages"), self.hub("clients")
+        messages, clients = self.at_terminal("messages"), self.at_terminal("clients")
         for line in (messages + clients).splitlines():
             self.assertLessEqual(len(line), 80, line)
         said = datetime.fromisoformat(self.message(message.id)["submitted_at"]) + timedelta(hours=5)
-        self.assertIn(said.strftime("%d %b %H:%M"), messages)
+        for listed in (messages, self.hub("messages")):
+            self.assertIn(said.strftime("%Y-%m-%d %H:%M"), listed)
         self.assertIn(said.strftime("%Y-%m-%d %H:%M:%S"), self.hub("show", message.id))
+        # Where nobody looks, nothing is cut.
+        self.assertIn("remember the milk " * 19 + "remember the milk", self.hub("messages"))
+
+    def at_terminal(self, *arguments: str) -> str:
+        """What a terminal of 80 columns shows."""
+        env = {**self.server.environment(), "HOME": str(self.server.folder / "home")}
+        command = [binary(), "hub", *arguments, "--data-dir", str(self.server.data_dir)]
+        terminal = Terminal(command, env, self.server.folder, columns=80)
+        self.addCleanup(terminal.close)
+        self.assertEqual(terminal.wait_for_end(), 0, terminal.text)
+        return terminal.text
 
     def test_texts_of_others_cannot_play_with_the_terminal(self) -> None:
         self.app("evil", "\x1b[2J\x1b]0;owned\x07 gone\nfake line")

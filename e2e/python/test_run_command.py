@@ -137,7 +137,9 @@ class PlainTest(RunCase):
             self.assertEqual((done.returncode, done.stdout), (0, "echo: hi\n"), done.stderr)
         for env in ({"PATCHBOARD_TOKEN": "wrong"}, {}):
             refused = self.run_command("run", "-m", "hi", "--url", url, env=env)
-            self.assertEqual((refused.returncode, refused.stdout), (3, ""), refused.stderr)
+            # A server answers: it refuses.
+            self.assertEqual((refused.returncode, refused.stdout), (1, ""), refused.stderr)
+            self.assertIn("PATCHBOARD_TOKEN", refused.stderr)
 
 
 class ServeTest(RunCase):
@@ -389,7 +391,7 @@ class ToolCallTest(RunCase):
     def test_failures_exit_1_and_wrong_arguments_2(self) -> None:
         self.serve()
         self.assertIn("error", self.bad(1, "tools", "call", "read", '{"path": "nothing"}', *self.data))
-        self.assertIn("tool not found", self.bad(1, "tools", "call", "nope", *self.data))
+        self.assertIn("no tool is named `nope`", self.bad(1, "tools", "call", "nope", *self.data))
         self.assertIn("not JSON", self.bad(2, "tools", "call", "read", "path=x", *self.data))
         self.assertIn("not an object", self.bad(2, "tools", "call", "read", "[]", *self.data))
 
