@@ -57,13 +57,14 @@ class ParallelTest(GatewayTestCase):
         self.assertEqual(gateway.result("budget.status")["daily"]["used"], 1990)
 
     def test_a_session_s_budget_is_its_own(self) -> None:
-        gateway = self.connect(more="[budgets]\nsession = 2000\n")
-        self.model.fallback = lambda request: Reply(Text("yes"), input_tokens=1980, output_tokens=10)
+        # With room for describing the tools.
+        gateway = self.connect(more="[budgets]\nsession = 100000\n")
+        self.model.fallback = lambda request: Reply(Text("yes"), input_tokens=99980, output_tokens=10)
         for account in ("alice", "bob"):
             self.assertEqual(gateway.chat("hi", account=account).text, "yes")
         for account in ("alice", "bob"):
             error = gateway.error("chat.send", channel="websocket", account=account, content="more " * 50)
-            self.assertIn("token budget exceeded (session: 1990/2000): ", error)
+            self.assertIn("token budget exceeded (session: 99990/100000): ", error)
             self.assertTrue(error.endswith("10 are left; raise `budgets.session` or start a new session"), error)
 
 

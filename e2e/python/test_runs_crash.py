@@ -191,7 +191,7 @@ class ToolTest(CrashTestCase):
         was not done the model was told."""
         scene = Scene(self, self.one_after_the_other(appending("a"), appending("b"))).start()
         scene.see(kind)
-        run = self.recover_from_anywhere(scene)
+        run = self.recover_from_anywhere(scene, reply="turn 0 \n\nturn 1 \n\ndone")
         self.assertLessEqual(max(map(scene.lines.count, scene.lines)), 1, scene.lines)
         first, second = (call["call_id"] for call in run.of("tool_call"))
         failed = {event["call_id"]: event["is_error"] for event in run.of("tool_end")}
@@ -212,7 +212,8 @@ class ToolTest(CrashTestCase):
         scene.server.kill()
         eventually(lambda: not processes_with(mark), "the command ends with its server", TIMEOUT)
         (scene.work / "go").touch()
-        run = self.recover(scene, "act", lines=["ran"])
+        run = self.recover(scene, "act", reply="turn 0 \n\ndone", lines=["ran"])
+        self.assertIn("it may already have run", run.of("tool_approval")[-1]["reason"])
         # Nobody knows how far it came; the model is told so.
         self.assertTrue(run.of("tool_end")[-1]["is_error"], run.of("tool_end"))
         self.assertEqual(len(tool_results_in(self.model.requests[1])), 1)
@@ -245,6 +246,7 @@ class ToolTest(CrashTestCase):
         scene.server.kill()
         (scene.work / "go").touch()
         run = self.recover(scene, "act")
+        self.assertIn("it may already have run", run.of("tool_approval")[-1]["reason"])
         self.assertEqual(sorted(scene.lines), ["a", "b"])
         results = tool_results_in(self.model.requests[1])
         self.assertEqual(len(results), 2)
