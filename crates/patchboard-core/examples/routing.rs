@@ -1,7 +1,12 @@
 //! The measuring half of `cargo xtask bench routing`: replays the training rows of a file as acknowledged deliveries and
 //! prints what the matcher then decides about its test rows, and how long each decision takes.
+//!
+//!     routing FILE (EXAMPLES[/DRAW])… [--signals]
+//!
+//! Draw 0 takes the first rows of each app, every other draw a different selection. `--signals` prints the numbers that
+//! decisions are made from, to which `bench/routing/fit.py` fits their weights.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
 use std::time::Instant;
@@ -21,10 +26,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let texts: Vec<&str> =
         rows(&file, "test").chain(rows(&file, "several")).filter_map(|row| row[0].as_str()).collect();
     let mut stages = Vec::new();
-    for stage in arguments {
-        let most: usize = stage.parse()?;
-        let matcher = trained(&file, most);
-        stages.push(json!({ "examples": most, "decisions": decide(&matcher, &apps, &texts) }));
+    let (flags, wanted): (Vec<String>, Vec<String>) = arguments.partition(|word| word.starts_with("--"));
+    for stage in wanted {
+        let (most, draw) = stage.split_once('/').unwrap_or((&stage, "0"));
+        let (most, draw): (usize, u64) = (most.parse()?, draw.parse()?);
+        let matcher = trained(&file, most, draw);
+        let rows = if flags.iter().any(|flag| flag == "--signals") {
+            signals(&matcher, &apps, &texts)
+        } else {
+            decide(&matcher, &apps, &texts)
+        };
+        stages.push(json!({ "examples": most, "draw": draw, "decisions": rows }));
     }
     writeln!(std::io::stdout(), "{}", Value::Array(stages))?;
     Ok(())
@@ -50,18 +62,37 @@ fn profile(name: &str, said: &Value) -> AppProfile {
     }
 }
 
-/// Taught with the first rows of each app.
-fn trained(file: &Value, most: usize) -> Matcher {
-    let mut matcher = Matcher::new();
-    let mut taught: HashMap<&str, usize> = HashMap::new();
+/// Taught with some rows of each app.
+fn trained(file: &Value, most: usize, draw: u64) -> Matcher {
+    let mut by_app: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (text, app) in rows(file, "train").filter_map(|row| Some((row[0].as_str()?, row[1].as_str()?))) {
-        let taught = taught.entry(app).or_default();
-        if *taught < most {
-            *taught += 1;
-            matcher.learn([(text, Label { app, verdict: Verdict::Right, strength: Strength::Weak })]);
-        }
+        by_app.entry(app).or_default().push(text);
     }
+    let mut seed = draw.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let labels = by_app.into_iter().flat_map(|(app, mut texts)| {
+        if draw > 0 {
+            for at in (1..texts.len()).rev() {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                texts.swap(at, (seed % (at as u64 + 1)) as usize);
+            }
+        }
+        let label = move |text| (text, Label { app, verdict: Verdict::Right, strength: Strength::Weak });
+        texts.into_iter().take(most).map(label)
+    });
+    let mut matcher = Matcher::new();
+    matcher.learn(labels.collect::<Vec<_>>());
     matcher
+}
+
+fn signals(matcher: &Matcher, apps: &[AppProfile], texts: &[&str]) -> Vec<Value> {
+    let apps: Vec<&AppProfile> = apps.iter().collect();
+    let of = |text: &&str| {
+        let (of_apps, of_none) = matcher.signals(text, &apps);
+        json!({ "apps": of_apps, "none": of_none })
+    };
+    texts.iter().map(of).collect()
 }
 
 fn decide(matcher: &Matcher, apps: &[AppProfile], texts: &[&str]) -> Vec<Value> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use patchboard_core::agent::{AgentSource, AgentSpec, AgentTable, Binding};
 use patchboard_core::app::hub::{HubOptions, Pairing};
+use patchboard_core::app::matcher::Policy;
 use patchboard_core::board::{Limits, Parts, Recovered, Settings};
 use patchboard_core::bridge::{BridgeOptions, Signals};
 use patchboard_core::budget::BudgetLimits;
@@ -182,7 +183,11 @@ fn hub_options(config: &Config) -> HubOptions {
         rules: hub.user_rules(),
         catch_all: hub.catch_all.as_deref().map(Into::into),
         agent: hub.agent.as_deref().map(Into::into),
-        ..HubOptions::default()
+        policy: match hub.policy {
+            section::RoutingPolicy::Careful => Policy::CAREFUL,
+            section::RoutingPolicy::Balanced => Policy::BALANCED,
+            section::RoutingPolicy::Eager => Policy::EAGER,
+        },
     }
 }
 

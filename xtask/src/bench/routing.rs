@@ -1,8 +1,8 @@
 //! `cargo xtask bench routing FILE…`: how well utterances find their apps, and how fast.
 //!
 //! A file names apps with their descriptions, rows to learn from and rows to judge by. The matcher is measured cold and
-//! after so many acknowledged deliveries for each app. The measuring program is an example of the core crate, so that
-//! this one still depends on no crate of the workspace.
+//! after so many acknowledged deliveries for each app, over several draws of them: the learning curve. The measuring
+//! program is an example of the core crate, so that this one still depends on no crate of the workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -16,10 +16,14 @@ use crate::Verdict;
 use crate::output::say;
 use crate::workspace::Workspace;
 
-/// Acknowledged deliveries for each app.
-const STAGES: [usize; 4] = [0, 5, 20, 100];
+/// Acknowledged deliveries for each app, and how often they are drawn.
+const STAGES: [(usize, u32); 5] = [(0, 1), (5, 5), (20, 5), (50, 3), (100, 1)];
+/// Where the ranges of confidence begin, for which it is told how often the matcher was right.
+const RANGES: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 0.9];
 /// The share of all test rows that may go to a wrong app, for the figure that compares matchers of any caution.
 const ALLOWED_WRONG: f64 = 0.03;
+/// Examples of each app with which calibration is shown.
+const CALIBRATED: usize = 20;
 const LARGEST_FILE: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +45,7 @@ struct Expected {
 #[derive(Debug, Deserialize)]
 struct Stage {
     examples: usize,
+    draw: u32,
     /// First those of `test`, then those of `several`.
     decisions: Vec<Decision>,
 }
@@ -53,23 +58,39 @@ struct Decision {
     nanoseconds: f64,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Figures {
     examples: usize,
+    draws: usize,
     rows: usize,
     /// Of the rows that have an app: the best candidate is it.
     top_1: f64,
-    /// Of the rows that have an app: delivered to it, when all with at least some confidence are delivered and that is
-    /// chosen so that wrong deliveries stay within the allowed share.
+    /// Of the rows that have an app: delivered rightly, when all with at least some confidence are delivered and that is chosen so that
+    /// wrong deliveries stay within the allowed share.
     right_within_allowed: f64,
-    /// Of all rows, by the matcher's own caution.
+    /// Of all rows, at the default policy.
     right: f64,
     wrong: f64,
     held: f64,
+    /// Of the rows that belong to no app: delivered all the same.
+    none_delivered: f64,
     /// Of the rows with several apps: exactly these were chosen.
     several: Option<f64>,
+    /// By how much the share of right ones differs from the confidence told, on the average.
+    calibration_error: f64,
     median_micros: f64,
     slow_micros: f64,
+    /// Between the draws, the highest of `right` and `wrong` less the lowest.
+    right_spread: f64,
+    wrong_spread: f64,
+}
+
+/// How often the best candidate was right where the matcher told a confidence in a range.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Range {
+    rows: usize,
+    told: f64,
+    right: usize,
 }
 
 impl Options {
@@ -93,10 +114,15 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Ve
     for file in &options.files {
         let (expected, stages) =
             measure(workspace, file).with_context(|| format!("cannot measure {}", file.display()))?;
-        let figures: Vec<Figures> =
+        let judged: Vec<(Figures, Vec<Range>)> =
             stages.iter().map(|stage| judge(&expected, stage)).collect::<anyhow::Result<_>>()?;
+        let figures: Vec<Figures> = STAGES.iter().filter_map(|(examples, _)| curve(*examples, &judged)).collect();
         say!("\n=== {}", file.display());
         for line in table(&figures) {
+            say!("{line}");
+        }
+        say!("\nconfidence told and share of right ones, with {CALIBRATED} examples:");
+        for line in calibration(&judged) {
             say!("{line}");
         }
         written.extend(figures.iter().map(|figures| to_json(file, figures)));
@@ -118,13 +144,14 @@ fn measure(workspace: &Workspace, file: &Path) -> anyhow::Result<(Expected, Vec<
     let expected: Expected = serde_json::from_slice(&std::fs::read(&file)?).context("it is not a routing file")?;
     let example = ["run", "--release", "--quiet", "--package", "patchboard-core", "--example", "routing", "--"];
     let mut command = workspace.cargo(&example);
-    command.arg(&file).args(STAGES.map(|stage| stage.to_string())).stderr(Stdio::inherit());
+    let draws = STAGES.iter().flat_map(|(examples, draws)| (1..=*draws).map(move |draw| format!("{examples}/{draw}")));
+    command.arg(&file).args(draws).stderr(Stdio::inherit());
     let output = command.output().context("cannot run cargo")?;
     ensure!(output.status.success(), "the measuring program failed: {}", output.status);
     Ok((expected, serde_json::from_slice(&output.stdout).context("the measuring program printed something else")?))
 }
 
-fn judge(expected: &Expected, stage: &Stage) -> anyhow::Result<Figures> {
+fn judge(expected: &Expected, stage: &Stage) -> anyhow::Result<(Figures, Vec<Range>)> {
     let rows = expected.test.len();
     ensure!(stage.decisions.len() == rows + expected.several.len(), "there are more or fewer decisions than rows");
     let (decisions, several) = stage.decisions.split_at(rows);
@@ -132,26 +159,92 @@ fn judge(expected: &Expected, stage: &Stage) -> anyhow::Result<Figures> {
     let with_app = judged.iter().filter(|(app, _)| app.is_some()).count();
     let is_best = |app: &Option<String>, decision: &Decision| app.is_some() && *app == decision.best;
     let is_right = |app: &Option<String>, decision: &Decision| app.as_slice() == decision.delivered;
-    let delivered = judged.iter().filter(|(_, decision)| !decision.delivered.is_empty());
-    let held = rows - delivered.clone().count();
-    let right = delivered.filter(|(app, decision)| is_right(app, decision)).count();
+    let delivered: Vec<_> = judged.iter().filter(|(_, decision)| !decision.delivered.is_empty()).collect();
+    let held = rows - delivered.len();
+    let for_none = delivered.iter().filter(|(app, _)| app.is_none()).count();
+    let right = delivered.iter().filter(|(app, decision)| is_right(app, decision)).count();
     let both = expected.several.iter().zip(several).filter(|((_, apps), decision)| same(apps, &decision.delivered));
     let times = Sample::new(stage.decisions.iter().map(|decision| decision.nanoseconds / 1000.0).collect())?;
-    Ok(Figures {
+    let told: Vec<(f64, bool)> = judged.iter().map(|(app, one)| (one.confidence, is_best(app, one))).collect();
+    let ranges = ranges(&told);
+    let error = |range: &Range| (range.told - range.right as f64).abs();
+    let figures = Figures {
         examples: stage.examples,
+        draws: 1,
         rows,
         top_1: share(judged.iter().filter(|(app, decision)| is_best(app, decision)).count(), with_app),
-        right_within_allowed: share(
-            right_within(&judged.iter().map(|(app, one)| (one.confidence, is_best(app, one))).collect::<Vec<_>>()),
-            with_app,
-        ),
+        right_within_allowed: share(right_within(&told), with_app),
         right: share(right, rows),
         wrong: share(rows - held - right, rows),
         held: share(held, rows),
+        none_delivered: share(for_none, rows - with_app),
         several: (!several.is_empty()).then(|| share(both.count(), several.len())),
+        calibration_error: ranges.iter().map(error).sum::<f64>() / rows.max(1) as f64,
         median_micros: times.median(),
         slow_micros: times.percentile(99.0),
+        right_spread: 0.0,
+        wrong_spread: 0.0,
+    };
+    Ok((figures, ranges))
+}
+
+/// The mean of all draws of so many examples.
+fn curve(examples: usize, judged: &[(Figures, Vec<Range>)]) -> Option<Figures> {
+    let draws: Vec<&Figures> = judged.iter().map(|(one, _)| one).filter(|one| one.examples == examples).collect();
+    let first = *draws.first()?;
+    let mean = |of: fn(&Figures) -> f64| draws.iter().map(|one| of(one)).sum::<f64>() / draws.len() as f64;
+    let spread = |of: fn(&Figures) -> f64| {
+        let highest = draws.iter().map(|one| of(one)).fold(f64::MIN, f64::max);
+        highest - draws.iter().map(|one| of(one)).fold(f64::MAX, f64::min)
+    };
+    Some(Figures {
+        examples,
+        draws: draws.len(),
+        rows: first.rows,
+        top_1: mean(|one| one.top_1),
+        right_within_allowed: mean(|one| one.right_within_allowed),
+        right: mean(|one| one.right),
+        wrong: mean(|one| one.wrong),
+        held: mean(|one| one.held),
+        none_delivered: mean(|one| one.none_delivered),
+        several: first.several.map(|_| mean(|one| one.several.unwrap_or(0.0))),
+        calibration_error: mean(|one| one.calibration_error),
+        median_micros: mean(|one| one.median_micros),
+        slow_micros: mean(|one| one.slow_micros),
+        right_spread: spread(|one| one.right),
+        wrong_spread: spread(|one| one.wrong),
     })
+}
+
+fn ranges(told: &[(f64, bool)]) -> Vec<Range> {
+    let mut ranges = vec![Range::default(); RANGES.len()];
+    for (confidence, is_right) in told {
+        let at = RANGES.iter().rposition(|from| confidence >= from).unwrap_or(0);
+        if let Some(range) = ranges.get_mut(at) {
+            range.rows += 1;
+            range.told += confidence;
+            range.right += usize::from(*is_right);
+        }
+    }
+    ranges
+}
+
+fn calibration(judged: &[(Figures, Vec<Range>)]) -> Vec<String> {
+    let mut sums = vec![Range::default(); RANGES.len()];
+    for (_, ranges) in judged.iter().filter(|(figures, _)| figures.examples == CALIBRATED) {
+        for (sum, range) in sums.iter_mut().zip(ranges) {
+            *sum = Range { rows: sum.rows + range.rows, told: sum.told + range.told, right: sum.right + range.right };
+        }
+    }
+    let lines = RANGES.iter().zip(sums).filter(|(_, range)| range.rows > 0).map(|(from, range)| {
+        let told = range.told / range.rows as f64;
+        format!(
+            "  from {from:.1}: told {told:.2}, right {:.2} ({} decisions)",
+            share(range.right, range.rows),
+            range.rows
+        )
+    });
+    lines.collect()
 }
 
 /// The most right deliveries with no more wrong ones than allowed, by lowering the confidence that is asked for.
@@ -176,15 +269,25 @@ fn share(part: usize, whole: usize) -> f64 {
 }
 
 fn table(figures: &[Figures]) -> Vec<String> {
-    let allowed = ALLOWED_WRONG * 100.0;
-    let header = ["examples", "top-1", &format!("right at {allowed:.0} % wrong"), "right", "wrong", "held", "several"]
-        .map(str::to_owned);
-    let mut rows = vec![[&header[..], &["p50 µs".to_owned(), "p99 µs".to_owned()]].concat()];
+    let allowed = format!("right at {:.0} % wrong", ALLOWED_WRONG * 100.0);
+    let header =
+        ["examples", "draws", "top-1", &allowed, "right", "±", "wrong", "±", "held", "no app", "several", "off"];
+    let mut rows = vec![header.iter().chain(&["p50 µs", "p99 µs"]).map(|cell| (*cell).to_owned()).collect::<Vec<_>>()];
     for one in figures {
-        let shares = [one.top_1, one.right_within_allowed, one.right, one.wrong, one.held];
-        let mut row = vec![one.examples.to_string()];
+        let mut row = vec![one.examples.to_string(), one.draws.to_string()];
+        let shares = [
+            one.top_1,
+            one.right_within_allowed,
+            one.right,
+            one.right_spread / 2.0,
+            one.wrong,
+            one.wrong_spread / 2.0,
+            one.held,
+            one.none_delivered,
+        ];
         row.extend(shares.map(|share| format!("{share:.3}")));
         row.push(one.several.map_or_else(String::new, |several| format!("{several:.3}")));
+        row.push(format!("{:.3}", one.calibration_error));
         row.extend([one.median_micros, one.slow_micros].map(|micros| format!("{micros:.0}")));
         rows.push(row);
     }
@@ -205,6 +308,11 @@ fn to_json(file: &Path, figures: &Figures) -> Value {
         "right": figures.right,
         "wrong": figures.wrong,
         "held": figures.held,
+        "draws": figures.draws,
+        "right_spread": figures.right_spread,
+        "wrong_spread": figures.wrong_spread,
+        "none_delivered": figures.none_delivered,
+        "calibration_error": figures.calibration_error,
         "several": figures.several,
         "median_micros": figures.median_micros,
         "slow_micros": figures.slow_micros,

@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::app::AppProfile;
 use crate::record::{self, RecordError};
 
+mod background;
 mod clauses;
 mod features;
 mod knobs;
@@ -20,11 +21,13 @@ mod linear;
 mod profile;
 mod query;
 mod ranking;
+mod signals;
+mod vectors;
 mod why;
 mod words;
 
 pub(crate) use learned::{Example, Lessons};
-pub use learned::{Strength, Verdict};
+pub use learned::{NO_APP, Strength, Verdict};
 pub use ranking::{Candidate, Choice, Policy, Ranking};
 
 use features::features;
@@ -32,7 +35,8 @@ use knobs::KNOBS;
 use learned::{Evidence, Learned};
 use profile::Profile;
 use query::Query;
-use ranking::{Fit, confidences};
+use ranking::Fits;
+use signals::Likeness;
 use words::Word;
 
 /// Descriptions kept ready. More apps than that at once only cost time.
@@ -76,20 +80,19 @@ impl Matcher {
 
     /// All given apps, best first. Any text will do; what it means is looked for near its beginning.
     pub fn rank(&self, text: &str, apps: &[&AppProfile], meaning: Option<&Meaning>) -> Ranking {
-        let words = words::words(text);
+        let words = clauses::meant(words::words(text));
         let profiles: Vec<Arc<Profile>> = apps.iter().map(|app| self.profile(app)).collect();
         let whole = Utterance::new(&words);
-        let evidence = self.evidence(&whole, apps);
-        let mut fits = whole.fits(&profiles, &evidence);
-        if let Some(meaning) = meaning {
+        let (evidence, none) = self.evidence(&whole, apps);
+        let mut fits = whole.fits(&profiles, &evidence, &none);
+        if let Some(meaning) = meaning.filter(|meaning| meaning.similarity.len() == apps.len()) {
             add_meaning(&mut fits, meaning);
         }
-        let confidences = confidences(&fits, &evidence);
+        let confidences = fits.confidences();
         let mut candidates: Vec<(usize, Candidate)> = (0..)
-            .zip(apps.iter().zip(&fits).zip(confidences))
-            .map(|(at, ((app, fit), confidence))| {
-                let score = fit.score(&evidence);
-                (at, Candidate { app: app.name.clone(), score, confidence, why: Vec::new() })
+            .zip(apps.iter().zip(confidences))
+            .map(|(at, (app, confidence))| {
+                (at, Candidate { app: app.name.clone(), score: fits.score(at), confidence, why: Vec::new() })
             })
             .collect();
         let parts = self.parts(&words, apps, &profiles);
@@ -107,7 +110,8 @@ impl Matcher {
         }
         let several = candidates.iter().enumerate().filter(|(_, (at, _))| parts.iter().any(|part| part.app == *at));
         let several = several.map(|(place, _)| place).collect();
-        Ranking::new(candidates.into_iter().map(|(_, candidate)| candidate).collect(), several)
+        let candidates = candidates.into_iter().map(|(_, candidate)| candidate).collect();
+        Ranking::new(candidates, several, signals::experience(&evidence))
     }
 
     /// Takes in many labels at once, which costs little more than one: the classifier is trained after the last.
@@ -153,9 +157,8 @@ impl Matcher {
         let mut parts: Vec<Part> = Vec::new();
         for clause in clauses {
             let utterance = Utterance::new(clause);
-            let evidence = self.evidence(&utterance, apps);
-            let fits = utterance.fits(profiles, &evidence);
-            let confidences = confidences(&fits, &evidence);
+            let (evidence, none) = self.evidence(&utterance, apps);
+            let confidences = utterance.fits(profiles, &evidence, &none).confidences();
             let best = confidences.iter().copied().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
             let Some((app, confidence)) = best.filter(|(_, confidence)| *confidence >= KNOBS.part_confidence) else {
                 continue;
@@ -168,9 +171,22 @@ impl Matcher {
         if parts.len() < 2 { Vec::new() } else { parts }
     }
 
-    fn evidence(&self, utterance: &Utterance, apps: &[&AppProfile]) -> Vec<Evidence> {
+    /// Of each app, and of none of them.
+    fn evidence(&self, utterance: &Utterance, apps: &[&AppProfile]) -> (Vec<Evidence>, Evidence) {
         let names: Vec<&str> = apps.iter().map(|app| &*app.name).collect();
-        self.learned.evidence(&utterance.features, &names)
+        self.learned.evidence(&utterance.features, utterance.query.vector.as_ref(), &names)
+    }
+
+    /// The numbers that a decision is made from, of each app and of none of them: for fitting their weights.
+    #[doc(hidden)]
+    pub fn signals(&self, text: &str, apps: &[&AppProfile]) -> (Vec<Vec<f32>>, Vec<f32>) {
+        let utterance = Utterance::new(&clauses::meant(words::words(text)));
+        let profiles: Vec<Arc<Profile>> = apps.iter().map(|app| self.profile(app)).collect();
+        let (evidence, _) = self.evidence(&utterance, apps);
+        let likenesses = Likeness::all(&utterance.query, &profiles);
+        let of_apps = likenesses.iter().zip(&evidence).map(|(one, evidence)| signals::of_app(one, evidence).to_vec());
+        let background = background::likeness(&utterance.query, &profiles);
+        (of_apps.collect(), signals::of_none(&background, &likenesses, signals::experience(&evidence)).to_vec())
     }
 
     fn profile(&self, app: &AppProfile) -> Arc<Profile> {
@@ -212,25 +228,22 @@ impl Utterance {
         Self { query: Query::new(words), features: features(words) }
     }
 
-    fn fits(&self, profiles: &[Arc<Profile>], evidence: &[Evidence]) -> Vec<Fit> {
-        let length = (self.query.weight + KNOBS.length_floor).sqrt();
-        let common = profiles.iter().map(|profile| profile.common(&self.query) / length);
-        Fit::all(common, evidence)
+    fn fits(&self, profiles: &[Arc<Profile>], evidence: &[Evidence], none: &Evidence) -> Fits {
+        let background = background::likeness(&self.query, profiles);
+        Fits::new(&self.query, &background, &Likeness::all(&self.query, profiles), evidence, none)
     }
 }
 
-fn add_meaning(fits: &mut [Fit], meaning: &Meaning) {
-    let usable = meaning.similarity.len() == fits.len() && meaning.similarity.iter().all(|one| one.is_finite());
-    if !usable || fits.is_empty() {
+fn add_meaning(fits: &mut Fits, meaning: &Meaning) {
+    let count = meaning.similarity.len();
+    if count == 0 || !meaning.similarity.iter().all(|one| one.is_finite()) {
         return;
     }
-    let mean = meaning.similarity.iter().sum::<f32>() / fits.len() as f32;
-    for (fit, similarity) in fits.iter_mut().zip(&meaning.similarity) {
-        // Models differ in how near they hold unrelated texts; what all apps share says nothing. A lone app has no
-        // others to compare with.
-        let usual = if meaning.similarity.len() > 1 { mean } else { KNOBS.usual_similarity };
-        fit.add(KNOBS.meaning * (similarity - usual));
-    }
+    let mean = meaning.similarity.iter().sum::<f32>() / count as f32;
+    // Models differ in how near they hold unrelated texts; what all apps share says nothing. A lone app has no others
+    // to compare with.
+    let usual = if count > 1 { mean } else { KNOBS.usual_similarity };
+    fits.add(meaning.similarity.iter().map(|similarity| KNOBS.meaning * (similarity - usual)));
 }
 
 #[cfg(test)]

@@ -44,14 +44,18 @@ pub struct Question<'a> {
     pub away: &'a [Arc<AppProfile>],
     /// Whose question the user may be answering.
     pub follow_up: Option<&'a str>,
-    /// Somebody who is not open to it any more has refused it: nobody who is absent is waited for then.
-    pub is_refused: bool,
+    /// Those that have refused it, who get no second try: nobody who is absent is waited for then.
+    pub refused: &'a [Arc<AppProfile>],
     pub meaning: Option<&'a Meaning>,
 }
 
 impl<'a> Question<'a> {
     fn words(&self) -> &'a str {
         self.words.unwrap_or(self.text)
+    }
+
+    fn is_refused(&self) -> bool {
+        !self.refused.is_empty()
     }
 }
 
@@ -91,7 +95,7 @@ impl Pipeline {
             if let Some(profile) = find(question.open, name) {
                 return Some(Answer::Go(decide(profile)));
             }
-            if let Some(profile) = find(question.away, name).filter(|_| !question.is_refused) {
+            if let Some(profile) = find(question.away, name).filter(|_| !question.is_refused()) {
                 return Some(Answer::WaitFor(profile.name.clone(), decide(profile)));
             }
         }
@@ -104,7 +108,7 @@ impl Pipeline {
         if let Some(profile) = find(question.open, app) {
             return Some(Answer::Go(decide(profile)));
         }
-        if question.is_refused {
+        if question.is_refused() {
             return None;
         }
         // The user's rule names it, so it is waited for even if it was never seen.
@@ -114,20 +118,14 @@ impl Pipeline {
 
     fn matched(&self, question: &Question<'_>, text: &str, matcher: &Matcher) -> Answer {
         let stage = if question.meaning.is_some() { Stage::Meaning } else { Stage::Matcher };
-        let open: Vec<&AppProfile> = question.open.iter().map(|profile| &**profile).collect();
-        let ranking = matcher.rank(text, &open, question.meaning);
+        // With those that refused it: what they had of the confidence is not for whoever is left.
+        let all: Vec<&AppProfile> = question.open.iter().chain(question.refused).map(|profile| &**profile).collect();
+        let mut ranking = matcher.rank(text, &all, question.meaning);
         let rest = question.words;
-        let mut chosen = match ranking.choose(self.policy) {
+        let chosen = match ranking.choose_from(self.policy, |one| find(question.open, &one.app).is_some()) {
             Choice::Deliver(chosen) => chosen,
             Choice::Unsure => Vec::new(),
         };
-        // Refused by others, it has to fit as if they were still there: being the only one left is no reason to have it.
-        if question.is_refused {
-            let fits = |index: &usize| {
-                ranking.candidates.get(*index).is_some_and(|one| one.confidence >= self.policy.threshold)
-            };
-            chosen.retain(fits);
-        }
         // Similarities were asked for those that are there only.
         let absent =
             if question.meaning.is_some() { None } else { self.better_absent(question, text, matcher, &chosen) };
@@ -138,10 +136,11 @@ impl Pipeline {
                 Decision { stage, apps, text: rest.map(Arc::from), reason: reason.into(), candidates: scored };
             return Answer::WaitFor(app, decision);
         }
-        let candidates = scored(&ranking);
         if chosen.is_empty() {
-            return Answer::Unsure(candidates);
+            ranking.candidates.retain(|one| find(question.open, &one.app).is_some());
+            return Answer::Unsure(scored(&ranking));
         }
+        let candidates = scored(&ranking);
         let apps: Vec<Arc<str>> =
             chosen.iter().filter_map(|&index| ranking.candidates.get(index)).map(|best| best.app.clone()).collect();
         let reason = reason_of(&ranking, &chosen);
@@ -157,7 +156,7 @@ impl Pipeline {
         chosen: &[usize],
     ) -> Option<(Arc<str>, Vec<Scored>)> {
         // A refused message goes on to those who are there; several recipients are not held up by one.
-        if question.absent.is_empty() || question.is_refused || chosen.len() > 1 {
+        if question.absent.is_empty() || question.is_refused() || chosen.len() > 1 {
             return None;
         }
         let all: Vec<&AppProfile> = question.open.iter().chain(question.absent).map(|profile| &**profile).collect();

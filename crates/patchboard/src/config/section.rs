@@ -37,7 +37,7 @@ pub(crate) use bridge::{BridgeConfig, TlsConfig};
 pub(crate) use budgets::BudgetsConfig;
 pub(crate) use channels::{ChannelConfig, ChannelRateConfig, ReplyMode, Verify};
 pub(crate) use gateway::{GatewayConfig, RateLimitConfig};
-pub(crate) use hub::{HubConfig, Pairing, RuleConfig};
+pub(crate) use hub::{HubConfig, Pairing, RoutingPolicy, RuleConfig};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use local_model::{LocalModelConfig, LocalModelUse};
 pub(crate) use log::{LogConfig, LogFormat};

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Hub, Pairing};
 use crate::access::Caller;
 use crate::app::AppProfile;
-use crate::app::matcher::Matcher;
+use crate::app::matcher::{Matcher, NO_APP};
 use crate::app::roster::{Connected, INBOX};
 use crate::app::steward::Input;
 use crate::command::{RegisterApp, TokenHash};
@@ -43,8 +43,7 @@ impl Hub {
             }
         };
         let mut matcher = Matcher::new();
-        for app in &known {
-            let name = &app.profile.name;
+        for name in known.iter().map(|app| &*app.profile.name).chain([NO_APP]) {
             let Some(bytes) = self.0.store.kept(&Space::Server, &learned_key(name)).await? else { continue };
             if let Err(error) = matcher.restore(name, &bytes) {
                 tracing::error!(app = %name, %error, "what was learned about an app cannot be read back");
@@ -270,7 +269,7 @@ impl Hub {
     }
 
     pub(crate) async fn forget(&self, caller: &Caller, name: &str, unpair: bool) -> Result<Reply, BoardError> {
-        let name = self.name_of(name)?;
+        let name = if name == NO_APP { NO_APP.into() } else { self.name_of(name)? };
         self.unlearn(name.clone()).await;
         self.save_lessons().await;
         if unpair {

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{Hub, lock};
-use crate::app::matcher::{Label, Matcher, Strength, Verdict};
+use crate::app::matcher::{Label, Matcher, NO_APP, Strength, Verdict};
 use crate::port::{Batch, Durability};
 
 /// How much learning from acknowledgements a crash may cost. What people say is stored at once.
@@ -49,6 +49,7 @@ impl Hub {
         for app in had {
             self.learn(text.clone(), app, Verdict::Wrong, Strength::Strong);
         }
+        self.learn(text.clone(), &NO_APP.into(), Verdict::Right, Strength::Strong);
     }
 
     /// Returns when nothing that was learned about the app is left, in memory and, but for the next save, in the store.

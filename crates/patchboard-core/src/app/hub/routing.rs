@@ -23,6 +23,8 @@ const MAX_MEANINGS: usize = 2000;
 pub(crate) struct View {
     /// Connected and not yet tried.
     pub(crate) open: Vec<Arc<AppProfile>>,
+    /// They had it and refused it.
+    refused: Vec<Arc<AppProfile>>,
     pub(crate) absent: Vec<Arc<AppProfile>>,
     away: Vec<Arc<AppProfile>>,
     follow_up: Option<Arc<str>>,
@@ -39,6 +41,13 @@ pub(crate) enum Routed {
     NoModel(BoardError),
 }
 
+impl View {
+    /// All that a message is compared with, in the order of [`Question`].
+    fn ranked(&self) -> impl Iterator<Item = &Arc<AppProfile>> {
+        self.open.iter().chain(&self.refused)
+    }
+}
+
 impl Hub {
     pub(crate) fn view(&self, report: &MessageReport) -> View {
         let user = user_of(&report.utterance.surface, &report.utterance.principal);
@@ -49,12 +58,20 @@ impl Hub {
         let now = self.0.clock.now();
         let roster = self.roster();
         let untried = roster.connected().iter().filter(|app| !report.has_tried(&app.profile.name));
-        View {
-            open: untried.map(|app| app.profile.clone()).collect(),
-            absent: roster.absent(now),
-            away: roster.away(),
-            follow_up,
-        }
+        let open: Vec<Arc<AppProfile>> = untried.map(|app| app.profile.clone()).collect();
+        let away = roster.away();
+        let connected = roster.connected().iter().map(|app| &app.profile);
+        let named = |name: &str| connected.clone().chain(&away).find(|known| known.name.eq_ignore_ascii_case(name));
+        // Whoever went away and is back may have it again.
+        let is_open = |name: &str| open.iter().any(|profile| profile.name.eq_ignore_ascii_case(name));
+        let refusals = report.refusals();
+        let refused = refusals.iter().filter(|(app, _)| !is_open(app)).map(|(app, _)| {
+            let gone =
+                || AppProfile { name: app.clone(), description: "".into(), version: None, capabilities: Vec::new() };
+            named(app).cloned().unwrap_or_else(|| Arc::new(gone()))
+        });
+        let refused = refused.collect();
+        View { open, refused, absent: roster.absent(now), away, follow_up }
     }
 
     /// Only the stages that need nobody else; `None` when they do not know.
@@ -158,7 +175,7 @@ impl Hub {
 
     async fn meaning(&self, text: &str, view: &View, stop: &CancellationToken) -> Option<Meaning> {
         let embedder = self.0.embedder.as_ref()?;
-        let words: Vec<Arc<str>> = view.open.iter().map(|profile| profile.description.clone()).collect();
+        let words: Vec<Arc<str>> = view.ranked().map(|profile| profile.description.clone()).collect();
         let unknown: Vec<Arc<str>> = {
             let meanings = lock(&self.0.meanings);
             words.iter().filter(|words| !meanings.contains_key(*words)).cloned().collect()
@@ -188,8 +205,6 @@ impl Hub {
 }
 
 fn question<'a>(text: &'a str, report: &'a MessageReport, view: &'a View) -> Question<'a> {
-    // Whoever went away and is back has not refused it.
-    let is_open = |app: &str| view.open.iter().any(|profile| profile.name.eq_ignore_ascii_case(app));
     Question {
         text,
         words: report.words().map(|words| &**words),
@@ -197,7 +212,7 @@ fn question<'a>(text: &'a str, report: &'a MessageReport, view: &'a View) -> Que
         absent: &view.absent,
         away: &view.away,
         follow_up: view.follow_up.as_deref(),
-        is_refused: report.refusals().iter().any(|(app, _)| !is_open(app)),
+        refused: &view.refused,
         meaning: None,
     }
 }

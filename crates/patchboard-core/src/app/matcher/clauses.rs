@@ -24,6 +24,23 @@ pub(super) fn clauses(words: &[Word]) -> Vec<&[Word]> {
     clauses
 }
 
+/// The utterance without what it says is not meant: `not a timer, put it in the calendar`, `don't play anything, just
+/// tell me who sings`. A denial counts only where something else follows that is meant instead.
+pub(super) fn meant(words: Vec<Word>) -> Vec<Word> {
+    const DENIALS: &[&str] = &["not", "nothing", "nicht", "nichts", "kein", "keine", "keinen"];
+    const INSTEAD: &[&str] = &["just", "only", "but", "rather", "instead", "sondern", "nur", "sino", "solo", "mais"];
+    /// A denial further on than this is about the world, not about the request: `the printer does not print, help`.
+    const EARLY: usize = 2;
+    let is_one_of = |word: &Word, list: &[&str]| list.contains(&word.text.as_str());
+    let Some(denial) = words.iter().take(EARLY).position(|word| is_one_of(word, DENIALS)) else { return words };
+    let ends = words.iter().enumerate().skip(denial).find_map(|(at, word)| {
+        let turns = words.get(at + 1).is_some_and(|next| is_one_of(next, INSTEAD));
+        (turns || word.ends != Ends::Nothing).then_some(at + 1)
+    });
+    let Some(rest) = ends.filter(|at| words.iter().skip(*at).any(|word| word.weight >= 0.5)) else { return words };
+    words.into_iter().skip(rest).collect()
+}
+
 /// Only what can stand alone: not the second half of `chicken and rice`.
 fn opens_request(words: &[Word]) -> bool {
     let mut words = words.iter().skip_while(|word| JOINING.contains(&word.text.as_str()));

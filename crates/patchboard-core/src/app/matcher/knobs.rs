@@ -1,6 +1,8 @@
 //! The numbers of the matcher in one place. They were found by measurement over several sets of apps and utterances, with
 //! others held back to see that they carry over; a little more or less of any of them changes little.
 
+use super::signals::{APP_SIGNALS, NONE_SIGNALS};
+
 #[derive(Debug)]
 pub(super) struct Knobs {
     // What the parts of an utterance say.
@@ -25,25 +27,23 @@ pub(super) struct Knobs {
     pub(super) learning_rate: f32,
 
     // How all evidence adds up. What grows or fades does so by half at this many examples for each app.
-    pub(super) cold_scale: f32,
     pub(super) cold_fade: f32,
-    pub(super) linear: f32,
-    pub(super) linear_grow: f32,
-    pub(super) near: f32,
+    pub(super) soon: f32,
     pub(super) near_power: f32,
-    pub(super) near_grow: f32,
-    /// How near an utterance for another app usually comes.
-    pub(super) near_usual: f32,
-    /// That a person gave an app these very words.
+    /// What each signal of an app counts, in their order, and of none of them.
+    pub(super) app_weights: [f32; APP_SIGNALS],
+    pub(super) none_weights: [f32; NONE_SIGNALS],
+    /// By how much an app is ahead of the others to which a person gave these very words.
     pub(super) same: f32,
     pub(super) meaning: f32,
     /// What embedding models say of unrelated texts.
     pub(super) usual_similarity: f32,
+    /// That it is like what an app should not have had: against that app; and for none of them, like what was given up
+    /// and what was refused and taken by nobody.
+    pub(super) refused: f32,
+    pub(super) none_near: f32,
+    pub(super) none_refused: f32,
 
-    // What nobody has to exceed to be meant.
-    pub(super) none: f32,
-    pub(super) none_learned: f32,
-    pub(super) cold_sharpness: f32,
     /// From here on a part of an utterance can have an app of its own.
     pub(super) part_confidence: f32,
 }
@@ -59,19 +59,16 @@ pub(super) const KNOBS: Knobs = Knobs {
     length_floor: 0.5,
     class_weights: [0.6, 0.75, 0.2, 0.55, 0.6, 0.45, 0.35],
     learning_rate: 0.25,
-    cold_scale: 4.0,
     cold_fade: 80.0,
-    linear: 1.0,
-    linear_grow: 3.0,
-    near: 7.0,
+    soon: 8.0,
     near_power: 0.8,
-    near_grow: 4.0,
-    near_usual: 0.05,
-    same: 5.0,
+    app_weights: [3.87, 0.37, 5.55, 2.43, 0.62, 1.29, 4.86, 4.59, -0.56],
+    none_weights: [0.28, 0.56, 3.07, 2.27, 0.64, 0.04],
+    same: 4.0,
     meaning: 8.0,
     usual_similarity: 0.3,
-    none: 0.3,
-    none_learned: 0.4,
-    cold_sharpness: 0.6,
+    refused: 7.0,
+    none_near: 6.0,
+    none_refused: 1.0,
     part_confidence: 0.6,
 };

@@ -6,11 +6,15 @@ use std::sync::{Arc, OnceLock};
 
 use super::features::{Feature, features};
 use super::linear::{Lesson, Linear};
+use super::vectors::{self, CompactVector};
 use super::words::words;
 
 mod nearest;
 
-use nearest::{Nearest, Slot};
+use nearest::{Nearest, Rarity, Slot};
+
+/// In place of an app: messages that are for none of them. No app can have this name.
+pub const NO_APP: &str = "*";
 
 /// Examples kept of each kind for one app; the oldest go first. Acknowledgements of our own choices are the least
 /// worth and the most common, so they have their own share and cannot push out what a person said.
@@ -27,6 +31,8 @@ const STRONG_WEIGHT: f32 = 4.0;
 const MOST_WEAK_WEIGHT: f32 = 40.0;
 /// Examples the classifier is trained with; of each app the newest.
 const MOST_LESSONS: usize = 4096;
+/// Examples whose vectors an utterance is compared with; of each app the newest.
+const MOST_COMPARED: usize = 16_384;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -72,6 +78,9 @@ pub(super) struct Evidence {
     /// The likeness (about 0 to 1) of the nearest utterances it took, and of the nearest it should not have had.
     pub(super) near: f32,
     pub(super) near_wrong: f32,
+    /// The same by their vectors, -1 to 1: of the nearest utterances it took, and of all on the average.
+    pub(super) near_vector: f32,
+    pub(super) mean_vector: f32,
     /// How many utterances it took are much like this one.
     pub(super) alike: u32,
     /// A person gave it these very words before.
@@ -82,7 +91,9 @@ pub(super) struct Evidence {
 pub(super) struct Learned {
     /// By name in lower case.
     apps: BTreeMap<Arc<str>, App>,
-    nearest: Nearest,
+    taken: Nearest,
+    /// Apart, so that a refusal changes nothing about what other apps took.
+    refused: Nearest,
     next_app: AppId,
     /// Made from the settled examples when it is first needed.
     classifier: OnceLock<Classifier>,
@@ -115,8 +126,20 @@ impl Learned {
             known.count += 1;
             known.count
         };
+        if verdict == Verdict::Right && app != NO_APP {
+            // It has an app after all.
+            self.drop_text(NO_APP, &text);
+        }
         self.push(&app, Example { number: count, text, verdict, strength });
         self.prune(&app);
+    }
+
+    fn drop_text(&mut self, app: &str, text: &str) {
+        let Some(known) = self.apps.get_mut(app) else { return };
+        let Some(at) = known.kept.iter().position(|(kept, _)| kept.text == text) else { return };
+        let (example, slot) = known.kept.remove(at);
+        self.index(example.verdict).remove(slot);
+        self.classifier = OnceLock::new();
     }
 
     pub(super) fn train(&self) {
@@ -129,6 +152,13 @@ impl Learned {
 
     fn is_known_or_new(&self, app: &str) -> bool {
         self.apps.len() < MOST_APPS || self.apps.contains_key(app)
+    }
+
+    fn index(&mut self, verdict: Verdict) -> &mut Nearest {
+        match verdict {
+            Verdict::Right => &mut self.taken,
+            Verdict::Wrong => &mut self.refused,
+        }
     }
 
     fn push(&mut self, app: &str, example: Example) {
@@ -147,13 +177,16 @@ impl Learned {
                 self.settle_at(app);
                 return;
             }
-            let (_, slot) = known.kept.remove(at);
-            self.nearest.remove(slot);
+            let (kept, slot) = known.kept.remove(at);
+            self.index(kept.verdict).remove(slot);
             self.classifier = OnceLock::new();
         }
+        let words = words(&example.text);
+        let vector = vectors::of_words(&words).map(|vector| CompactVector::new(&vector));
+        let features = features(&words).into_boxed_slice();
+        let Some(id) = self.apps.get(app).map(|known| known.id) else { return };
+        let slot = self.index(example.verdict).add(id, example.strength, features, vector);
         let Some(known) = self.apps.get_mut(app) else { return };
-        let features = features(&words(&example.text)).into_boxed_slice();
-        let slot = self.nearest.add(known.id, example.verdict, example.strength, features);
         if example.is_settled(known.count) {
             self.classifier = OnceLock::new();
         }
@@ -173,11 +206,12 @@ impl Learned {
         let Some(known) = self.apps.get_mut(app).filter(|known| settled(known.count) == known.count) else { return };
         for (kind, most) in [(Kind::Weak, MOST_WEAK), (Kind::Strong, MOST_STRONG), (Kind::Wrong, MOST_WRONG)] {
             let mut spare = known.kept.iter().filter(|(kept, _)| kept.kind() == kind).count().saturating_sub(most);
+            let index = if kind == Kind::Wrong { &mut self.refused } else { &mut self.taken };
             known.kept.retain(|(kept, slot)| {
                 let goes = spare > 0 && kept.kind() == kind;
                 if goes {
                     spare -= 1;
-                    self.nearest.remove(*slot);
+                    index.remove(*slot);
                 }
                 !goes
             });
@@ -185,8 +219,8 @@ impl Learned {
     }
 
     pub(super) fn forget(&mut self, app: &str) {
-        for (_, slot) in self.apps.remove(key(app).as_str()).into_iter().flat_map(|app| app.kept) {
-            self.nearest.remove(slot);
+        for (example, slot) in self.apps.remove(key(app).as_str()).into_iter().flat_map(|app| app.kept) {
+            self.index(example.verdict).remove(slot);
         }
         self.classifier = OnceLock::new();
     }
@@ -221,19 +255,28 @@ impl Learned {
         self.prune(&app);
     }
 
-    /// What the examples say about each of these apps, in their order.
-    pub(super) fn evidence(&self, features: &[Feature], apps: &[&str]) -> Vec<Evidence> {
-        let mut evidence = vec![Evidence::default(); apps.len()];
-        if self.apps.is_empty() {
-            return evidence;
-        }
+    /// What the examples say about each of these apps, in their order, and about none of them.
+    pub(super) fn evidence(
+        &self,
+        features: &[Feature],
+        vector: Option<&CompactVector>,
+        apps: &[&str],
+    ) -> (Vec<Evidence>, Evidence) {
+        let mut evidence = vec![Evidence::default(); apps.len() + 1];
         // Where an app stands in the list, by its number here.
         let mut places: HashMap<AppId, usize> = HashMap::new();
-        for (at, (name, evidence)) in apps.iter().zip(&mut evidence).enumerate() {
+        for (at, (name, evidence)) in apps.iter().chain(&[NO_APP]).zip(&mut evidence).enumerate() {
             if let Some(app) = self.apps.get(key(name).as_str()) {
                 places.insert(app.id, at);
                 evidence.examples = app.examples();
+                if let Some(vector) = vector {
+                    self.compare(app, vector, evidence);
+                }
             }
+        }
+        if places.is_empty() {
+            let none = evidence.pop().unwrap_or_default();
+            return (evidence, none);
         }
         let classifier = self.classifier();
         for (class, score) in classifier.linear.scores(features).into_iter().enumerate() {
@@ -242,16 +285,47 @@ impl Learned {
                 evidence.linear = score;
             }
         }
-        self.nearest.look(features, &places, &mut evidence);
-        evidence
+        let taken = self.taken.look(features, &places, evidence.len(), Rarity::Counts);
+        let refused = self.refused.look(features, &places, evidence.len(), Rarity::Ignored);
+        for ((evidence, found), refused) in evidence.iter_mut().zip(taken).zip(refused) {
+            evidence.near = found.near;
+            evidence.alike = found.alike;
+            evidence.is_same = found.is_same;
+            evidence.near_wrong = refused.nearest;
+        }
+        let none = evidence.pop().unwrap_or_default();
+        (evidence, none)
+    }
+
+    fn compare(&self, app: &App, vector: &CompactVector, evidence: &mut Evidence) {
+        let most = MOST_COMPARED / self.apps.len().max(1);
+        let (mut sum, mut count, mut best) = (0.0, 0.0, [0.0f32; 3]);
+        for (example, slot) in app.kept.iter().rev().take(most) {
+            if example.verdict == Verdict::Wrong {
+                continue;
+            }
+            let Some(nearness) = self.taken.vector(*slot).map(|other| vector.cosine(other)) else { continue };
+            sum += nearness;
+            count += 1.0;
+            nearest::insert(&mut best, nearness);
+        }
+        if count > 0.0 {
+            evidence.mean_vector = sum / count;
+            evidence.near_vector = nearest::blend(best);
+        }
     }
 
     fn classifier(&self) -> &Classifier {
         self.classifier.get_or_init(|| {
-            let classes: Vec<AppId> = self.apps.values().map(|app| app.id).collect();
+            let classes: Vec<AppId> = self.teachers().map(|app| app.id).collect();
             let lessons = self.settled_lessons();
             Classifier { linear: Linear::train(&lessons, classes.len()), classes }
         })
+    }
+
+    /// Those that took something: the others have no part in the classifier.
+    fn teachers(&self) -> impl Iterator<Item = &App> {
+        self.apps.values().filter(|app| app.settled().any(|one| is_right(&one)))
     }
 
     fn settled_lessons(&self) -> Vec<Lesson<'_>> {
@@ -269,23 +343,26 @@ impl Learned {
                 && said.get(example.text.as_str()).is_some_and(|apps| !apps.contains(&app.id))
         };
         // Only settled examples may count here, or the classifier would depend on when it was last trained.
-        let counts: Vec<f32> = self.apps.values().map(|app| app.settled().filter(is_right).count() as f32).collect();
+        let counts: Vec<f32> = self.teachers().map(|app| app.settled().filter(is_right).count() as f32).collect();
         let mean = counts.iter().sum::<f32>() / counts.len().max(1) as f32;
-        let most = MOST_LESSONS / self.apps.len().max(1);
+        let most = MOST_LESSONS / counts.len().max(1);
         let mut lessons = Vec::new();
-        for (class, (app, examples)) in self.apps.values().zip(counts).enumerate() {
+        for (class, (app, examples)) in self.teachers().zip(counts).enumerate() {
             let examples = examples.max(1.0);
             let balance = (mean / examples).clamp(0.5, 2.0);
             let weak = balance * (MOST_WEAK_WEIGHT / examples).min(1.0);
             let strong = balance * STRONG_WEIGHT;
-            let spare = app.settled().count().saturating_sub(most);
-            for (example, slot) in app.settled().skip(spare).filter(|(example, _)| !is_overruled(app, example)) {
+            let spare = app.settled().filter(is_right).count().saturating_sub(most);
+            // What an app refused counts against that app alone, by its nearest examples: trained with it, the
+            // classifier would bring such messages to whoever is left.
+            let lessons_of = app.settled().filter(is_right).skip(spare).filter(|(one, _)| !is_overruled(app, one));
+            for (example, slot) in lessons_of {
                 let weight = match example.strength {
                     Strength::Weak => weak,
                     Strength::Strong => strong,
                 };
-                let features = self.nearest.features(*slot);
-                lessons.push(Lesson { features, class, is_right: example.verdict == Verdict::Right, weight });
+                let features = self.taken.features(*slot);
+                lessons.push(Lesson { features, class, weight });
             }
         }
         lessons

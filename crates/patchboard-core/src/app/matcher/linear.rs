@@ -25,7 +25,6 @@ pub(super) struct Linear {
 pub(super) struct Lesson<'a> {
     pub(super) features: &'a [Feature],
     pub(super) class: usize,
-    pub(super) is_right: bool,
     pub(super) weight: f32,
 }
 
@@ -145,15 +144,8 @@ pub(super) fn softmax(scores: &mut [f32]) {
 
 /// Turns probabilities into the slope of the loss.
 fn push_towards(lesson: &Lesson<'_>, scores: &mut [f32]) {
-    let Some(&own) = scores.get(lesson.class) else { return };
     for (class, score) in scores.iter_mut().enumerate() {
-        let is_own = class == lesson.class;
-        *score = match (lesson.is_right, is_own) {
-            (true, true) => own - 1.0,
-            (true, false) => *score,
-            (false, true) => own,
-            (false, false) => -own * *score / (1.0 - own).max(1e-3),
-        } * lesson.weight;
+        *score = (*score - if class == lesson.class { 1.0 } else { 0.0 }) * lesson.weight;
         if score.abs() < NEGLIGIBLE {
             *score = 0.0;
         }

@@ -4,10 +4,13 @@ use std::collections::HashMap;
 
 use super::knobs::KNOBS;
 use super::lexicon::{ConceptId, TopicId, lexicon};
-use super::query::{Cue, Query};
+use super::query::{ComparedWord, Cue, Query, compared};
+use super::vectors::{self, CompactVector};
 use super::words::{Ends, Word, words};
 use crate::app::AppProfile;
 
+/// Words of one profile that are compared with those of an utterance one by one.
+const MOST_COMPARED: usize = 48;
 /// Words of one profile that are compared letter by letter.
 const MOST_SPELLINGS: usize = 256;
 /// Fewer letters in common are chance.
@@ -20,6 +23,12 @@ pub(super) struct Profile {
     spellings: Vec<(String, f32)>,
     concepts: Vec<f32>,
     topics: Vec<f32>,
+    /// Which of its own words stands for a concept most, and which for a topic: for explanations.
+    concept_words: HashMap<ConceptId, (f32, String)>,
+    topic_words: HashMap<TopicId, (f32, String)>,
+    /// What all of it is about.
+    vector: Option<CompactVector>,
+    words: Vec<ComparedWord>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,19 +60,34 @@ impl Profile {
             spellings: Vec::new(),
             concepts: vec![0.0; lexicon().concepts().len()],
             topics: vec![0.0; lexicon().topics().len()],
+            concept_words: HashMap::new(),
+            topic_words: HashMap::new(),
+            vector: None,
+            words: Vec::new(),
         };
         let mut ruled_out = Vec::new();
-        profile.add(&words(&app.name.replace(['-', '_'], " ")), Source::Name);
+        let mut said = words(&app.name.replace(['-', '_'], " "));
+        profile.add(&said, Source::Name);
+        // A number or an `app` in a name says nothing of what it is about.
+        said.retain(|word| word.weight >= 0.5);
         for capability in &app.capabilities {
-            profile.add(&words(&capability.replace(['-', '_', '.', '/'], " ")), Source::Capability);
+            let capability = words(&capability.replace(['-', '_', '.', '/'], " "));
+            profile.add(&capability, Source::Capability);
+            said.extend(capability);
         }
         for (phrase, kind) in phrases(words(&app.description)) {
             match kind {
-                Said::Of => profile.add(&phrase, Source::Description),
+                Said::Of => {
+                    profile.add(&phrase, Source::Description);
+                    said.extend(phrase);
+                }
                 Said::NotOf => ruled_out.extend(phrase),
             }
         }
         profile.rule_out(&ruled_out);
+        said.retain(|word| profile.terms.contains_key(&word.stem));
+        profile.vector = vectors::of_words(&said).map(|vector| CompactVector::new(&vector));
+        profile.words = compared(&said, MOST_COMPARED);
         profile.spellings = profile.terms.iter().map(|(stem, term)| (stem.clone(), term.weight)).collect();
         profile.spellings.retain(|(stem, weight)| stem.len() >= 4 && *weight >= 0.5);
         profile.spellings.sort_by(|a, b| a.0.cmp(&b.0));
@@ -79,8 +103,12 @@ impl Profile {
         }
         for hit in lexicon().hits(phrase) {
             let weight = if hit.length > 1 { 1.0 } else { phrase.get(hit.at).map_or(0.0, |word| word.weight) };
+            let said: Vec<&str> = phrase.iter().skip(hit.at).take(hit.length).map(|word| word.text.as_str()).collect();
+            let said = said.join(" ");
             for sense in hit.senses {
                 let strength = weight * sense.affinity;
+                keep_strongest(&mut self.concept_words, sense.concept, strength, &said);
+                keep_strongest(&mut self.topic_words, lexicon().topic_of(sense.concept), strength, &said);
                 if let Some(concept) = self.concepts.get_mut(usize::from(sense.concept)) {
                     *concept = concept.max(strength);
                 }
@@ -108,6 +136,41 @@ impl Profile {
         query.cues.iter().map(|cue| cue.weight * self.bond(cue).map_or(0.0, |(strength, _)| strength)).sum()
     }
 
+    /// How near the whole utterance is to the whole description, -1 to 1.
+    pub(super) fn nearness(&self, query: &Query) -> f32 {
+        match (&self.vector, &query.vector) {
+            (Some(own), Some(other)) => own.cosine(other),
+            _ => 0.0,
+        }
+    }
+
+    /// How near two descriptions are to each other.
+    pub(super) fn similarity(&self, other: &Profile) -> f32 {
+        match (&self.vector, &other.vector) {
+            (Some(one), Some(other)) => one.cosine(other),
+            _ => 0.0,
+        }
+    }
+
+    /// How near the words of the utterance are to the nearest words of the description, in units of their weight.
+    pub(super) fn word_nearness(&self, query: &Query) -> f32 {
+        query.words.iter().map(|word| word.weight * self.nearest(word).map_or(0.0, |(nearness, _)| nearness)).sum()
+    }
+
+    /// The word of the description that is nearest to a word of an utterance, and how near it is, 0 to 1.
+    pub(super) fn nearest(&self, word: &ComparedWord) -> Option<(f32, &str)> {
+        let nearness = |own: &ComparedWord| {
+            if own.stem == word.stem {
+                return own.weight;
+            }
+            let (Some(one), Some(other)) = (&own.vector, &word.vector) else { return 0.0 };
+            // What is only somewhat alike is most often alike by chance.
+            one.cosine(other).max(0.0).powi(2) * own.weight
+        };
+        let all = self.words.iter().map(|own| (nearness(own), own.text.as_str()));
+        all.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(nearness, _)| *nearness > 0.0)
+    }
+
     pub(super) fn bond(&self, cue: &Cue) -> Option<(f32, Bond)> {
         let mut best: Option<(f32, Bond)> = None;
         let mut offer = |strength: f32, bond: Bond| {
@@ -131,12 +194,30 @@ impl Profile {
         best
     }
 
+    /// The word of its own that makes a bond.
+    pub(super) fn word_of(&self, bond: Bond) -> Option<&str> {
+        let (_, word) = match bond {
+            Bond::Word(_) | Bond::Spelling => return None,
+            Bond::Concept(id) => self.concept_words.get(&id)?,
+            Bond::Topic(id) => self.topic_words.get(&id)?,
+        };
+        Some(word)
+    }
+
     /// 0 to 1: slips of the pen, and the parts of compound words.
     fn spelled_alike(&self, stem: &str) -> f32 {
         let Some(first) = stem.chars().next().filter(|_| stem.len() >= LEAST_BEGINNING) else { return 0.0 };
         let from = self.spellings.partition_point(|(known, _)| known.chars().next() < Some(first));
         let near = self.spellings.iter().skip(from).take_while(|(known, _)| known.starts_with(first));
         near.filter(|(known, _)| is_alike(known, stem)).map(|(_, weight)| *weight).fold(0.0, f32::max)
+    }
+}
+
+fn keep_strongest<K: Eq + std::hash::Hash>(kept: &mut HashMap<K, (f32, String)>, key: K, strength: f32, word: &str) {
+    let known = kept.entry(key).or_default();
+    // Of equal ones the later, which is of the description: in names and capabilities words are cut to fit.
+    if strength > 0.0 && strength >= known.0 {
+        *known = (strength, word.to_owned());
     }
 }
 

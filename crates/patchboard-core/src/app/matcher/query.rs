@@ -2,8 +2,11 @@
 
 use super::knobs::KNOBS;
 use super::lexicon::{Sense, lexicon};
+use super::vectors::{self, CompactVector};
 use super::words::Word;
 
+/// Words that are compared with those of a description one by one.
+const MOST_COMPARED: usize = 24;
 /// Unknown words that are looked at for slips; each costs some hundred look-ups.
 const MOST_CORRECTIONS: usize = 4;
 
@@ -12,6 +15,20 @@ pub(super) struct Query {
     pub(super) cues: Vec<Cue>,
     /// How much the whole utterance says, whether anyone understands it or not.
     pub(super) weight: f32,
+    /// What all of it is about; `None` when no word of it is known.
+    pub(super) vector: Option<CompactVector>,
+    /// The words that say something, with how much they say.
+    pub(super) words: Vec<ComparedWord>,
+}
+
+/// A word, and what it is compared by.
+#[derive(Debug)]
+pub(super) struct ComparedWord {
+    pub(super) text: String,
+    pub(super) stem: String,
+    pub(super) weight: f32,
+    /// `None`: only the word itself will do.
+    pub(super) vector: Option<CompactVector>,
 }
 
 /// A word, or a phrase known as one.
@@ -24,8 +41,13 @@ pub(super) struct Cue {
     pub(super) senses: &'static [Sense],
 }
 
+/// What is left of the words after one that only carries them: `remind me to water the plants` is about being
+/// reminded.
+const CARRIED: f32 = 0.4;
+
 impl Query {
     pub(super) fn new(words: &[Word]) -> Query {
+        let words = &carried(words);
         let hits = lexicon().hits(words);
         let mut cues: Vec<Cue> = Vec::new();
         let mut covered = vec![false; words.len()];
@@ -74,8 +96,70 @@ impl Query {
             });
         }
         let weight = cues.iter().map(|cue| cue.weight).sum();
-        Query { cues, weight }
+        let vector = vectors::of_words(words).map(|vector| CompactVector::new(&vector));
+        Query { cues, weight, vector, words: compared(words, MOST_COMPARED) }
     }
+}
+
+/// The words that say something about a topic, each once.
+pub(super) fn compared(words: &[Word], most: usize) -> Vec<ComparedWord> {
+    let mut compared: Vec<ComparedWord> = Vec::new();
+    for word in words.iter().filter(|word| word.weight > 0.0 && !word.is_number()) {
+        if compared.len() == most {
+            break;
+        }
+        if compared.iter().any(|known| known.stem == word.stem) {
+            continue;
+        }
+        let (vector, weight) = match vectors::of_word(&word.text) {
+            Some((vector, weight)) => (Some(CompactVector::new(&vector)), weight),
+            // Names and rare words say much, but nobody knows what.
+            None => (None, 1.0),
+        };
+        let (text, stem) = (word.text.clone(), word.stem.clone());
+        compared.push(ComparedWord { text, stem, weight: weight * word.weight.sqrt(), vector });
+    }
+    compared
+}
+
+/// The words, those lowered that are only what somebody shall be reminded of, told, or what shall be noted.
+fn carried(words: &[Word]) -> Vec<Word> {
+    const CARRIERS: &[&str] = &[
+        "remind",
+        "remember",
+        "note",
+        "jot",
+        "write",
+        "tell",
+        "text",
+        "message",
+        "email",
+        "mail",
+        "erinner",
+        "erinnere",
+        "notiz",
+        "notier",
+        "notiere",
+        "merk",
+        "schreib",
+        "schreibe",
+        "sag",
+        "recuerdame",
+        "anota",
+        "apunta",
+        "escribe",
+        "rappelle",
+        "ecris",
+        "dis",
+    ];
+    /// A carrier further on is one of the words that are carried.
+    const EARLY: usize = 3;
+    let mut words = words.to_vec();
+    let carrier = words.iter().take(EARLY).position(|word| CARRIERS.contains(&word.text.as_str()));
+    for word in carrier.map_or(&mut [][..], |at| words.get_mut(at + 1..).unwrap_or_default()) {
+        word.weight *= CARRIED;
+    }
+    words
 }
 
 /// Whether the one who is spoken to is also spoken about: `what is your name`, but not `can you call me a taxi`.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::knobs::KNOBS;
 use super::learned::Evidence;
+use super::query::Query;
+use super::signals::{self, Likeness};
 
 /// The apps an utterance may be meant for, best first.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -11,6 +13,8 @@ pub struct Ranking {
     pub candidates: Vec<Candidate>,
     /// Places of those whose part of the utterance is clearly theirs; two or more, or none.
     several: Vec<usize>,
+    /// How much was learned for these apps, 0 to 1.
+    experience: f32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -25,11 +29,14 @@ pub struct Candidate {
     pub why: Vec<Arc<str>>,
 }
 
-/// When to deliver.
+/// When to deliver: how sure the matcher has to be. The more was learned the more is delivered, and the surer each
+/// delivery has to be for the wrong ones to stay as few.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
-    /// The least confidence.
-    pub threshold: f32,
+    /// The least confidence before anything was learned.
+    pub untaught: f32,
+    /// The least confidence when much was learned.
+    pub taught: f32,
     /// By how much it must be above that of the next.
     pub margin: f32,
     /// The least confidence when there is only one app: nobody else could have been meant.
@@ -46,11 +53,16 @@ pub enum Choice {
 }
 
 impl Policy {
-    /// Rather asks than errs.
-    pub const STRICT: Policy = Policy { threshold: 0.88, margin: 0.4, lone: 0.75, several: 0.9 };
-    pub const BALANCED: Policy = Policy { threshold: 0.7, margin: 0.25, lone: 0.6, several: 0.8 };
-    /// Rather errs than asks.
-    pub const LOOSE: Policy = Policy { threshold: 0.45, margin: 0.1, lone: 0.5, several: 0.7 };
+    /// At most one message in a hundred goes to a wrong app.
+    pub const CAREFUL: Policy = Policy { untaught: 0.94, taught: 0.99, margin: 0.1, lone: 0.6, several: 0.9 };
+    /// At most three.
+    pub const BALANCED: Policy = Policy { untaught: 0.82, taught: 0.91, margin: 0.1, lone: 0.38, several: 0.8 };
+    /// At most eight.
+    pub const EAGER: Policy = Policy { untaught: 0.57, taught: 0.62, margin: 0.1, lone: 0.25, several: 0.65 };
+
+    fn threshold(self, experience: f32) -> f32 {
+        self.untaught + (self.taught - self.untaught) * experience
+    }
 }
 
 impl Default for Policy {
@@ -60,74 +72,113 @@ impl Default for Policy {
 }
 
 impl Ranking {
-    pub(super) fn new(candidates: Vec<Candidate>, several: Vec<usize>) -> Self {
-        Self { candidates, several }
+    pub(super) fn new(candidates: Vec<Candidate>, several: Vec<usize>, experience: f32) -> Self {
+        Self { candidates, several, experience }
+    }
+
+    /// The least confidence with which an app is delivered to.
+    pub fn threshold(&self, policy: Policy) -> f32 {
+        let threshold = policy.threshold(self.experience);
+        if self.candidates.len() == 1 { threshold.min(policy.lone) } else { threshold }
     }
 
     pub fn choose(&self, policy: Policy) -> Choice {
+        self.choose_from(policy, |_| true)
+    }
+
+    /// The others keep their share of the confidence: that they cannot have it makes nobody else more probable.
+    pub fn choose_from(&self, policy: Policy, is_open: impl Fn(&Candidate) -> bool) -> Choice {
         let confidence = |place: usize| self.candidates.get(place).map_or(0.0, |candidate| candidate.confidence);
-        if self.several.len() > 1 && self.several.iter().all(|place| confidence(*place) >= policy.several) {
+        let open: Vec<usize> =
+            self.candidates.iter().enumerate().filter(|(_, one)| is_open(one)).map(|(place, _)| place).collect();
+        let are_open = self.several.iter().all(|place| open.contains(place));
+        if self.several.len() > 1 && are_open && self.several.iter().all(|place| confidence(*place) >= policy.several) {
             return Choice::Deliver(self.several.clone());
         }
-        let threshold = if self.candidates.len() == 1 { policy.lone } else { policy.threshold };
-        let is_clear = confidence(0) >= threshold && confidence(0) - confidence(1) >= policy.margin;
-        if is_clear && !self.candidates.is_empty() { Choice::Deliver(vec![0]) } else { Choice::Unsure }
+        let next = open.get(1).map_or(0.0, |place| confidence(*place));
+        let is_clear = |best: f32| best >= self.threshold(policy) && best - next >= policy.margin;
+        match open.first() {
+            Some(&best) if is_clear(confidence(best)) => Choice::Deliver(vec![best]),
+            _ => Choice::Unsure,
+        }
     }
 }
 
-/// All evidence for one app in one number: the logarithm of its odds but for a constant.
+/// How well each app fits an utterance, and none of them: logarithms of odds, but for a constant.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Fits {
+    apps: Vec<Fit>,
+    none: f32,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Fit(f32);
+struct Fit {
+    odds: f32,
+    /// How much what it refused speaks against it.
+    refused: f32,
+}
 
-impl Fit {
-    pub(super) fn all(common: impl Iterator<Item = f32>, evidence: &[Evidence]) -> Vec<Fit> {
-        common
-            .zip(evidence)
-            .map(|(common, evidence)| {
-                // By its own examples, so that one that comes late is not measured by what others have learned.
-                let grown = |by: f32| evidence.examples / (evidence.examples + by);
-                let cold = KNOBS.cold_scale * common * (1.0 - grown(KNOBS.cold_fade));
-                let linear = KNOBS.linear * evidence.linear * grown(KNOBS.linear_grow);
-                let near = evidence.near.powf(KNOBS.near_power) - KNOBS.near_usual;
-                // What a person said once need not be said again.
-                let same = if evidence.is_same { KNOBS.same } else { 0.0 };
-                Fit(cold + linear + same + KNOBS.near * (near * grown(KNOBS.near_grow) - evidence.near_wrong))
-            })
-            .collect()
+impl Fits {
+    pub(super) fn new(
+        query: &Query,
+        background: &Likeness,
+        likenesses: &[Likeness],
+        evidence: &[Evidence],
+        none: &Evidence,
+    ) -> Fits {
+        let apps = likenesses.iter().zip(evidence).map(|(likeness, evidence)| {
+            let is_strange = query.vector.is_none() && likeness.common <= 0.0 && evidence.near <= 0.0;
+            let odds = if is_strange {
+                // Words that nobody knows speak for nobody.
+                f32::NEG_INFINITY
+            } else {
+                weighted(&signals::of_app(likeness, evidence), &KNOBS.app_weights)
+            };
+            Fit { odds, refused: KNOBS.refused * evidence.near_wrong }
+        });
+        let of_none = signals::of_none(background, likenesses, signals::experience(evidence));
+        let refused = evidence.iter().map(|one| one.near_wrong).fold(0.0, f32::max);
+        let taken = evidence.iter().map(|one| one.near).fold(0.0, f32::max);
+        let refused = if refused > taken { refused } else { 0.0 };
+        let learned = KNOBS.none_near * none.near + KNOBS.none_refused * refused;
+        let mut fits = Fits { apps: apps.collect(), none: weighted(&of_none, &KNOBS.none_weights) + learned };
+        // What a person said once need not be said again, whatever else the words are like.
+        let highest = fits.highest() + KNOBS.same;
+        if none.is_same {
+            fits.none = highest;
+        }
+        for (fit, _) in fits.apps.iter_mut().zip(evidence).filter(|(_, evidence)| evidence.is_same) {
+            fit.odds = highest;
+        }
+        fits
     }
 
-    pub(super) fn add(&mut self, more: f32) {
-        self.0 += more;
+    fn highest(&self) -> f32 {
+        self.apps.iter().map(|fit| fit.odds).fold(self.none, f32::max)
     }
 
-    pub(super) fn score(self, evidence: &[Evidence]) -> f32 {
-        let examples = mean_examples(evidence);
-        1.0 / (1.0 + (sharpness(examples) * (none(examples) - self.0)).exp())
+    /// What an embedding model says, in the order of the apps.
+    pub(super) fn add(&mut self, more: impl Iterator<Item = f32>) {
+        self.apps.iter_mut().zip(more).for_each(|(fit, more)| fit.odds += more);
+    }
+
+    /// 0 to 1, whoever else fits.
+    pub(super) fn score(&self, app: usize) -> f32 {
+        let fit = self.apps.get(app).map_or(f32::NEG_INFINITY, |fit| fit.odds - fit.refused);
+        1.0 / (1.0 + (self.none - fit).exp())
+    }
+
+    /// The probability of each app, none of them being possible too. What is taken from an app because of what it
+    /// refused goes to none of them: nobody else becomes more probable by it.
+    pub(super) fn confidences(&self) -> Vec<f32> {
+        let highest = self.highest();
+        let all = self.apps.iter().map(|fit| (fit.odds - highest).exp()).sum::<f32>() + (self.none - highest).exp();
+        self.apps.iter().map(|fit| (fit.odds - highest - fit.refused).exp() / all).collect()
     }
 }
 
-/// The probability of each app, none of them being possible too.
-pub(super) fn confidences(fits: &[Fit], evidence: &[Evidence]) -> Vec<f32> {
-    let examples = mean_examples(evidence);
-    let none = none(examples);
-    let highest = fits.iter().map(|fit| fit.0).fold(none, f32::max);
-    let odds = |fit: f32| (sharpness(examples) * (fit - highest)).exp();
-    let all = fits.iter().map(|fit| odds(fit.0)).sum::<f32>() + odds(none);
-    fits.iter().map(|fit| odds(fit.0) / all).collect()
-}
-
-/// What an app must reach to be as probable as none of them.
-fn none(examples: f32) -> f32 {
-    KNOBS.none + KNOBS.none_learned * examples / (examples + 10.0)
-}
-
-/// Descriptions alone are right more often than their small numbers say.
-fn sharpness(examples: f32) -> f32 {
-    1.0 + KNOBS.cold_sharpness * 5.0 / (5.0 + examples)
-}
-
-fn mean_examples(evidence: &[Evidence]) -> f32 {
-    evidence.iter().map(|one| one.examples).sum::<f32>() / evidence.len().max(1) as f32
+fn weighted(signals: &[f32], weights: &[f32]) -> f32 {
+    signals.iter().zip(weights).map(|(signal, weight)| signal * weight).sum()
 }
 
 #[cfg(test)]

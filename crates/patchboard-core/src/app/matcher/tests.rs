@@ -89,7 +89,7 @@ fn equal_descriptions_leave_the_choice_to_the_user() {
     let twins = [app("one", "Plays music."), app("two", "Plays music.")];
     let ranking = rank(&matcher, "play music", &twins);
     assert_eq!(ranking.candidates[0].confidence, ranking.candidates[1].confidence);
-    assert_eq!(ranking.choose(Policy::LOOSE), Choice::Unsure);
+    assert_eq!(ranking.choose(Policy::EAGER), Choice::Unsure);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn two_requests_have_two_recipients() {
 fn there_may_be_no_app_at_all() {
     let ranking = Matcher::new().rank("play music", &[], None);
     assert_eq!(ranking, Ranking::default());
-    assert_eq!(ranking.choose(Policy::LOOSE), Choice::Unsure);
+    assert_eq!(ranking.choose(Policy::EAGER), Choice::Unsure);
 }
 
 #[test]
@@ -206,4 +206,22 @@ fn what_a_person_said_once_need_not_be_said_again() {
     let ranking = matcher.rank("flooble the gnarp", &apps, None);
     assert_eq!(&*ranking.candidates[0].app, "jukebox");
     assert_eq!(ranking.choose(Policy::default()), Choice::Deliver(vec![0]), "{ranking:?}");
+}
+
+#[test]
+fn what_is_said_not_to_be_meant_does_not_count() {
+    let matcher = Matcher::new();
+    for text in ["not the lights, play some music", "don't read my email, just play some jazz"] {
+        assert_eq!(chosen(&matcher, text, &household()), ["jukebox"], "{text}");
+    }
+    // Nothing else is meant instead: it is about the world.
+    assert_eq!(rank(&matcher, "the lights do not turn off", &household()).candidates[0].app, "lamps".into());
+}
+
+#[test]
+fn what_shall_be_kept_in_mind_is_not_what_it_is_about() {
+    let matcher = Matcher::new();
+    for text in ["remember that Anna likes jazz", "take a note: email Anna about the recipe"] {
+        assert_eq!(rank(&matcher, text, &household()).candidates[0].app, "notebook".into(), "{text}");
+    }
 }

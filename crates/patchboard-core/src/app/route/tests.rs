@@ -13,13 +13,18 @@ fn apps(names: &[&str]) -> Vec<Arc<AppProfile>> {
     names.iter().map(|name| Arc::new(described(name))).collect()
 }
 
+/// An app that had it and refused it.
+fn gone() -> Vec<Arc<AppProfile>> {
+    vec![Arc::new(profile("gone", ""))]
+}
+
 struct Case {
     pipeline: Pipeline,
     open: Vec<Arc<AppProfile>>,
     absent: Vec<Arc<AppProfile>>,
     away: Vec<Arc<AppProfile>>,
     follow_up: Option<&'static str>,
-    is_refused: bool,
+    refused: Vec<Arc<AppProfile>>,
     words: Option<&'static str>,
 }
 
@@ -33,7 +38,7 @@ fn case(open: &[&str], absent: &[&str]) -> Case {
         policy: Policy::default(),
     };
     let (open, absent) = (apps(open), apps(absent));
-    Case { pipeline, open, away: absent.clone(), absent, follow_up: None, is_refused: false, words: None }
+    Case { pipeline, open, away: absent.clone(), absent, follow_up: None, refused: Vec::new(), words: None }
 }
 
 impl Case {
@@ -45,7 +50,7 @@ impl Case {
             absent: &self.absent,
             away: &self.away,
             follow_up: self.follow_up,
-            is_refused: self.is_refused,
+            refused: &self.refused,
             meaning: None,
         }
     }
@@ -105,7 +110,7 @@ fn aliases_and_rules() {
 
 #[test]
 fn a_refused_message_waits_for_nobody_but_goes_to_whom_it_names() {
-    let case = Case { is_refused: true, ..case(&["lamp"], &["music", "desk"]) };
+    let case = Case { refused: gone(), ..case(&["lamp"], &["music", "desk"]) };
     case.check("play zxqv", "nobody");
     case.check("desk: zxqv", "nobody");
     case.check("lamp: zxqv", "direct lamp `zxqv`");
@@ -113,17 +118,19 @@ fn a_refused_message_waits_for_nobody_but_goes_to_whom_it_names() {
 
 #[test]
 fn a_refused_message_goes_only_to_one_that_fits_as_well_as_a_first_one() {
-    let fitting = Case { is_refused: true, ..case(&["recipes", "heating"], &[]) };
+    let fitting = Case { refused: gone(), ..case(&["recipes", "heating"], &[]) };
     fitting.check("turn up the thermostat", "matcher heating");
     fitting.check(GIBBERISH, "nobody");
     // Whoever is alone is given what it fits somewhat, unless others were asked before.
-    let pipeline =
-        Pipeline { policy: Policy { lone: 0.0, margin: 0.0, threshold: 1.1, several: 1.1 }, ..case(&[], &[]).pipeline };
+    let pipeline = Pipeline {
+        policy: Policy { lone: 0.0, margin: 0.0, untaught: 1.1, taught: 1.1, several: 1.1 },
+        ..case(&[], &[]).pipeline
+    };
     let alone = Case { pipeline, ..case(&["heating"], &[]) };
     alone.check("turn up the thermostat", "matcher heating");
-    let left = Case { is_refused: true, ..alone };
+    let left = Case { refused: gone(), ..alone };
     left.check("turn up the thermostat", "nobody");
-    let caught = Case { is_refused: true, ..case(&["lamp", "inbox"], &[]) };
+    let caught = Case { refused: gone(), ..case(&["lamp", "inbox"], &[]) };
     caught.check(GIBBERISH, "catch-all inbox");
 }
 
@@ -136,7 +143,7 @@ fn what_fits_nobody_goes_to_the_catch_all() {
 
 #[test]
 fn others_get_the_words_without_the_name_they_were_addressed_to() {
-    let case = Case { is_refused: true, words: Some("zxqv"), ..case(&["lamp", "inbox"], &[]) };
+    let case = Case { refused: gone(), words: Some("zxqv"), ..case(&["lamp", "inbox"], &[]) };
     case.check("notebook: zxqv", "catch-all inbox `zxqv`");
     let choice = ModelChoice { picks: vec![Pick { app: "lamp".into(), reason: None }] };
     let decision = case.pipeline.by_model(&case.question("notebook: zxqv"), &choice, &[]).unwrap();
@@ -152,7 +159,7 @@ fn the_matcher_decides_by_words() {
     both.check("turn up the thermostat", "matcher heating");
     let absent = case(&["recipes"], &["heating"]);
     absent.check("turn up the thermostat", "wait for heating: matcher heating");
-    let refused = Case { is_refused: true, ..absent };
+    let refused = Case { refused: gone(), ..absent };
     refused.check("turn up the thermostat", "nobody");
 }
 

@@ -6,6 +6,7 @@ use axum::extract::Query;
 use axum::http::{Method, StatusCode, Uri};
 use patchboard_core::app::InputMethod;
 use patchboard_core::app::hub::MAX_TEXT;
+use patchboard_core::app::matcher::NO_APP;
 use patchboard_core::app::message::MessageState;
 use patchboard_core::command::{Command, PageRequest, SubmitMessage};
 use patchboard_core::id::{MessageId, Seq};
@@ -78,7 +79,8 @@ impl Route {
             }
             (Some("clients"), None, ..) => (Self::Clients, Method::GET),
             (Some("clients"), Some(name), Some(action), None) => {
-                let name = app(name)?;
+                let is_no_app = action == "forget" && name == NO_APP;
+                let name = if is_no_app { name.to_owned() } else { app(name)? };
                 let route = match action {
                     "approve" => Self::Approve(name),
                     "pair" => Self::Pair(name),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use patchboard_core::app::matcher::NO_APP;
 use serde_json::Value;
 
 use super::report::{self, App};
@@ -34,7 +35,7 @@ pub(super) struct AppArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ForgetArgs {
-    /// The app's name.
+    /// The app's name; `*` for which messages belong to no app.
     name: String,
     #[command(flatten)]
     target: HubTarget,
@@ -165,6 +166,7 @@ pub(super) async fn forget(args: ForgetArgs) -> Result<ExitCode, Failure> {
     }
     output::line(&output::one_line(&match what {
         Forget::Everything => format!("{} is unknown now", args.name),
+        Forget::Lessons if args.name == NO_APP => "which messages are for no app is forgotten".to_owned(),
         Forget::Lessons => format!("what was learned about {} is forgotten", args.name),
     }));
     Ok(ExitCode::SUCCESS)

@@ -27,6 +27,8 @@ pub(crate) struct HubConfig {
     /// App that gets what fits nobody. Left out, such messages are held until the user decides.
     #[schemars(example = &"notebook")]
     pub catch_all: Option<String>,
+    /// How sure the hub has to be before it brings a message to an app by itself.
+    pub policy: RoutingPolicy,
     /// Try other apps when the one addressed by name rejects or does not answer. Otherwise the message is held, or
     /// waits for that app.
     pub reroute_direct: bool,
@@ -69,6 +71,7 @@ impl Default for HubConfig {
             pong_timeout: TimeSpan::from_secs(10),
             agent: None,
             catch_all: None,
+            policy: RoutingPolicy::Balanced,
             reroute_direct: false,
             pairing: Pairing::Open,
             expiry: TimeSpan::from_secs(24 * 3600),
@@ -93,6 +96,18 @@ pub(crate) struct RuleConfig {
     /// App that gets the message. While it is not connected, the message waits for it.
     #[schemars(example = &"music")]
     pub app: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RoutingPolicy {
+    /// about one message in a hundred may go to a wrong app, and many are held
+    Careful,
+    /// about three in a hundred
+    #[default]
+    Balanced,
+    /// about eight in a hundred, and few are held
+    Eager,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -30,6 +30,7 @@ fn defaults_of_the_contract() {
         response_timeout = "30s"
         ping_interval = "30s"
         pong_timeout = "10s"
+        policy = "balanced"
         reroute_direct = false
         pairing = "open"
         expiry = "24h"

@@ -41,6 +41,7 @@ ping_interval = "30s"
 pong_timeout = "10s"
 agent = "router"
 catch_all = "notebook"
+policy = "balanced"
 reroute_direct = false
 pairing = "open"
 expiry = "24h"

@@ -111,7 +111,7 @@ const HARMLESS: &str = "adaptive affinity agent approval_timeout auth_timeout be
     description desktop drain episodic_window expiry follow_up format idle_timeout input kind level log_level max_age \
     max_connections max_memory max_model_calls max_queue max_requests max_run_tokens max_sessions max_tasks max_tokens max_turns \
     max_waiting memory_limit message metrics model monthly name orphan_grace output parallel per_minute per_second ping_interval \
-    pin plugin_calls plugin_fuel plugin_memory plugin_output plugin_time pong_timeout queue_timeout quiet register_timeout \
+    pin plugin_calls plugin_fuel plugin_memory plugin_output plugin_time policy pong_timeout queue_timeout quiet register_timeout \
     replay_window reply reroute_direct response_timeout run_timeout sample_ratio semantic service_name session session_queue \
     session_ttl stall_timeout start_timeout strategy stream_timeout strict_clients temperature threshold tool_output \
     tool_timeout wait warm";

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::app::bench::{App, Bench, GIBBERISH, bench, bench_with, let_others_run, profile, reject, short};
+use crate::app::bench::{App, Bench, GIBBERISH, bench, bench_with, let_others_run, profile, reject, short, user};
 use crate::app::message::{MessageState, Response, Stage};
 use crate::app::route::HubRules;
+use crate::command::Command;
 use crate::error::ErrorKind;
 use crate::id::MessageId;
 use crate::reply::Reply;
@@ -85,6 +86,54 @@ async fn refused_by_all() {
     // Over: whoever comes later does not get it.
     let radio = bench.register(3, "radio").await;
     assert_eq!(radio.given().await, None);
+}
+
+/// What each app has of a text, by name.
+async fn shares(bench: &Bench, text: &str) -> Vec<(String, f32)> {
+    let command = Command::ExplainRouting { text: text.into() };
+    let Reply::Explained(decision) = bench.ask(&user(), command).await.unwrap() else { panic!("no decision") };
+    let mut shares: Vec<(String, f32)> =
+        decision.candidates.iter().map(|one| (one.app.to_string(), one.confidence)).collect();
+    shares.sort_by(|a, b| a.0.cmp(&b.0));
+    shares
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_five_apps_refused_is_held_and_no_other_app_rises() {
+    const TEXT: &str = "turn the oven to two hundred degrees";
+    let bench = bench();
+    let described = [
+        ("heating", "I control the thermostat and the heating at home"),
+        ("lamps", "I switch lamps and sockets on and off"),
+        ("recipes", "I find recipes and plan what to cook"),
+        ("weather", "I tell the temperature and the forecast"),
+        ("timers", "I count down minutes and wake you up"),
+        ("mailman", "I read and write email"),
+        ("jukebox", "I play music"),
+    ];
+    let mut apps = Vec::new();
+    for (connection, (name, description)) in (1..).zip(described) {
+        apps.push(bench.try_register(connection, profile(name, description), None).await.unwrap());
+    }
+    let mut before = shares(&bench, TEXT).await;
+    let sent = bench.submit("heating: turn the oven to two hundred degrees").await.id;
+    for (app, (name, _)) in apps.iter().zip(described).take(5) {
+        if name != "heating" {
+            bench.resend(sent, Some(name)).await;
+        }
+        app.delivery().await;
+        app.reject(sent, "not mine").await;
+        assert_eq!(bench.read(sent).await.state, MessageState::Held, "after {name}");
+        let after = shares(&bench, TEXT).await;
+        let rose = before.iter().zip(&after).find(|((_, before), (_, after))| *after > before + 1e-6);
+        assert_eq!(rose, None, "after {name}");
+        before = after;
+    }
+    for (app, (name, _)) in apps.iter().zip(described).skip(5) {
+        assert_eq!(app.given().await, None, "{name}");
+    }
+    let again = bench.submit(TEXT).await.id;
+    assert_eq!(bench.read(again).await.state, MessageState::Held);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
 use super::{app, chosen, confidence, household, rank, teach};
-use crate::app::matcher::{Matcher, Strength, Verdict};
+use crate::app::matcher::{Matcher, NO_APP, Strength, Verdict};
 
 use Strength::{Strong, Weak};
 use Verdict::{Right, Wrong};
@@ -33,6 +33,51 @@ fn a_rejection_lowers_and_a_correction_turns() {
     assert_eq!(chosen(&matcher, text, &apps), ["notebook"]);
     // Other rooms are still the lamps' own.
     assert_eq!(rank(&matcher, "turn on the kitchen lamp", &apps).candidates[0].app, "lamps".into());
+}
+
+#[test]
+fn a_refusal_makes_nobody_else_more_probable() {
+    let apps = household();
+    let texts =
+        ["play the lights", "zxqv blorp wub", "write a recipe to Anna", "switch off the radio in the hall", "note"];
+    let shares = |matcher: &Matcher, text: &str| -> Vec<f32> {
+        apps.iter().map(|app| confidence(matcher, text, &apps, &app.name)).collect()
+    };
+    for text in texts {
+        for other in texts {
+            let mut matcher = Matcher::new();
+            teach(&mut matcher, "play jazz in the hall", "jukebox", Right, Weak);
+            teach(&mut matcher, "mail the recipe", "mailman", Right, Weak);
+            for refusing in &apps {
+                let before = shares(&matcher, other);
+                teach(&mut matcher, text, &refusing.name, Wrong, Strong);
+                let after = shares(&matcher, other);
+                let rose = after.iter().zip(&before).any(|(after, before)| *after > before + 1e-6);
+                assert!(!rose, "{text} / {other}, refused by {}: {before:?} {after:?}", refusing.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_given_up_is_for_none_of_them_until_an_app_gets_it() {
+    let mut matcher = Matcher::new();
+    let apps = household();
+    let text = "turn on the lamp of the lighthouse";
+    let before = confidence(&matcher, text, &apps, "lamps");
+    teach(&mut matcher, text, NO_APP, Right, Strong);
+    let after = confidence(&matcher, text, &apps, "lamps");
+    assert!(after < 0.1 && before > 0.3, "{before} {after}");
+    let like = "turn on the lamp of that lighthouse again";
+    assert!(confidence(&matcher, like, &apps, "lamps") < before);
+    assert_eq!(chosen(&matcher, "switch off the lights", &apps), ["lamps"]);
+    teach(&mut matcher, text, "lamps", Right, Strong);
+    assert_eq!(chosen(&matcher, text, &apps), ["lamps"]);
+    let kept = matcher.learned(NO_APP);
+    teach(&mut matcher, text, NO_APP, Right, Strong);
+    assert_ne!(matcher.learned(NO_APP), kept);
+    matcher.forget(NO_APP);
+    assert_eq!(matcher.learned(NO_APP), None);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn reasons_name_the_words_and_the_examples() {
     check("lights", none, &["`lights` is in its description"]);
     check("dimming", none, &["`dimming` is among its capabilities"]);
     check("lamplighter", none, &["`lamplighter` is in its name"]);
-    check("bulb", none, &["`bulb` is about light, as it is"]);
+    check("bulb", none, &["`bulb` is close to its word `lights`"]);
     check("quasar", none, &[]);
     check("xyzzy", Evidence { alike: 4, near: 0.8, ..none }, &["like 4 messages it took"]);
     check("xyzzy", Evidence { alike: 1, near: 0.6, ..none }, &["like a message it took"]);

@@ -143,6 +143,8 @@ const IRREGULAR: &[(&str, &str)] = &[
     ("people", "person"),
     ("ran", "run"),
     ("recurring", "recur"),
+    ("reminder", "remind"),
+    ("reminders", "remind"),
     ("said", "say"),
     ("sang", "sing"),
     ("sat", "sit"),
