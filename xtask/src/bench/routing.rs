@@ -45,7 +45,6 @@ struct Expected {
 #[derive(Debug, Deserialize)]
 struct Stage {
     examples: usize,
-    draw: u32,
     /// First those of `test`, then those of `several`.
     decisions: Vec<Decision>,
 }

@@ -37,7 +37,7 @@ fn rows_are_judged_by_best_and_by_delivery() {
         decision("a", 0.3, &["a", "b"]),
         decision("a", 0.9, &["b", "a"]),
     ];
-    let (figures, ranges) = judge(&expected, &Stage { examples: 5, draw: 1, decisions }).unwrap();
+    let (figures, ranges) = judge(&expected, &Stage { examples: 5, decisions }).unwrap();
     assert_eq!(ranges.iter().map(|range| range.rows).collect::<Vec<_>>(), [0, 2, 1, 0, 1, 1]);
     let off = (0.5_f64 + 0.6 + 0.8 + 0.1) / 5.0;
     assert!((figures.calibration_error - off).abs() < 1e-9, "{}", figures.calibration_error);
@@ -61,7 +61,7 @@ fn rows_are_judged_by_best_and_by_delivery() {
             wrong_spread: 0.0,
         }
     );
-    assert!(judge(&expected, &Stage { examples: 5, draw: 1, decisions: Vec::new() }).is_err());
+    assert!(judge(&expected, &Stage { examples: 5, decisions: Vec::new() }).is_err());
 }
 
 #[test]
