@@ -53,7 +53,7 @@ pub enum Choice {
 }
 
 impl Policy {
-    /// At most one message in a hundred goes to a wrong app.
+    /// Of the messages it was fitted to, at most one in a hundred goes to a wrong app.
     pub const CAREFUL: Policy = Policy { untaught: 0.94, taught: 0.99, margin: 0.1, lone: 0.6, several: 0.9 };
     /// At most three.
     pub const BALANCED: Policy = Policy { untaught: 0.82, taught: 0.91, margin: 0.1, lone: 0.38, several: 0.8 };

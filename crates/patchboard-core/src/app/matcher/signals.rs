@@ -1,5 +1,5 @@
 //! All that speaks for an app, or for none of them, as a few numbers. How much each of them counts was fitted to the
-//! tuning files of `bench/routing`; nothing here was set by hand.
+//! tuning files of `bench/routing` by `fit.py` there.
 
 use std::sync::Arc;
 
