@@ -145,9 +145,11 @@ impl<'a> Reached<'a> {
         if let Some(meant) = nearest(word, names) {
             return (message, format!("did you mean `{} {meant}`?", self.path));
         }
-        let called = ALSO_CALLED.iter().find(|(also, _)| *also == word).map(|(_, path)| (*path).to_owned());
-        let elsewhere = || paths(root).into_iter().find(|path| path.split(' ').next_back() == Some(word));
-        let hint = match called.or_else(elsewhere) {
+        let called = || ALSO_CALLED.iter().find(|(also, _)| *also == word).map(|(_, path)| (*path).to_owned());
+        // Who named a group meant that group; and a word that several groups have means none of them.
+        let is_first = self.command.get_name() == root.get_name();
+        let meant = if is_first { called().or_else(|| only_path(root, word)) } else { None };
+        let hint = match meant {
             Some(path) => format!("did you mean `{} {path}`?", root.get_name()),
             None => format!("`{} --help` lists the commands", self.path),
         };
@@ -187,6 +189,13 @@ impl<'a> Reached<'a> {
     fn see_help(&self) -> String {
         format!("`{} --help` tells what there is", self.path)
     }
+}
+
+/// The one command below another that ends in this word.
+fn only_path(root: &Command, word: &str) -> Option<String> {
+    let mut found = paths(root).into_iter().filter(|path| path.split(' ').next_back() == Some(word));
+    let (path, None) = (found.next()?, found.next()) else { return None };
+    Some(path)
 }
 
 /// Every command below another, as it is typed.
