@@ -118,7 +118,7 @@ class TurnTest(ChatCase):
         chat.wait_for("Ctrl-D or /quit leaves")
         chat.wait_for(PROMPT)
         chat.type(CTRL_C)
-        self.assertEqual(chat.wait_for_end(), 0)
+        self.assertEqual(chat.wait_for_end(), 130)
 
     def test_markdown_is_laid_out_and_what_happens_is_seen(self) -> None:
         released = threading.Event()

@@ -14,23 +14,30 @@ use crate::client::Client;
 const ALL: usize = 2_000;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ApprovalsArgs {
+    /// Left out, they are listed.
     #[command(subcommand)]
-    verb: ApprovalsVerb,
+    verb: Option<ApprovalsVerb>,
+    #[command(flatten)]
+    list: ListArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum ApprovalsVerb {
-    /// List the tool calls that wait for an answer.
-    List {
-        #[command(flatten)]
-        target: Target,
-        /// Print JSON, one approval a line.
-        #[arg(long)]
-        json: bool,
-    },
+    /// List the tool calls that wait for an answer; the same as no verb.
+    List(ListArgs),
     /// Let a tool call go ahead, or refuse it.
     Answer(AnswerArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON, one approval a line.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -56,8 +63,8 @@ struct Answer {
 
 pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
     block_on(async move {
-        match args.verb {
-            ApprovalsVerb::List { target, json } => {
+        match args.verb.unwrap_or(ApprovalsVerb::List(args.list)) {
+            ApprovalsVerb::List(ListArgs { target, json }) => {
                 let items = open(&mut target.connect().await?).await?;
                 if json {
                     items.iter().for_each(|item| output::line(&item.to_string()));

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::failure::Failure;
 use super::{Where, output};
 use crate::config::files::{DiskReader, FileLayer, FileReader, FileWarning};
-use crate::config::onboard::{Check, ModelServer, OnboardRequest, Prompt, Target, onboard};
+use crate::config::onboard::{self, Check, ModelServer, OnboardRequest, Prompt, Target, onboard};
 use crate::config::section;
 
 #[derive(Debug, Args)]
@@ -67,7 +67,21 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
     );
     let done = onboarded.map_err(|error| {
         let hint = error.hint();
-        let failure = Failure::failed(format!("{:#}", anyhow::Error::from(error)));
+        // What was typed cannot be meant; nothing was asked or tried.
+        let fail = match error {
+            onboard::Error::UnknownProvider(_) | onboard::Error::BadUrl(_) | onboard::Error::BadModel(_) => {
+                Failure::unusable
+            }
+            onboard::Error::UnknownModel { .. }
+            | onboard::Error::Trouble(_)
+            | onboard::Error::Stopped
+            | onboard::Error::NoHome
+            | onboard::Error::Read { .. }
+            | onboard::Error::Edit { .. }
+            | onboard::Error::Credentials(_)
+            | onboard::Error::Prompt(_) => Failure::failed,
+        };
+        let failure = fail(format!("{:#}", anyhow::Error::from(error)));
         match hint {
             Some(hint) => failure.hint(hint),
             None => failure,

@@ -26,7 +26,12 @@ const FIRST_STATUS: Duration = Duration::from_millis(400);
 enum After {
     Goes,
     Leaves,
+    /// By a second Ctrl-C.
+    IsInterrupted,
 }
+
+/// As shells count a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 
 struct Person<'a> {
     conversation: &'a mut Conversation,
@@ -65,11 +70,13 @@ pub(super) async fn talk(
         match input {
             Input::Line(line) => {
                 wants_to_leave = false;
-                if let After::Leaves = person.typed(&line).await? {
-                    return Ok(ExitCode::SUCCESS);
+                match person.typed(&line).await? {
+                    After::Goes => {}
+                    After::Leaves => return Ok(ExitCode::SUCCESS),
+                    After::IsInterrupted => return Ok(ExitCode::from(INTERRUPTED)),
                 }
             }
-            Input::Interrupted { was_empty: true } if wants_to_leave => return Ok(ExitCode::SUCCESS),
+            Input::Interrupted { was_empty: true } if wants_to_leave => return Ok(ExitCode::from(INTERRUPTED)),
             Input::Interrupted { was_empty } => {
                 wants_to_leave = was_empty;
                 if was_empty {
@@ -110,7 +117,7 @@ impl Person<'_> {
                 }
                 match self.conversation.turn(&message).await? {
                     Ended::Well | Ended::Badly | Ended::Cancelled => {}
-                    Ended::Left => return Ok(After::Leaves),
+                    Ended::Left => return Ok(After::IsInterrupted),
                     Ended::Lost(failure) => {
                         failure.hint(self.what_to_do()).report();
                     }
@@ -125,7 +132,7 @@ impl Person<'_> {
         let talk = self.conversation.talk.clone();
         let done = |text: String| vec![output::one_line(&text)];
         Ok(match slash {
-            Slash::Help => slash::help(),
+            Slash::Help => slash::help(Terminal::columns()),
             Slash::Quit => Vec::new(),
             Slash::Model(wanted) => {
                 let agent = talk.agent.clone().or_else(|| self.known.facts().agent.clone());

@@ -4,6 +4,8 @@
 
 use patchboard_core::text::nearest;
 
+use crate::cli::output::wrap;
+
 /// Completions offered at once; a longer list helps nobody.
 const MAX_OFFERED: usize = 100;
 
@@ -81,6 +83,8 @@ pub(super) fn read(line: &str) -> Typed {
         "/tools" => Slash::Tools(argument.clone()),
         "/usage" => Slash::Usage,
         "/quit" | "/exit" => Slash::Quit,
+        // What the built-in offline provider tells people to type is said to it.
+        "/call" => return Typed::Message(trimmed.to_owned()),
         unknown => return Typed::Mistaken(unknown_command(unknown)),
     };
     match (&slash, argument) {
@@ -148,23 +152,30 @@ pub(super) fn hint(line: &str) -> Option<(String, String)> {
     Some((rest, format!("  {}", shown.collect::<Vec<_>>().join("  "))))
 }
 
-pub(super) fn help() -> Vec<String> {
+/// Below each other, within so many columns.
+pub(super) fn help(columns: usize) -> Vec<String> {
     let wide = COMMANDS.iter().map(|one| one.name.len() + 1 + one.argument.len()).max().unwrap_or(0);
-    let mut lines: Vec<String> = COMMANDS
-        .iter()
-        .map(|one| format!("{:wide$}  {}", format!("{} {}", one.name, one.argument).trim_end(), one.about))
-        .collect();
-    lines.extend(
-        [
-            "",
-            "Tab completes commands, models, agents and conversations. Arrow keys edit the line and go through what was said",
-            "before, Ctrl-R searches it. Pasted lines stay one message; a \\ at the end of a line begins another.",
-            "Ctrl-C stops an answer, Ctrl-D leaves. A space before a line keeps it out of the history.",
-        ]
-        .map(str::to_owned),
-    );
+    let room = columns.saturating_sub(wide + 2).max(LEAST_HELP);
+    let mut lines = Vec::new();
+    for one in &COMMANDS {
+        let names = std::iter::once(format!("{} {}", one.name, one.argument)).chain(std::iter::repeat(String::new()));
+        let about = names.zip(wrap(one.about, room));
+        lines.extend(about.map(|(name, part)| format!("{:wide$}  {part}", name.trim_end())));
+    }
+    lines.push(String::new());
+    lines.extend(KEYS.iter().flat_map(|text| wrap(text, columns.max(LEAST_HELP))));
     lines
 }
+
+/// Narrower, help would be a column of words.
+const LEAST_HELP: usize = 20;
+const KEYS: [&str; 3] = [
+    "Tab completes commands, models, agents and conversations. Arrow keys edit the line and go through what was said \
+     before, Ctrl-R searches it.",
+    "Pasted lines stay one message; a \\ at the end of a line begins another. A space before a line keeps it out of the \
+     history.",
+    "Ctrl-C stops an answer, Ctrl-D leaves.",
+];
 
 #[cfg(test)]
 mod tests;

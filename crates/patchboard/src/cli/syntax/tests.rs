@@ -15,6 +15,10 @@ fn commands_that_are_not_there() {
     check("hub sned hi", "there is no command `patchboard hub sned`", "did you mean `patchboard hub send`?");
     check("send hi", "there is no command `patchboard send`", "did you mean `patchboard hub send`?");
     check("start", "there is no command `patchboard start`", "did you mean `patchboard serve`?");
+    let lists = "`patchboard runs --help` lists the commands";
+    check("runs list", "there is no command `patchboard runs list`", lists);
+    check("runs cancle x", "there is no command `patchboard runs cancle`", "did you mean `patchboard runs cancel`?");
+    check("list", "there is no command `patchboard list`", "`patchboard --help` lists the commands");
     check(
         "tools frobnicate",
         "there is no command `patchboard tools frobnicate`",
@@ -49,4 +53,17 @@ fn what_is_missing_or_too_much() {
     check("tools show", "`patchboard tools show` needs <NAME>", usage);
     let usage = "usage: patchboard approvals answer [OPTIONS] <--approve|--refuse> <ID>";
     check("approvals answer x --approve --refuse", "--approve and --refuse cannot be used together", usage);
+}
+
+#[test]
+fn approvals_without_a_verb_take_the_options_of_their_list() {
+    for line in ["approvals", "approvals --json --data-dir d", "approvals list --json", "approvals answer x --refuse"] {
+        let words: Vec<OsString> = ["patchboard"].into_iter().chain(line.split(' ')).map(Into::into).collect();
+        assert!(read(&words).is_ok(), "{line}");
+    }
+    check(
+        "approvals lsit",
+        "there is no command `patchboard approvals lsit`",
+        "did you mean `patchboard approvals list`?",
+    );
 }

@@ -16,6 +16,8 @@ fn lines_are_messages_or_commands() {
         // Paths and pasted text are messages, and so is what has a space before it.
         ("/etc/hosts says what?", message("/etc/hosts says what?")),
         (" /call read {}", message("/call read {}")),
+        ("/call read {\"path\": \"a\"} ", message("/call read {\"path\": \"a\"}")),
+        ("/call", message("/call")),
         ("/ alone", message("/ alone")),
         ("/usage\nis a command", message("/usage\nis a command")),
         ("first\\\nsecond", message("first\nsecond")),
@@ -76,8 +78,20 @@ fn a_command_that_is_being_typed_says_what_it_is_for() {
 
 #[test]
 fn help_names_every_command() {
-    let help = help().join("\n");
+    let help = help(80).join("\n");
     for command in super::COMMANDS {
         assert!(help.contains(command.name), "{help}");
+    }
+}
+
+#[test]
+fn help_is_broken_between_words() {
+    for columns in [80, 40] {
+        let lines = help(columns);
+        let words = |lines: &[String]| {
+            lines.iter().flat_map(|line| line.split_whitespace()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert!(lines.iter().all(|line| line.chars().count() <= columns), "{lines:#?}");
+        assert_eq!(words(&lines), words(&help(500)));
     }
 }
