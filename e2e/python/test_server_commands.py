@@ -59,7 +59,7 @@ class StatusAndStopTest(CommandTestCase):
         self.assertGreater(found["memory_bytes"], 1024 * 1024)
         shown = self.patchboard(server, "status")
         self.assertEqual(shown.returncode, 0, shown.stderr)
-        for words in (f"pid {server.pid}", f"http://{server.gateway}", "main / stub-model", "988 of 1000 tokens left"):
+        for words in (f"pid {server.pid}", f"http://{server.gateway}", "main / stub-model", "988 of 1,000 tokens left"):
             self.assertIn(words, shown.stdout)
 
         stopped = self.patchboard(server, "stop")

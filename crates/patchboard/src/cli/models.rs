@@ -169,13 +169,13 @@ impl Report {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([Column::whole("MODEL"), Column::cut("NAME"), Column::whole("")]);
+        let mut table = Table::new([Column::whole("MODEL"), Column::whole("USE"), Column::cut("NAME")]);
         for model in &self.models {
             // Most providers have no other name for a model than the one that is typed.
             let is_same = model.id.ends_with(&model.name);
             let name = if is_same { "" } else { &model.name };
             let mark = if model.default { Cell::painted("default", Role::Good) } else { "".into() };
-            table.row([Cell::painted(&model.id, Role::Name), name.into(), mark]);
+            table.row([Cell::painted(&model.id, Role::Name), mark, name.into()]);
         }
         table
     }

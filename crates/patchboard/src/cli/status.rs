@@ -127,7 +127,8 @@ fn show(known: &Value, status: Option<Value>, as_json: bool) {
     if as_json {
         return output::line(&all.to_string());
     }
-    let lines = words::lines(&all, is_answered, SystemClock.now(), &TimeZone::system());
+    let columns = output::Page::of_stdout().columns;
+    let lines = words::lines(&all, is_answered, SystemClock.now(), &TimeZone::system(), columns);
     lines.iter().for_each(|line| output::line(line));
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::output::{Cell, Column, Role, Table};
+use super::run::page::number as shown;
 use super::{Target, block_on, output};
 
 #[derive(Debug, Args)]
@@ -91,9 +92,9 @@ fn show(by: By, rows: &[Value]) {
     for row in rows {
         table.row([
             Cell::painted(row.get("key").and_then(Value::as_str).unwrap_or_default(), Role::Name),
-            number(row, "calls").to_string().into(),
-            number(row, "input_tokens").to_string().into(),
-            number(row, "output_tokens").to_string().into(),
+            shown(number(row, "calls")).into(),
+            shown(number(row, "input_tokens")).into(),
+            shown(number(row, "output_tokens")).into(),
             format!("${:.4}", row.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0)).into(),
         ]);
         match number(row, "estimated_calls") {
@@ -110,7 +111,7 @@ fn show_budget(budget: &Value) {
         let line = budget.get(key).unwrap_or(&Value::Null);
         let number = |key: &str| line.get(key).and_then(Value::as_u64);
         if let (Some(used), Some(limit)) = (number("used"), number("limit")) {
-            output::line(&format!("budget {words}: {used} of {limit} tokens"));
+            output::line(&format!("budget {words}: {} of {} tokens", shown(used), shown(limit)));
         }
     }
 }

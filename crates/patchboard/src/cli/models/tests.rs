@@ -18,7 +18,7 @@ fn report() -> Report {
 #[test]
 fn a_row_a_model_and_a_mark_at_the_default() {
     let lines = report().table().lines(Page { columns: None, colour: Colour::Off });
-    let wanted = ["MODEL          NAME", "main/llama3.2             default", "cloud/m-1      Model One"];
+    let wanted = ["MODEL          USE      NAME", "main/llama3.2  default", "cloud/m-1               Model One"];
     assert_eq!(lines, wanted);
 }
 

@@ -4,13 +4,32 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use crate::cli::output::one_line;
+use crate::cli::output::{one_line, wrap};
+use crate::cli::run::page::number as shown;
 use crate::data_dir::process::LastStop;
 
-/// `all` is what `--json` prints.
-pub(super) fn lines(all: &Value, is_answered: bool, now: Timestamp, zone: &TimeZone) -> Vec<String> {
+/// Before what a row says.
+const MARGIN: usize = 13;
+
+/// `all` is what `--json` prints; `columns` is how wide the terminal is, where there is one.
+pub(super) fn lines(
+    all: &Value,
+    is_answered: bool,
+    now: Timestamp,
+    zone: &TimeZone,
+    columns: Option<usize>,
+) -> Vec<String> {
     let mut lines = vec![head(all, now, zone)];
-    let mut row = |title: &str, text: String| lines.push(format!("  {title:<10} {}", one_line(&text)));
+    let mut row = |title: &str, text: String| {
+        let text = one_line(&text);
+        let parts = match columns {
+            Some(columns) => wrap(&text, columns.saturating_sub(MARGIN)),
+            None => vec![text],
+        };
+        // A title stands before the first line only.
+        let titles = std::iter::once(title).chain(std::iter::repeat(""));
+        lines.extend(titles.zip(parts).map(|(title, part)| format!("  {title:<10} {part}")));
+    };
     if let Some(folder) = text(all, "data_dir") {
         row("data", folder.to_owned());
     }
@@ -33,7 +52,7 @@ pub(super) fn lines(all: &Value, is_answered: bool, now: Timestamp, zone: &TimeZ
         row("model", model(agent));
     }
     let count = |key: &str| number(all, key).unwrap_or_default();
-    row("sessions", count("sessions").to_string());
+    row("chats", shown(count("sessions")));
     row("runs", format!("{} at work", count("runs")));
     for pool in all.get("workers").and_then(Value::as_array).into_iter().flatten() {
         row("workers", workers(pool));
@@ -44,8 +63,8 @@ pub(super) fn lines(all: &Value, is_answered: bool, now: Timestamp, zone: &TimeZ
     }
     match count("approvals") {
         0 => row("approvals", "none waits".to_owned()),
-        1 => row("approvals", "1 waits: `patchboard approvals list`".to_owned()),
-        some => row("approvals", format!("{some} wait: `patchboard approvals list`")),
+        1 => row("approvals", "1 waits: `patchboard approvals`".to_owned()),
+        some => row("approvals", format!("{some} wait: `patchboard approvals`")),
     }
     for (key, title) in [("daily", "today"), ("monthly", "month")] {
         if let Some(line) = all.get("budget").and_then(|budget| budget.get(key)) {
@@ -56,13 +75,13 @@ pub(super) fn lines(all: &Value, is_answered: bool, now: Timestamp, zone: &TimeZ
 }
 
 pub(super) fn last_stop(stop: &LastStop, zone: &TimeZone) -> String {
-    let mut shown = format!("the last one stopped {}", when(&stop.at, zone));
+    let mut said = format!("the last one stopped {}", when(&stop.at, zone));
     match stop.suspended {
         0 => {}
-        1 => shown.push_str("; 1 run goes on at the next start"),
-        some => shown.push_str(&format!("; {some} runs go on at the next start")),
+        1 => said.push_str("; 1 run goes on at the next start"),
+        some => said.push_str(&format!("; {some} runs go on at the next start")),
     }
-    shown
+    said
 }
 
 fn head(all: &Value, now: Timestamp, zone: &TimeZone) -> String {
@@ -124,9 +143,9 @@ fn budget(line: &Value) -> String {
         Some(limit) => {
             let reserved = number(line, "reserved").unwrap_or_default();
             let left = limit.saturating_sub(used).saturating_sub(reserved);
-            format!("{left} of {limit} tokens left")
+            format!("{} of {} tokens left", shown(left), shown(limit))
         }
-        None => format!("{used} tokens used, no limit"),
+        None => format!("{} tokens used, no limit", shown(used)),
     }
 }
 

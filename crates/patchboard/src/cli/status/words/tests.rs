@@ -11,11 +11,11 @@ fn a_server_that_answers_is_told_in_full() {
         "agents": [{"name": "default", "provider": "main", "model": "m\u{1b}[2J"}, {"name": "b", "provider": "p", "model": ""}],
         "sessions": 3, "runs": 1, "approvals": 1, "apps": {"connected": 1, "known": 2},
         "workers": [{"name": "py", "ready": 1, "wanted": 2, "trouble": "gone"}],
-        "budget": {"daily": {"used": 10, "reserved": 5, "limit": 100}, "monthly": {"used": 10, "reserved": 0, "limit": null}},
+        "budget": {"daily": {"used": 10, "reserved": 5, "limit": 100}, "monthly": {"used": 14839, "reserved": 0, "limit": null}},
     });
     let now = "2026-11-19T08:03:00Z".parse().unwrap();
     assert_eq!(
-        lines(&all, true, now, &TimeZone::UTC),
+        lines(&all, true, now, &TimeZone::UTC, None),
         [
             "Patchboard 0.1.0 is running (pid 4711, since 2026-11-19 07:01:02, 1h1m)",
             "  data       /data",
@@ -26,15 +26,25 @@ fn a_server_that_answers_is_told_in_full() {
             "  memory     40 MiB",
             "  model      default: main / m\\u{1b}[2J",
             "  model      b: p / its own default",
-            "  sessions   3",
+            "  chats      3",
             "  runs       1 at work",
             "  workers    py: 1 of 2 ready: gone",
             "  apps       1 connected of 2",
-            "  approvals  1 waits: `patchboard approvals list`",
+            "  approvals  1 waits: `patchboard approvals`",
             "  today      85 of 100 tokens left",
-            "  month      10 tokens used, no limit",
+            "  month      14,839 tokens used, no limit",
         ]
     );
+}
+
+#[test]
+fn on_a_terminal_a_long_trouble_goes_on_below_its_beginning() {
+    let trouble = "cannot start `pyhton3`: No such file or directory";
+    let all = json!({"workers": [{"name": "py", "ready": 0, "wanted": 1, "trouble": trouble}]});
+    let now = "2026-11-19T08:03:00Z".parse().unwrap();
+    let lines = lines(&all, true, now, &TimeZone::UTC, Some(50));
+    let wanted = ["  workers    py: 0 of 1 ready: cannot start", "             `pyhton3`: No such file or directory"];
+    assert_eq!(lines.get(3..5), Some(wanted.map(str::to_owned).as_slice()));
 }
 
 #[test]
@@ -43,7 +53,7 @@ fn a_server_that_stops_tells_what_is_left() {
         json!({ "running": true, "pid": 1, "state": "stopping", "role": "server", "addresses": null, "runs_left": 2 });
     let now = "2026-11-19T08:03:00Z".parse().unwrap();
     assert_eq!(
-        lines(&all, false, now, &TimeZone::UTC),
+        lines(&all, false, now, &TimeZone::UTC, None),
         ["Patchboard is stopping (pid 1)", "  runs       2 still at work"]
     );
 }
