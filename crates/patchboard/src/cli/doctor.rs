@@ -50,7 +50,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
     let (mut loaded, mut secrets, problems) = examine_for_start(args.place.request()?);
     loaded.warnings = ConfigProblems::new(problems);
     let findings = block_on(async {
-        let mut findings = vec![Finding::Good(configuration(&loaded))];
+        let mut findings = vec![configuration(&loaded)];
         findings.extend(findings::of_problems(&loaded.warnings));
         if loaded.warnings.iter().any(|problem| matches!(problem.code, Code::FileUnreadable | Code::Syntax)) {
             findings.push(Finding::Note("configuration: the rest is judged without that file".to_owned()));
@@ -84,11 +84,16 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-fn configuration(loaded: &Loaded) -> String {
+/// Which files there are. Those that cannot be used as they are are not called good.
+fn configuration(loaded: &Loaded) -> Finding {
     let files: Vec<String> = loaded.files.iter().map(|file| file.path.display().to_string()).collect();
-    match files.is_empty() {
+    let read = match files.is_empty() {
         false => format!("configuration: {}", files.join(", then ")),
         true => "configuration: no file, built-in defaults".to_owned(),
+    };
+    match loaded.warnings.has_errors() {
+        false => Finding::Good(read),
+        true => Finding::Note(format!("{read}; a server would not start, see below")),
     }
 }
 

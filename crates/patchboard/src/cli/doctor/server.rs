@@ -121,12 +121,21 @@ async fn pools(config: &Config) -> Option<Finding> {
     let pools = client.list("worker.list", json!({}), usize::MAX).await.ok()?;
     let running: BTreeSet<&str> = pools.iter().filter_map(|pool| pool.get("name")?.as_str()).collect();
     let configured: BTreeSet<&str> = config.workers.iter().map(|worker| worker.name.as_str()).collect();
-    let named = |names: Vec<&str>, what: &str| (!names.is_empty()).then(|| format!("{} {what}", names.join(", ")));
-    let new = named(configured.difference(&running).copied().collect(), "would start");
-    let gone = named(running.difference(&configured).copied().collect(), "would not");
+    differing_pools(&configured, &running)
+}
+
+fn differing_pools(configured: &BTreeSet<&str>, running: &BTreeSet<&str>) -> Option<Finding> {
+    let named = |names: Vec<&str>, is: &str, are: &str| match names.as_slice() {
+        [] => None,
+        [one] => Some(format!("{one} {is}")),
+        more => Some(format!("{} {are}", more.join(", "))),
+    };
+    let new = named(configured.difference(running).copied().collect(), "starts with it", "start with it");
+    let gone = named(running.difference(configured).copied().collect(), "is gone then", "are gone then");
     let differs: Vec<String> = [new, gone].into_iter().flatten().collect();
     (!differs.is_empty()).then(|| {
-        Finding::Note(format!("server: other pools of workers than the configuration has now: {}", differs.join(", ")))
+        let differs = differs.join(", ");
+        Finding::Note(format!("server: a new start has other pools of workers, as now configured: {differs}"))
     })
 }
 

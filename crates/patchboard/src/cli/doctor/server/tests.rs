@@ -1,7 +1,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::{changed_since, listening, moved};
+use super::{changed_since, differing_pools, listening, moved};
 use crate::cli::doctor::Finding;
 use crate::config::Config;
 use crate::data_dir::ServerRecord;
@@ -33,6 +33,19 @@ fn other_addresses_are_told() {
     config.runs.listen = "127.0.0.1:0".parse().unwrap();
     config.hub.listen = "off".parse().unwrap();
     assert_eq!(moved(&config, &record()), None);
+}
+
+#[test]
+fn other_pools_of_workers_are_told_in_a_sentence() {
+    let told = |configured: &[&'static str], running: &[&'static str]| {
+        differing_pools(&configured.iter().copied().collect(), &running.iter().copied().collect())
+    };
+    let note = |differs: &str| {
+        Some(Finding::Note(format!("server: a new start has other pools of workers, as now configured: {differs}")))
+    };
+    assert_eq!(told(&["py"], &["py"]), None);
+    assert_eq!(told(&[], &["py"]), note("py is gone then"));
+    assert_eq!(told(&["a", "b"], &["py"]), note("a, b start with it, py is gone then"));
 }
 
 #[test]
