@@ -347,7 +347,7 @@ class TerminalTest(RunCase):
         code, shown = self.at_a_terminal("run", "-m", "hi", *self.data)
         self.assertEqual(code, 0, shown)
         self.assertEqual(shown.count("seen"), 1, shown)
-        order = [shown.index(part) for part in ("think · 0 s", "let me look\n", "· ls {}", "seen\n", "tokens in")]
+        order = [shown.index(part) for part in ("thinking · 0 s", "let me look\n", "· ls {}", "seen\n", "tokens in")]
         self.assertEqual(order, sorted(order), shown)
 
     def test_an_approval_is_asked_for(self) -> None:

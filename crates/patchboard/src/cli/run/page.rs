@@ -88,7 +88,7 @@ impl Page {
     /// What it does from now on: the name of a node, or words.
     pub(in crate::cli) fn doing(&mut self, what: &str, said: &mut Vec<Say>) {
         self.end_thought(said);
-        self.doing = Some(cut(&one_line(what), ASIDE_COLUMNS));
+        self.doing = Some(cut(&one_line(node_in_words(what)), ASIDE_COLUMNS));
         if self.asides == Asides::Lines {
             self.note(what, said);
         }
@@ -273,6 +273,23 @@ impl Page {
             (counted, streamed) => status.push_str(&format!(" · ~{} tokens", number(counted + streamed))),
         }
         status
+    }
+}
+
+/// What a node of a strategy does. Nodes that are not known, and what are words already, stay as they are.
+fn node_in_words(node: &str) -> &str {
+    match node {
+        "think" | "plan" => "thinking",
+        "understand" => "reading the question",
+        "act" => "using tools",
+        "think_expand" => "thinking of next steps",
+        "think_evaluate" => "weighing the steps",
+        "backtrack" => "going back a step",
+        "plan_graph" => "planning the tasks",
+        "execute_graph" => "working on the tasks",
+        "answer" => "writing the answer",
+        "aggregate" => "putting the results together",
+        other => other,
     }
 }
 

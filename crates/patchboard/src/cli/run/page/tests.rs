@@ -21,8 +21,12 @@ fn it_shows_that_it_works_before_anything_has_come() {
     let mut page = page(Asides::Pictures);
     assert_eq!(last_block(&page.tick(Duration::ZERO)), ["⠋ working · 0 s"]);
     page.doing("think", &mut Vec::new());
-    assert_eq!(last_block(&page.tick(Duration::from_millis(240))), ["⠹ think · 0 s"]);
-    assert_eq!(last_block(&page.tick(Duration::from_secs(65))), ["⠙ think · 1 min 05 s"]);
+    assert_eq!(last_block(&page.tick(Duration::from_millis(240))), ["⠹ thinking · 0 s"]);
+    assert_eq!(last_block(&page.tick(Duration::from_secs(65))), ["⠙ thinking · 1 min 05 s"]);
+    page.doing("think_expand", &mut Vec::new());
+    assert_eq!(last_block(&page.tick(Duration::ZERO)), ["⠋ thinking of next steps · 0 s"]);
+    page.doing("somebody_s_own", &mut Vec::new());
+    assert_eq!(last_block(&page.tick(Duration::ZERO)), ["⠋ somebody_s_own · 0 s"]);
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn a_search_is_a_picture_above_the_reply() {
     let shown = play(PERSON, TOT, Some("Yes."));
     let (pictures, _) = shown.split_once("> ").unwrap();
     assert_eq!(stays(&shown), "> \"Yes.\\n\"\n12 tokens in, 3 out\n");
-    assert!(pictures.starts_with("# ⠋ think_expand · 0 s\n#\n# tree of thoughts\n"), "{pictures}");
+    assert!(pictures.starts_with("# ⠋ thinking of next steps · 0 s\n#\n# tree of thoughts\n"), "{pictures}");
     let last = pictures.trim_end_matches("#\n").rsplit("#\n").next().unwrap();
     assert_eq!(
         last,
