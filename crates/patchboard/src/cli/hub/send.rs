@@ -148,6 +148,7 @@ async fn follow(client: &HubClient, answer: &mut Value, wait: Wait, mut told: Op
     }
     if told.is_some() {
         words::next_step(&report).iter().for_each(|line| output::line(line));
+        words::waits_for_app(&report).iter().for_each(|hint| output::error(hint));
     }
     Ok(report)
 }

@@ -36,6 +36,15 @@ pub(super) fn next_step(report: &Report) -> Option<String> {
     Some(output::one_line(&format!("next: {step}")))
 }
 
+/// What a message waits for that no app could take.
+pub(super) fn waits_for_app(report: &Report) -> Option<&'static str> {
+    let is_alone = report.state == "queued" && report.reason.as_deref() == Some("no app is connected");
+    is_alone.then_some(
+        "hint: it is kept, and goes to an app once one connects; `patchboard hub clients --all` shows which apps there \
+         are, and docs/hub.md how one connects",
+    )
+}
+
 /// What to type about those of a list that are held.
 pub(super) fn next_step_of_held(reports: &[Report]) -> Option<String> {
     let held: Vec<&Report> = reports.iter().filter(|report| report.state == "held").collect();

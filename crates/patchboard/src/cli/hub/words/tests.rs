@@ -1,7 +1,9 @@
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::{Told, candidates, decision, headline, next_step, next_step_of_held, notification, timeline};
+use super::{
+    Told, candidates, decision, headline, next_step, next_step_of_held, notification, timeline, waits_for_app,
+};
 use crate::cli::hub::report::{Notification, Report, read};
 
 fn report(value: &serde_json::Value) -> Report {
@@ -118,4 +120,12 @@ fn what_does_not_go_on_by_itself_says_what_to_type() {
     assert_eq!(listed(&[]), None);
     assert_eq!(listed(&[&held]), next_step(&held));
     assert_eq!(listed(&[&held, &older]).as_deref(), Some("next, for each of the 2 held: patchboard hub route ID APP"));
+}
+
+#[test]
+fn without_an_app_it_is_said_what_the_message_waits_for() {
+    let of = |state: &str, reason: &str| waits_for_app(&report(&json!({ "state": state, "reason": reason })));
+    assert!(of("queued", "no app is connected").is_some_and(|hint| hint.contains("`patchboard hub clients --all`")));
+    assert_eq!(of("queued", "notes is not connected"), None);
+    assert_eq!(of("expired", "no app is connected"), None);
 }
