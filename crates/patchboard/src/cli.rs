@@ -35,6 +35,7 @@ mod own_server;
 mod plugins;
 mod progress;
 mod reload;
+mod remedy;
 mod run;
 mod runs;
 mod screen;

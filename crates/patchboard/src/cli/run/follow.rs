@@ -14,7 +14,7 @@ use super::terminal::{Beats, Keyboard, Terminal};
 use super::view::{Asides, Say, View, shown};
 use crate::cli::approval_mode::{self, Answerer, Unattended};
 use crate::cli::failure::Failure;
-use crate::cli::output;
+use crate::cli::{output, remedy};
 use crate::client::runs::{Frame, RunEnd, RunsClient};
 
 /// How long a cancelled run may take to say that it is over.
@@ -258,7 +258,10 @@ impl Follow {
             output::line(&json!({ "error": error }).to_string());
         } else {
             self.terminal.say(self.view.pause());
-            self.terminal.say(vec![Say::Line(format!("error: {}", output::plain(error)))]);
+            let told = remedy::of(error);
+            let mut lines = vec![Say::Line(format!("error: {}", output::plain(&told.problem)))];
+            lines.extend(told.hint.map(|hint| Say::Line(format!("hint: {}", output::plain(&hint)))));
+            self.terminal.say(lines);
         }
     }
 

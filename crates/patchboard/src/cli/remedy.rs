@@ -1,0 +1,95 @@
+//! What a person can do about what a server says went wrong. Pure; programs that read `--json` get the server's words.
+
+/// What went wrong, and what to do about it, each on a line of its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) problem: String,
+    pub(crate) hint: Option<String>,
+}
+
+const PROVIDER: &str = "provider error: ";
+const MEANT: &str = "did you mean ";
+const MODELS: &str = "`patchboard models` lists the models, and `patchboard onboard` adds a provider";
+
+pub(crate) fn of(said: &str) -> Told {
+    if let Some(reason) = said.strip_prefix(PROVIDER) {
+        return Told { problem: said.to_owned(), hint: of_provider(reason).map(str::to_owned) };
+    }
+    if said.starts_with("no agent named `") {
+        return match said.split_once("`: ") {
+            Some((problem, rest)) => Told { problem: format!("{problem}`"), hint: Some(of_agent(rest)) },
+            None => plain(said, "`/agent` in `patchboard chat` shows the agents"),
+        };
+    }
+    if said.starts_with("unknown model `") {
+        return match said.rsplit_once("; ") {
+            Some((problem, meant)) if meant.starts_with(MEANT) => {
+                split(problem, &format!("{meant} `patchboard models` lists all"))
+            }
+            Some((problem, "`patchboard models` lists them")) => split(problem, MODELS),
+            Some(_) | None => plain(said, MODELS),
+        };
+    }
+    if said.starts_with("token budget exceeded ") {
+        let usage = "`patchboard usage` shows what was used";
+        return match said.rsplit_once("; raise ") {
+            Some((problem, remedy)) => split(problem, &format!("raise {remedy}; {usage}")),
+            None => plain(said, usage),
+        };
+    }
+    if said.starts_with("working folder not found or not a directory") {
+        return plain(said, "make it first, or name one that is there with --working-folder, on the server's machine");
+    }
+    if said == "run expired or unknown" {
+        return plain(
+            said,
+            "an id is what `patchboard run --detach` printed or `run --id` chose; runs that ended are kept for a while only",
+        );
+    }
+    Told { problem: said.to_owned(), hint: None }
+}
+
+fn plain(said: &str, hint: &str) -> Told {
+    Told { problem: said.to_owned(), hint: Some(hint.to_owned()) }
+}
+
+/// The server's own advice moves to the line of the hint.
+fn split(problem: &str, hint: &str) -> Told {
+    Told { problem: problem.to_owned(), hint: Some(hint.to_owned()) }
+}
+
+fn of_agent(rest: &str) -> String {
+    const WAYS: &str = "react, dup, tot and got are for `patchboard run`";
+    match rest.strip_prefix("there are ") {
+        Some(all) if all.contains(", ") => format!("the configured agents are {all}; {WAYS}"),
+        Some(one) => format!("the only configured agent is {one}; {WAYS}"),
+        None => rest.to_owned(),
+    }
+}
+
+/// By the status a provider answered with, or the way it did not.
+fn of_provider(reason: &str) -> Option<&'static str> {
+    let status = reason.split(' ').next().unwrap_or_default();
+    match status {
+        "401" | "403" => Some(
+            "`patchboard onboard` stores another key, and `patchboard reload` has a running server take it over; \
+             `patchboard doctor` checks it",
+        ),
+        "404" => Some(
+            "the provider may not have that model, or not at that address: `patchboard models` lists what it has, \
+             `patchboard onboard` chooses another",
+        ),
+        "429" if reason.contains("quota") => {
+            Some("the provider's account is used up: pay there, or choose another provider with `patchboard onboard`")
+        }
+        "429" => Some("the provider wants fewer calls: wait a while, or choose another model from `patchboard models`"),
+        _ if reason.starts_with("connection refused") => Some(
+            "nothing listens at the provider's address: start its server, or correct the address with `patchboard \
+             onboard`; `patchboard doctor` checks it",
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
