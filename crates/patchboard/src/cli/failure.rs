@@ -1,14 +1,15 @@
 //! How a command fails: one clear line, a hint what to do next, and an exit code that says of which kind it was.
 
-use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
+use std::{fs, io};
 
 use patchboard_providers::managed;
 
 use super::output::{self, Role, Stream, paint};
 use crate::client::trouble::Trouble;
 use crate::config::nearest::did_you_mean;
-use crate::config::problem::{ConfigProblems, Severity};
+use crate::config::problem::{Code, ConfigProblems, Problem, Severity};
 use crate::data_dir;
 use crate::serve::CannotListen;
 
@@ -81,13 +82,19 @@ impl Failure {
     pub(crate) fn cannot_start(error: anyhow::Error) -> Self {
         let failure = Self::unusable(format!("{error:#}"));
         let is = |found: fn(&(dyn std::error::Error + 'static)) -> bool| error.chain().any(found);
-        if is(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::AddrInUse)) {
-            let surface =
-                error.chain().find_map(|cause| cause.downcast_ref::<CannotListen>()).map(|error| error.surface);
+        let is_io = |kind: io::ErrorKind| {
+            error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == kind))
+        };
+        let surface = error.chain().find_map(|cause| cause.downcast_ref::<CannotListen>()).map(|error| error.surface);
+        if is_io(io::ErrorKind::AddrInUse) {
             let flag = surface.unwrap_or("gateway");
             let hint = format!("another program uses that port; choose another one, such as --{flag} 127.0.0.1:0");
             let hint = if flag == "gateway" { hint } else { format!("{hint}, or do without: --{flag} off") };
             return failure.code("PB0201").hint(hint);
+        }
+        if let Some(flag) = surface.filter(|_| is_io(io::ErrorKind::PermissionDenied)) {
+            let hint = "ports below 1024 are not for ordinary users; choose another one, such as";
+            return failure.hint(format!("{hint} --{flag} 127.0.0.1:0"));
         }
         if is(|cause| matches!(cause.downcast_ref(), Some(data_dir::Error::InUse { .. }))) {
             let hint = "stop it, or give this server a folder of its own with --data-dir";
@@ -200,8 +207,36 @@ impl From<ConfigProblems> for Failure {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let first = problems.iter().find(|problem| problem.severity == Severity::Error);
         let code = first.map_or("CODE", |problem| problem.code.as_str());
-        Self::unusable(format!("the configuration cannot be used\n{}", lines.join("\n")))
-            .hint(format!("`patchboard explain {code}` tells more"))
+        let more = format!("`patchboard explain {code}` tells more");
+        let hint = match problems.iter().find_map(closed_file) {
+            Some(whose) => format!("{whose}; {more}"),
+            None => more,
+        };
+        Self::unusable(format!("the configuration cannot be used\n{}", lines.join("\n"))).hint(hint)
+    }
+}
+
+/// Whose a file is that may not be read.
+fn closed_file(problem: &Problem) -> Option<String> {
+    let path = problem.origin.to_string();
+    let is_closed = || fs::File::open(&path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+    if problem.code != Code::FileUnreadable || !is_closed() {
+        return None;
+    }
+    // Where a folder above it is closed as well, nothing is known of it.
+    let found = fs::metadata(&path).ok()?;
+    Some(whose(&path, found.uid(), found.mode(), rustix::process::geteuid().as_raw()))
+}
+
+fn whose(path: &str, owner: u32, mode: u32, user: u32) -> String {
+    let mode = mode & 0o777;
+    let path = output::one_line(path);
+    match owner == user {
+        true => format!("`chmod u+r {path}` lets you read it; its mode is {mode:03o}"),
+        false => format!(
+            "it belongs to the user with id {owner}, has mode {mode:03o}, and you are {user}: its owner can let you read \
+             it, or --config FILE names another"
+        ),
     }
 }
 

@@ -1,6 +1,6 @@
 use anyhow::Context;
 
-use super::{Failure, Kind, without_numbers};
+use super::{Failure, Kind, whose, without_numbers};
 use crate::client::trouble::Trouble;
 
 #[test]
@@ -31,4 +31,12 @@ fn a_name_that_nothing_has_is_answered_with_the_nearest() {
     let unknown = |name: &str| Failure::unknown("no tool", name, ["read", "ls"], "see the list");
     assert_eq!(unknown("reed").texts().1, Some("did you mean `read`?"));
     assert_eq!(unknown("frobnicate").texts().1, Some("see the list"));
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_somebody_s() {
+    assert_eq!(whose("a.toml", 7, 0o100_200, 7), "`chmod u+r a.toml` lets you read it; its mode is 200");
+    assert!(
+        whose("a.toml", 0, 0o100_600, 7).starts_with("it belongs to the user with id 0, has mode 600, and you are 7")
+    );
 }
