@@ -78,6 +78,18 @@ class CallerFolderTest(RunCase):
         self.assertIn("of the server", root.stdout)
         self.assertIn("the folder of the server", root.stderr)
 
+    def test_a_chat_works_where_it_is_typed_or_says_that_it_works_with_the_server(self) -> None:
+        self.serve(Reply(Call("read", {"path": "note.txt"})), Reply(Text("done")))
+        there = self.typed(self.away, "chat", "-m", "read it", *self.data)
+        self.assertEqual(there.returncode, 0, there.stderr)
+        self.assertIn("a note far from the server", str(self.model.requests[1].messages))
+        root = self.typed("/", "chat", "-m", "hi", *self.data)
+        self.assertEqual((root.returncode, root.stdout), (0, "echo: hi\n"), root.stderr)
+        self.assertIn("tools work in the folder of the server", root.stderr)
+        named = self.typed("/", "chat", "-m", "hi", "-w", "/", *self.data)
+        self.assertEqual((named.returncode, named.stdout), (1, ""), named.stderr)
+        self.assertIn("is the whole file system", named.stderr)
+
     def test_a_run_that_is_resumed_still_works_there(self) -> None:
         held = threading.Event()
         self.addCleanup(held.set)
@@ -102,6 +114,32 @@ class CallerFolderTest(RunCase):
         self.assertIn("--working-folder DIR", done.stderr)
         done = self.typed(self.away, "run", "-m", "hi", *self.data, *self.config)
         self.assertEqual((done.returncode, done.stdout), (0, "echo: hi\n"), done.stderr)
+
+    def test_naming_it_does_not_open_a_home_either_nor_does_a_chat(self) -> None:
+        read = Call("read", {"path": "../note.txt"})
+        self.serve(Reply(read), Reply(Text("done")))
+        self.server.terminate()
+        common = (*self.data, *self.config)
+        project = self.away / "project"
+        project.mkdir()
+        home = {"HOME": str(self.away)}
+        for folder, command in (
+            (self.away, ("run", "-w", ".")),
+            (project, ("run", "-w", str(self.away))),
+            ("/", ("run", "-w", "/")),
+            (project, ("run", "-w", str(self.away.parent))),
+            (self.away, ("chat",)),
+            ("/", ("chat",)),
+            (project, ("chat", "-w", "..")),
+        ):
+            done = self.typed(folder, *command, "-m", "hi", *common, **home)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), (command, done.stderr))
+            self.assertIn("--working-folder DIR", done.stderr)
+        self.assertEqual(self.model.requests, [])
+        # What is named is all that is open, not where the command was typed.
+        done = self.typed(self.away, "run", "-w", "project", "-m", "read it", *common, **home)
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+        self.assertNotIn("a note far from the server", str(self.model.requests[1].messages))
 
 
 if __name__ == "__main__":

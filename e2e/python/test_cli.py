@@ -77,7 +77,10 @@ class ChatTest(CliTestCase):
         self.serve()
         self.good("chat", "-m", "first", *self.data)
         self.server.terminate()
-        self.assertEqual(self.good("chat", "-m", "second", *self.data, *self.config), "echo: second\n")
+        # The folder it is typed in holds the data directory, so it is not opened to agents.
+        (self.server.folder / "work").mkdir()
+        own = ("-w", "work", *self.data, *self.config)
+        self.assertEqual(self.good("chat", "-m", "second", *own), "echo: second\n")
         said = [one["content"] for one in self.model.requests[-1].messages if one["role"] != "system"]
         self.assertEqual(said, ["first", "echo: first", "second"])
         self.server.start()
@@ -137,7 +140,7 @@ class LookTest(CliTestCase):
             (row,) = [json.loads(line) for line in self.good("usage", "--by", by, "--json", *self.data).splitlines()]
             self.assertEqual((row["calls"], row["input_tokens"], row["output_tokens"]), (2, 2000, 100), by)
         self.assertEqual(len(self.good("usage", "--by", "session", "--json", *self.data).splitlines()), 2)
-        self.assertIn("2000", self.good("usage", *self.data))
+        self.assertIn("2,000", self.good("usage", *self.data))
         self.assertEqual(self.good("usage", "--since", "2999-01-01T00:00:00Z", "--json", *self.data), "")
 
     def test_tools_are_listed_and_shown(self) -> None:

@@ -89,6 +89,9 @@ pub(super) fn described(mut metadata: BTreeMap<String, String>, trip: Trip<'_>) 
     metadata
 }
 
+/// Said for a worker that says no more than that it does not know what it was called for.
+pub(super) const UNKNOWN_TO_WORKER: &str = "the worker does not know the tool";
+
 /// A call that got no answer from its tool.
 pub(super) fn unanswered(status: &Status, reader: Reader) -> ToolOutput {
     let (fault, message) = match (loss(status), status.code()) {
@@ -97,7 +100,7 @@ pub(super) fn unanswered(status: &Status, reader: Reader) -> ToolOutput {
         }
         (Loss::None, Code::DeadlineExceeded) => (Fault::TimedOut, "the call took too long"),
         (Loss::None, Code::InvalidArgument) => (Fault::Invalid, "the worker refused the arguments"),
-        (Loss::None, Code::NotFound | Code::Unimplemented) => (Fault::NotFound, "the worker does not know the tool"),
+        (Loss::None, Code::NotFound | Code::Unimplemented) => (Fault::NotFound, UNKNOWN_TO_WORKER),
         // Nobody here cancelled it: the worker is about to end.
         (Loss::None, Code::Unavailable | Code::Cancelled) => (Fault::Unavailable, "the worker is going away"),
         (

@@ -24,12 +24,15 @@ impl GrantRules {
     /// Why a folder is too wide to work in, if it is: it reads on after the folder's name.
     pub fn too_wide(&self, folder: &Path) -> Option<&'static str> {
         let (folder, _) = deepest(folder);
-        let is_home = self.home.as_deref().is_some_and(|home| deepest(home) == (folder.clone(), true));
+        let home = self.home.as_deref().map(deepest).filter(|(_, exists)| *exists).map(|(home, _)| home);
+        let is_home = home.as_ref() == Some(&folder);
         let own_folders: Vec<_> = self.own_folders.iter().map(|own| deepest(own)).collect();
         if folder.parent().is_none() {
             Some("is the whole file system")
         } else if is_home {
             Some("is the whole home folder")
+        } else if home.is_some_and(|home| home.starts_with(&folder)) {
+            Some("contains the whole home folder")
         } else if own_folders.iter().any(|(own, _)| own.starts_with(&folder)) {
             Some("contains the data directory or the configuration of this server")
         // Of a folder that does not exist yet only the part above it is known, and much else lies beneath that.

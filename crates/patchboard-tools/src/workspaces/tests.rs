@@ -286,6 +286,7 @@ async fn what_is_too_wide_is_not_granted() {
     let cases = [
         ("/", rules(None, vec![]), "is the whole file system"),
         ("away", rules(Some("away"), vec![]), "is the whole home folder"),
+        ("away", rules(Some("away/deep"), vec![]), "contains the whole home folder"),
         ("away", rules(None, own("away/deep")), whole),
         // Also one that does not exist yet.
         ("away", rules(None, own("away/deep/later/patchboard")), whole),

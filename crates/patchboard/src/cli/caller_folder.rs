@@ -1,9 +1,11 @@
-//! The folder a command was typed in, which `run` and `tools call` ask the server to work in.
+//! The folder a command was typed in, which `run`, `chat` and `tools call` ask the server to work in.
 //!
 //! A server that is found by its data directory hears from its operator, who may open any folder for one run. A server
 //! that is found by its address may be on another machine, where this folder means nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use super::failure::Failure;
 use crate::assemble::grant_rules;
@@ -46,7 +48,15 @@ impl CallerFolder {
         }
     }
 
-    /// Commands that are also useful without a folder, such as a call of a tool, take the server's where the current one is
+    /// What a request to the gateway says of it.
+    pub(super) fn add_to(&self, params: &mut serde_json::Map<String, Value>) {
+        if let Some(path) = &self.path {
+            params.insert("working_folder".to_owned(), path.as_str().into());
+            params.insert("grant_folder".to_owned(), self.is_granted.into());
+        }
+    }
+
+    /// Commands that are also useful without a folder, such as a chat or a call of a tool, take the server's where the current one is
     /// refused, unless the user named it. Answers what to tell the user then.
     pub(super) fn fall_back(&mut self, refusal: &str) -> Option<String> {
         // The gateway names its method before it.
@@ -61,14 +71,19 @@ impl CallerFolder {
 /// How a server's refusals of folders begin.
 const FOLDER_REFUSED: &str = "working folder ";
 
-/// Refuses to start a server inside a command in a folder that is too wide: it would be open to agents for no other reason
-/// than that the command was typed there. Configured folders were chosen on purpose.
-pub(super) fn check_own_server(loaded: &Loaded, current_dir: &Path) -> Result<(), Failure> {
+/// The one folder that a server inside a command opens to agents: the one that is named, or where the command was typed.
+/// `None` where folders are configured, which were chosen on purpose. A folder that is too wide is refused, named or not.
+pub(super) fn of_own_server(
+    loaded: &Loaded,
+    flag: Option<&Path>,
+    current_dir: &Path,
+) -> Result<Option<PathBuf>, Failure> {
     if loaded.is_set("runs.allowed_roots") || loaded.is_set("runs.working_folder") {
-        return Ok(());
+        return Ok(None);
     }
-    let Some(reason) = grant_rules(loaded).too_wide(current_dir) else { return Ok(()) };
-    Err(Failure::unusable(format!("agents would work in `{}`, which {reason}", current_dir.display()))
+    let folder = flag.map_or_else(|| current_dir.to_owned(), |flag| current_dir.join(flag));
+    let Some(reason) = grant_rules(loaded).too_wide(&folder) else { return Ok(Some(folder)) };
+    Err(Failure::unusable(format!("agents would work in `{}`, which {reason}", folder.display()))
         .hint("go to the folder they shall work in, or name it with --working-folder DIR"))
 }
 

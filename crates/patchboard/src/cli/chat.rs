@@ -1,6 +1,7 @@
 //! `patchboard chat`: a conversation in the terminal, through a running server or one started for it.
 
 use std::io::{IsTerminal, stdin, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,6 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Target;
+use super::caller_folder::{self, CallerFolder};
 use super::failure::Failure;
 use super::own_server::{Choice, OwnServer, Surfaces};
 use super::run::terminal::can_draw;
@@ -40,6 +42,9 @@ pub(crate) struct ChatArgs {
     /// Another model than the agent's: PROVIDER/MODEL, or a model of the agent's provider.
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    /// Folder the tools work in, opened for this conversation's turns [default: where the command is typed].
+    #[arg(short, long, value_name = "DIR")]
+    working_folder: Option<PathBuf>,
     /// Print every event as a line of JSON.
     #[arg(long)]
     json: bool,
@@ -71,17 +76,21 @@ pub(super) fn run(args: ChatArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
+    let current_dir = std::env::current_dir()?;
+    let folder = CallerFolder::new(args.working_folder.as_deref(), &current_dir, args.target.reach())?;
     let (address, own) = match args.target.find()? {
         Some(address) => (address, None),
         None => {
+            let loaded = args.target.place.load()?;
+            let folder = caller_folder::of_own_server(&loaded, args.working_folder.as_deref(), &current_dir)?;
             let choice = if args.json { Choice::Untold } else { Choice::Told };
-            let own = OwnServer::start(&args.target.place, Surfaces::Gateway, choice, UNTRACED).await?;
+            let own = OwnServer::start(&args.target.place, folder, Surfaces::Gateway, choice, UNTRACED).await?;
             let address = Address::of_data_dir(&own.data_dir)
                 .ok_or_else(|| Failure::unreachable("the server started for this chat is gone"))?;
             (address, Some(own))
         }
     };
-    let mut conversation = Conversation::connect(address, Talk::new(&args), args.json).await?;
+    let mut conversation = Conversation::connect(address, Talk::new(&args, folder), args.json).await?;
     let mut terminate = signal(SignalKind::terminate())?;
     let outcome = tokio::select! {
         outcome = hold(&mut conversation, &args) => outcome,

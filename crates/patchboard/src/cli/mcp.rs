@@ -8,9 +8,9 @@ use patchboard_tools::mcp::relay;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::Target;
 use super::failure::Failure;
 use super::own_server::{Choice, OwnServer, Surfaces};
+use super::{Target, caller_folder};
 use crate::client::Address;
 use crate::config::Config;
 
@@ -37,7 +37,11 @@ async fn serve(args: McpArgs) -> Result<ExitCode, Failure> {
         None => {
             let (loaded, secrets) = Config::load_for_start(args.target.place.request()?)?;
             let (_logs, traces) = super::serve::start_logs(&loaded, &secrets)?;
-            let own = OwnServer::start(&args.target.place, Surfaces::Gateway, Choice::Untold, traces).await?;
+            let folder = caller_folder::of_own_server(&loaded, None, &std::env::current_dir()?).map_err(|failure| {
+                failure.hint("start it in the folder it shall work in, or set runs.working_folder in patchboard.toml")
+            })?;
+            let place = &args.target.place;
+            let own = OwnServer::start(place, folder, Surfaces::Gateway, Choice::Untold, traces).await?;
             let gone = || Failure::unreachable("the server started for this client is gone");
             (Address::of_data_dir(&own.data_dir).ok_or_else(gone)?, Some(own))
         }

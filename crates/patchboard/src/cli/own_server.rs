@@ -35,8 +35,10 @@ pub(super) struct OwnServer {
 }
 
 impl OwnServer {
+    /// `folder` is the only one open to agents; without it those are that are configured.
     pub(super) async fn start(
         place: &Where,
+        folder: Option<PathBuf>,
         surfaces: Surfaces,
         choice: Choice,
         traces: Option<Traces>,
@@ -54,6 +56,11 @@ impl OwnServer {
             ("--bridge", "bridge.listen", "off"),
         ] {
             request.overrides.push(Override::new(flag, path, value));
+        }
+        if let Some(folder) = folder {
+            let folder = toml::Value::from(folder.display().to_string());
+            request.overrides.push(Override::new("--working-folder", "runs.working_folder", folder.clone()));
+            request.overrides.push(Override::new("--working-folder", "runs.allowed_roots", vec![folder]));
         }
         let (mut loaded, mut secrets) = Config::load_for_start(request)?;
         super::warn_of_untrusted(&loaded);

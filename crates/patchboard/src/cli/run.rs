@@ -163,11 +163,11 @@ async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
             return Err(failure.hint("a detached run needs one that goes on: start it with `patchboard serve`"));
         }
         None => {
-            if args.working_folder.is_none() {
-                caller_folder::check_own_server(&args.target.place.load()?, &current_dir)?;
-            }
+            let loaded = args.target.place.load()?;
+            let folder = caller_folder::of_own_server(&loaded, args.working_folder.as_deref(), &current_dir)?;
             let choice = if args.json { Choice::Untold } else { Choice::Told };
-            let own = OwnServer::start(&args.target.place, Surfaces::GatewayAndRuns, choice, UNTRACED).await?;
+            let place = &args.target.place;
+            let own = OwnServer::start(place, folder, Surfaces::GatewayAndRuns, choice, UNTRACED).await?;
             let gone = || Failure::unreachable("the server started for this run is gone");
             (args.target.on(&own.data_dir)?.ok_or_else(gone)?, Some(own))
         }

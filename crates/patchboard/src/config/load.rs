@@ -162,13 +162,23 @@ fn examine(request: LoadRequest) -> (Loaded, Vec<Problem>) {
     let mut tree = Node::table(Origin::Default);
     let mut files = Vec::new();
     for file in found.into_iter().map(Arc::new) {
-        if let Some(warning) = reader.warning(&file) {
+        let warning = reader.warning(&file).map(|warning| {
             let origin = Origin::File { file: Arc::clone(&file), line: 0 };
             let problem = Problem::warning(Code::UntrustedFile, KeyPath::default(), warning.message);
-            problems.push(problem.hint(warning.hint).from(origin));
-        }
+            problem.hint(warning.hint).from(origin)
+        });
+        let is_withheld = warning.is_some();
+        problems.extend(warning);
         match source::read(&file, &*reader) {
             Ok(Some(node)) => merge::lay_file(&mut tree, node, root),
+            // Whoever names a file wants what it says, such as a budget: going on without it is not what was asked for.
+            Ok(None) if is_withheld && file.layer == FileLayer::Named => {
+                let message = "the file that --config names does not count, and there is no other";
+                let problem = Problem::error(Code::UntrustedFile, KeyPath::default(), message);
+                let origin = Origin::File { file: Arc::clone(&file), line: 0 };
+                problems.push(problem.hint("look at it with `patchboard trust FILE`").from(origin));
+                continue;
+            }
             Ok(None) => continue,
             // What else a broken file says cannot be judged; other layers can.
             Err(found) => problems.extend(found),
@@ -286,6 +296,17 @@ fn complete(config: &mut Config, tree: &Node, folders: &Folders, rules: &PathRul
                 .hint("set data_dir, or use --data-dir"),
             ),
         }
+    }
+    let is_home = rules.home.as_ref().is_some_and(|home| clean(home) == clean(&rules.cwd));
+    if is_home && !is_set("runs.working_folder") && !is_set("runs.allowed_roots") {
+        problems.push(
+            Problem::warning(
+                Code::RiskySetting,
+                KeyPath::dotted("runs.allowed_roots"),
+                "agents may work in all of your home folder",
+            )
+            .hint("start the server in a project's folder, or set runs.allowed_roots"),
+        );
     }
     if !is_set("runs.working_folder") {
         config.runs.working_folder = clean(&rules.cwd);

@@ -4,6 +4,8 @@
 use patchboard_core::tool::{Fault, ToolOutput};
 use serde_json::Value;
 
+use crate::worker::answer::UNKNOWN_TO_WORKER;
+
 /// Longer ones are about something else.
 const MAX_TEXT: usize = 64 * 1024;
 
@@ -28,28 +30,28 @@ const BEFORE: [&str; 16] = [
 ];
 /// What a name is called that is followed by one of `AFTER`.
 const NOUNS: [&str; 4] = ["tool ", "command ", "method ", "function "];
-const AFTER: [&str; 13] = [
+/// After a noun and the name.
+const AFTER: [&str; 8] = [
     "not found",
     "is not found",
-    "not implemented",
-    "is not implemented",
     "not supported",
     "is not supported",
-    "not registered",
-    "is not registered",
     "not available",
     "is not available",
     "does not exist",
-    "is unknown",
     "is not known",
 ];
+/// Also after the name alone: nothing but a tool is registered. A program of that name may well be not found.
+const AFTER_NAME: [&str; 5] =
+    ["not implemented", "is not implemented", "not registered", "is not registered", "is unknown"];
 
 pub(super) fn is_unknown_tool(output: &ToolOutput, name: &str) -> bool {
     if !output.is_error {
         return false;
     }
     match output.data.as_ref().and_then(|data| data.fault) {
-        Some(Fault::NotFound) => true,
+        // Without words of its own it cannot be about anything else.
+        Some(Fault::NotFound) => &*output.content == UNKNOWN_TO_WORKER || names(&output.content, name),
         // A stream ends with an internal error whatever its tool says.
         None | Some(Fault::Internal) => says_unknown(&output.content, name),
         Some(
@@ -97,10 +99,17 @@ fn without_quotes(text: &str) -> String {
     text.trim().replace(['\'', '"', '`'], "")
 }
 
-/// `Adapter object has no attribute NAME`, as Python says it of the adapter itself.
+/// `MyAdapter object has no attribute NAME`, as Python says it of the adapter itself. Of any other object it is a mistake
+/// inside the tool: many are called like the method that they call.
 fn is_missing_method(text: &str, name: &str) -> bool {
     let Some((owner, attribute)) = text.split_once(" object has no attribute ") else { return false };
-    attribute == name && !owner.contains(' ') && owner != "NoneType"
+    attribute == name && !owner.contains(' ') && owner.to_ascii_lowercase().ends_with("adapter")
+}
+
+/// Whether the name is one of the words.
+fn names(text: &str, name: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-');
+    text.split(|character| !is_part(character)).any(|word| word == name)
 }
 
 fn is_about(text: &str, name: &str) -> bool {
@@ -111,9 +120,13 @@ fn is_about(text: &str, name: &str) -> bool {
     if BEFORE.iter().filter_map(named_after).any(ends_a_name) {
         return true;
     }
-    let nouns = NOUNS.iter().filter_map(|noun| strip_phrase(text, noun)).chain([text]);
-    let mut verdicts = nouns.filter_map(|rest| rest.strip_prefix(name)?.strip_prefix(' '));
-    verdicts.any(|verdict| AFTER.iter().filter_map(|phrase| strip_phrase(verdict, phrase)).any(ends_a_name))
+    let verdict = |rest: &'_ str| rest.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
+    let says = |verdict: &str, phrases: &[&str]| {
+        phrases.iter().filter_map(|phrase| strip_phrase(verdict, phrase)).any(ends_a_name)
+    };
+    let mut of_tools = NOUNS.iter().filter_map(|noun| verdict(strip_phrase(text, noun)?));
+    of_tools.any(|verdict| says(&verdict, &AFTER) || says(&verdict, &AFTER_NAME))
+        || verdict(text).is_some_and(|verdict| says(&verdict, &AFTER_NAME))
 }
 
 /// What follows the phrase, in whatever case it is written.

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use super::{CallerFolder, Reach, check_own_server};
+use super::{CallerFolder, Reach, of_own_server};
 use crate::config::{Config, Environment, LoadRequest};
 
 fn folder(flag: Option<&str>, reach: Reach) -> (Option<String>, bool) {
@@ -47,10 +47,17 @@ fn a_server_inside_a_command_does_not_open_a_whole_home_unless_that_was_configur
         let env = Environment::from_iter([("HOME", home.path().to_str().unwrap())]);
         Config::load(LoadRequest::new(file, env, cwd.to_owned())).unwrap()
     };
-    let check = |cwd: &Path, text| check_own_server(&loaded(cwd, text), cwd).map_err(|failure| format!("{failure:?}"));
-    assert_eq!(check(&project, None), Ok(()));
+    let named = |flag: Option<&str>, cwd: &Path, text| {
+        of_own_server(&loaded(cwd, text), flag.map(Path::new), cwd).map_err(|failure| format!("{failure:?}"))
+    };
+    let check = |cwd: &Path, text| named(None, cwd, text);
+    assert_eq!(check(&project, None), Ok(Some(project.clone())));
+    assert_eq!(named(Some("project"), home.path(), None), Ok(Some(project)), "only what is named is opened");
+    for wide in [".", "..", "/", "project/.."] {
+        assert!(named(Some(wide), home.path(), None).is_err(), "{wide}");
+    }
     let refused = check(home.path(), None).unwrap_err();
     assert!(refused.contains("is the whole home folder") && refused.contains("--working-folder"), "{refused}");
     assert!(check(Path::new("/"), None).unwrap_err().contains("is the whole file system"));
-    assert_eq!(check(home.path(), Some("[runs]\nallowed_roots = [\".\"]\n")), Ok(()));
+    assert_eq!(check(home.path(), Some("[runs]\nallowed_roots = [\".\"]\n")), Ok(None));
 }

@@ -94,7 +94,7 @@ impl Conversation {
     }
 
     async fn follow(&mut self, turn: &mut Turn, content: &str, mut beats: Beats) -> Ended {
-        let id = match self.client.send("chat.send", self.talk.send(content)).await {
+        let mut id = match self.client.send("chat.send", self.talk.send(content)).await {
             Ok(id) => id,
             Err(error) => return Ended::Lost(lost(&error)),
         };
@@ -140,6 +140,16 @@ impl Conversation {
             if frame.get("id").and_then(Value::as_str) != Some(&id) {
                 continue;
             }
+            // The folder is judged before anything of the turn is kept, so nothing is said twice.
+            let refusal = frame.get("error").and_then(Value::as_str);
+            if let Some(told) = refusal.and_then(|refusal| self.talk.folder.fall_back(refusal)) {
+                self.with(|said| turn.line(output::plain(&told), said));
+                id = match self.client.send("chat.send", self.talk.send(content)).await {
+                    Ok(id) => id,
+                    Err(error) => return Ended::Lost(lost(&error)),
+                };
+                continue;
+            }
             if self.json {
                 output::line(&frame.to_string());
             }
@@ -168,6 +178,7 @@ impl Conversation {
                     let asked = match Keyboard::has_person() && !self.json {
                         true => questions.add(question),
                         false => {
+                            self.with(|said| turn.refused(said));
                             if let Err(error) = self.answer(&question.id, false).await {
                                 return Ended::Lost(lost(&error));
                             }

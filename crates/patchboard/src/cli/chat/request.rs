@@ -5,6 +5,7 @@ use patchboard_core::id::SessionKey;
 use serde_json::{Value, json};
 
 use super::ChatArgs;
+use crate::cli::caller_folder::CallerFolder;
 
 /// The conversation that is held now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,10 +17,12 @@ pub(super) struct Talk {
     pub(super) agent: Option<String>,
     /// Left out, it is the agent's own.
     pub(super) model: Option<String>,
+    /// Where its tools work.
+    pub(super) folder: CallerFolder,
 }
 
 impl Talk {
-    pub(super) fn new(args: &ChatArgs) -> Self {
+    pub(super) fn new(args: &ChatArgs, folder: CallerFolder) -> Self {
         let usual = if args.target.is_by_address() { "terminal" } else { OPERATOR_CHANNEL };
         Self {
             channel: args.channel.clone().unwrap_or_else(|| usual.to_owned()),
@@ -27,12 +30,13 @@ impl Talk {
             peer: args.peer.clone(),
             agent: args.agent.clone(),
             model: args.model.clone(),
+            folder,
         }
     }
 
     /// The params of `chat.send`.
     pub(super) fn send(&self, content: &str) -> Value {
-        let Self { channel, account, peer, agent, model } = self;
+        let Self { channel, account, peer, agent, model, folder } = self;
         let mut params = json!({
             "channel": channel, "account": account, "peer": peer, "content": content,
             // Questions are answered here, so nothing need be said about them in the answer.
@@ -42,6 +46,7 @@ impl Talk {
             let named = [("agent", agent), ("model", model)];
             let named = named.into_iter().filter_map(|(key, name)| Some((key.to_owned(), json!(name.as_ref()?))));
             fields.extend(named);
+            folder.add_to(fields);
         }
         params
     }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::ChatArgs;
 use super::request::Talk;
+use crate::cli::caller_folder::{CallerFolder, Reach};
 use crate::cli::{Cli, Verb};
 
 fn parsed(words: &[&str]) -> Result<ChatArgs, ErrorKind> {
@@ -22,7 +23,7 @@ fn a_message_is_one_argument_or_plain_words() {
 
 #[test]
 fn a_request_says_what_the_flags_say() {
-    let sent = |words: &[&str]| Talk::new(&parsed(words).unwrap()).send("hi");
+    let sent = |words: &[&str]| Talk::new(&parsed(words).unwrap(), CallerFolder::default()).send("hi");
     assert_eq!(
         sent(&[]),
         json!({"channel": "cli", "account": "local", "peer": "main", "content": "hi", "approvals": true})
@@ -34,4 +35,16 @@ fn a_request_says_what_the_flags_say() {
             "agent": "coder", "model": "m"
         })
     );
+}
+
+#[test]
+fn a_request_says_where_it_was_typed_and_gives_way_where_that_is_refused() {
+    let folder = CallerFolder::new(None, std::path::Path::new("/here"), Reach::Operator).map_err(drop).unwrap();
+    let mut talk = Talk::new(&parsed(&[]).unwrap(), folder);
+    let sent = talk.send("hi");
+    assert_eq!((&sent["working_folder"], &sent["grant_folder"]), (&json!("/here"), &json!(true)));
+    assert!(
+        talk.folder.fall_back("invalid chat.send params: working folder is the whole home folder: /here").is_some()
+    );
+    assert_eq!(talk.send("hi").get("working_folder"), None);
 }

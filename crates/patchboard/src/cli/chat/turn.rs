@@ -3,11 +3,18 @@
 use serde_json::Value;
 
 use super::lists::text;
+use crate::cli::approval_mode::refusal;
 use crate::cli::markdown::Look;
 use crate::cli::output::{one_line, plain};
+use crate::cli::remedy;
 use crate::cli::run::page::Page;
 use crate::cli::run::questions::{Question, words};
 use crate::cli::run::view::{Asides, Reply, Say, shown};
+
+const ERROR: &str = "error: ";
+/// What else lets a call through that nobody could be asked about.
+const WAYS: &str = "`patchboard chat` at a terminal asks you, and `patchboard run --approvals wait` waits for `patchboard \
+                    approvals`";
 
 pub(super) struct Turn {
     reply: Reply,
@@ -17,6 +24,16 @@ pub(super) struct Turn {
     calls: Vec<(String, String)>,
     /// Plain text stands in the middle of a line.
     is_mid_line: bool,
+    /// The call that was asked about last.
+    asked: Option<Asked>,
+    /// Calls of which it was said that they are refused.
+    refused: Vec<String>,
+}
+
+struct Asked {
+    id: String,
+    name: String,
+    call: String,
 }
 
 /// What a frame means beyond what it shows.
@@ -34,7 +51,7 @@ impl Turn {
     pub(super) fn new(reply: Reply, asides: Asides, look: Look) -> Self {
         let mut page = Page::new(reply, asides, look);
         page.doing("waiting for the answer", &mut Vec::new());
-        Self { reply, asides, page, calls: Vec::new(), is_mid_line: false }
+        Self { reply, asides, page, calls: Vec::new(), is_mid_line: false, asked: None, refused: Vec::new() }
     }
 
     pub(super) fn page(&mut self) -> &mut Page {
@@ -69,16 +86,16 @@ impl Turn {
                 self.page.used(count("input_tokens") + count("output_tokens"));
             }
             "approval" => {
-                let call = format!("{} {}", text(data, "name").unwrap_or_default(), input(data));
-                return Step::Asks(Question {
-                    id: text(data, "approval_id").unwrap_or_default(),
-                    call: text(data, "tool_use_id").unwrap_or_default(),
-                    words: words(call.trim_end(), text(data, "reason").as_deref()),
-                });
+                let name = text(data, "name").unwrap_or_default();
+                let call = format!("{name} {}", input(data)).trim_end().to_owned();
+                let id = text(data, "tool_use_id").unwrap_or_default();
+                let words = words(&call, text(data, "reason").as_deref());
+                self.asked = Some(Asked { id: id.clone(), name, call });
+                return Step::Asks(Question { id: text(data, "approval_id").unwrap_or_default(), call: id, words });
             }
             "error" => {
                 let problem = data.as_str().unwrap_or("the server refused").to_owned();
-                self.line(format!("error: {}", plain(&problem)), said);
+                self.line(format!("{ERROR}{}", plain(&problem)), said);
                 return Step::Failed(problem);
             }
             "done" => {
@@ -90,10 +107,24 @@ impl Turn {
         Step::Goes
     }
 
-    /// A line of its own on standard error.
+    /// A line of its own on standard error. An error is followed by what to do about it, where that is known.
     pub(super) fn line(&mut self, line: String, said: &mut Vec<Say>) {
         self.end_line(said);
-        self.page.remark(line, said);
+        let Some(problem) = line.strip_prefix(ERROR) else { return self.page.remark(line, said) };
+        let told = remedy::of(problem);
+        self.page.remark(format!("{ERROR}{}", told.problem), said);
+        if let Some(hint) = told.hint {
+            self.page.remark(format!("hint: {hint}"), said);
+        }
+    }
+
+    /// The call that was asked about last is refused, as there is nobody who could agree. It is said once.
+    pub(super) fn refused(&mut self, said: &mut Vec<Say>) {
+        let Some(Asked { id, name, call }) = self.asked.take().filter(|asked| !self.refused.contains(&asked.id)) else {
+            return;
+        };
+        self.line(refusal(&name, &call, WAYS), said);
+        self.refused.push(id);
     }
 
     /// Nothing is left half said.

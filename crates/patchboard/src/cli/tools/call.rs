@@ -190,9 +190,8 @@ fn arguments(args: &CallArgs) -> Result<Value, Failure> {
 
 fn params(name: &str, arguments: &Value, folder: &CallerFolder) -> Value {
     let mut params = json!({ "name": name, "arguments": arguments });
-    if let (Some(path), Some(fields)) = (&folder.path, params.as_object_mut()) {
-        fields.insert("working_folder".to_owned(), path.as_str().into());
-        fields.insert("grant_folder".to_owned(), folder.is_granted.into());
+    if let Some(fields) = params.as_object_mut() {
+        folder.add_to(fields);
     }
     params
 }

@@ -31,7 +31,9 @@ fn what_adapters_say_about_a_tool_they_do_not_have() {
     }
     assert!(is_unknown_tool(&ToolOutput::error("Unknown tool: add"), "add"));
     assert!(is_unknown_tool(&ToolOutput::error("Tool not found: add"), "add"));
-    assert!(is_unknown_tool(&ToolOutput::fault(Fault::NotFound, "whatever"), "add"));
+    for told in ["the worker does not know the tool", "no add here", "Tool add: not found"] {
+        assert!(is_unknown_tool(&ToolOutput::fault(Fault::NotFound, told), "add"), "{told}");
+    }
 }
 
 #[test]
@@ -44,6 +46,9 @@ fn a_tool_that_fails_is_there() {
         ("ValueError", "Unknown operation: add"),
         ("KeyError", "'address'"),
         ("AttributeError", "'NoneType' object has no attribute 'add'"),
+        ("AttributeError", "'LinearModel' object has no attribute 'add'"),
+        ("RuntimeError", "add not found"),
+        ("RuntimeError", "add is not available"),
         ("AttributeError", "'set' object has no attribute 'added'"),
         ("AttributeError", "while adding: 'set' object has no attribute 'add'"),
         ("FileNotFoundError", "file add not found"),
@@ -54,6 +59,7 @@ fn a_tool_that_fails_is_there() {
         assert!(!is_unknown_tool(&python(kind, message), "add"), "{kind}: {message}");
     }
     assert!(!is_unknown_tool(&ToolOutput::ok("Unknown tool: add"), "add"));
+    assert!(!is_unknown_tool(&ToolOutput::fault(Fault::NotFound, "record 17 is not there"), "add"));
     assert!(!is_unknown_tool(&ToolOutput::fault(Fault::Unavailable, "Unknown tool: add"), "add"));
     assert!(!is_unknown_tool(&ToolOutput::error("Unknown tool: add".repeat(10_000)), "add"));
 }

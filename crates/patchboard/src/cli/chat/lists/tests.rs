@@ -1,12 +1,20 @@
 use serde_json::json;
 
 use super::{Facts, find_model, models, sessions, status, tools, unknown, usage};
+use crate::cli::caller_folder::CallerFolder;
 use crate::cli::chat::request::Talk;
 use crate::cli::output::Page;
 use crate::telemetry::Colour;
 
 fn talk() -> Talk {
-    Talk { channel: "cli".into(), account: "local".into(), peer: "main".into(), agent: None, model: None }
+    Talk {
+        channel: "cli".into(),
+        account: "local".into(),
+        peer: "main".into(),
+        agent: None,
+        model: None,
+        folder: CallerFolder::default(),
+    }
 }
 
 #[test]

@@ -90,3 +90,28 @@ fn a_failed_turn_says_why_on_a_line_of_its_own() {
         assert_eq!(steps[1], Step::Failed("provider error: \u{1b}[2J".to_owned()));
     }
 }
+
+#[test]
+fn an_error_is_followed_by_what_to_do_about_it() {
+    let (shown, _) = play(Reply::AtTheEnd, Asides::None, &[("error", json!("provider error: 401 Unauthorized"))]);
+    let (error, hint) = shown.split_once('\n').unwrap();
+    assert_eq!(error, "! error: provider error: 401 Unauthorized");
+    assert!(hint.starts_with("! hint: `patchboard onboard` stores another key"), "{hint}");
+}
+
+#[test]
+fn a_call_nobody_can_be_asked_about_is_refused_once_and_out_loud() {
+    let mut turn = Turn::new(Reply::AtTheEnd, Asides::None, LOOK);
+    let mut said = Vec::new();
+    for approval in ["a", "b"] {
+        let asked = json!({"approval_id": approval, "tool_use_id": "c", "name": "bash", "input": {"command": "make"}});
+        turn.event("approval", &asked, &mut said);
+        turn.refused(&mut said);
+    }
+    let refusal = crate::cli::approval_mode::refusal("bash", "bash {\"command\":\"make\"}", super::WAYS);
+    assert!(
+        refusal.starts_with("refused, because it needs approval and nobody can be asked here: bash {"),
+        "{refusal}"
+    );
+    assert_eq!(said, [Say::Line(refusal)]);
+}
