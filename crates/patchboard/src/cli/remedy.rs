@@ -1,6 +1,6 @@
 //! What a person can do about what a server says went wrong. Pure; programs that read `--json` get the server's words.
 
-/// What went wrong, and what to do about it, each on a line of its own.
+/// What went wrong, and what to do about it, each on a line of its own. What the server itself advises is in the hint.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) problem: String,
@@ -18,30 +18,30 @@ pub(crate) fn of(said: &str) -> Told {
     if said.starts_with("no agent named `") {
         return match said.split_once("`: ") {
             Some((problem, rest)) => Told { problem: format!("{problem}`"), hint: Some(of_agent(rest)) },
-            None => plain(said, "`/agent` in `patchboard chat` shows the agents"),
+            None => told(said, "`/agent` in `patchboard chat` shows the agents"),
         };
     }
     if said.starts_with("unknown model `") {
         return match said.rsplit_once("; ") {
             Some((problem, meant)) if meant.starts_with(MEANT) => {
-                split(problem, &format!("{meant} `patchboard models` lists all"))
+                told(problem, &format!("{meant} `patchboard models` lists all"))
             }
-            Some((problem, "`patchboard models` lists them")) => split(problem, MODELS),
-            Some(_) | None => plain(said, MODELS),
+            Some((problem, "`patchboard models` lists them")) => told(problem, MODELS),
+            Some(_) | None => told(said, MODELS),
         };
     }
     if said.starts_with("token budget exceeded ") {
         let usage = "`patchboard usage` shows what was used";
         return match said.rsplit_once("; raise ") {
-            Some((problem, remedy)) => split(problem, &format!("raise {remedy}; {usage}")),
-            None => plain(said, usage),
+            Some((problem, remedy)) => told(problem, &format!("raise {remedy}; {usage}")),
+            None => told(said, usage),
         };
     }
     if said.starts_with("working folder not found or not a directory") {
-        return plain(said, "make it first, or name one that is there with --working-folder, on the server's machine");
+        return told(said, "make it first, or name one that is there with --working-folder, on the server's machine");
     }
     if said == "run expired or unknown" {
-        return plain(
+        return told(
             said,
             "an id is what `patchboard run --detach` printed or `run --id` chose; runs that ended are kept for a while only",
         );
@@ -49,12 +49,7 @@ pub(crate) fn of(said: &str) -> Told {
     Told { problem: said.to_owned(), hint: None }
 }
 
-fn plain(said: &str, hint: &str) -> Told {
-    Told { problem: said.to_owned(), hint: Some(hint.to_owned()) }
-}
-
-/// The server's own advice moves to the line of the hint.
-fn split(problem: &str, hint: &str) -> Told {
+fn told(problem: &str, hint: &str) -> Told {
     Told { problem: problem.to_owned(), hint: Some(hint.to_owned()) }
 }
 
