@@ -82,6 +82,10 @@ pub(super) fn of_own_server(
         return Ok(None);
     }
     let folder = flag.map_or_else(|| current_dir.to_owned(), |flag| current_dir.join(flag));
+    if !folder.is_dir() {
+        return Err(Failure::unusable(format!("there is no folder `{}`", folder.display()))
+            .hint("make it, or name another one with --working-folder DIR"));
+    }
     let Some(reason) = grant_rules(loaded).too_wide(&folder) else { return Ok(Some(folder)) };
     Err(Failure::unusable(format!("agents would work in `{}`, which {reason}", folder.display()))
         .hint("go to the folder they shall work in, or name it with --working-folder DIR"))

@@ -76,6 +76,9 @@ pub(super) fn run(args: ChatArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
+    if args.said().is_some_and(|said| said.trim().is_empty()) {
+        return Err(Failure::unusable("the message is empty: say what to do"));
+    }
     let current_dir = std::env::current_dir()?;
     let folder = CallerFolder::new(args.working_folder.as_deref(), &current_dir, args.target.reach())?;
     let (address, own) = match args.target.find()? {

@@ -44,7 +44,11 @@ pub(crate) fn parse(text: &str, file: &Arc<ConfigFile>) -> Result<Node, Vec<Prob
                     format!("not valid TOML: {}", error.message().replace('\n', ", ")),
                 )
                 .from(origin)
-                .hint("text values are written in quotes: key = \"value\""),
+                .hint(if error.message().contains("table") {
+                    "a section begins with its name in brackets: [gateway]"
+                } else {
+                    "text values are written in quotes: key = \"value\""
+                }),
             );
         }
     }

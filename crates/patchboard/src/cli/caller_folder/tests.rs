@@ -53,6 +53,7 @@ fn a_server_inside_a_command_does_not_open_a_whole_home_unless_that_was_configur
     let check = |cwd: &Path, text| named(None, cwd, text);
     assert_eq!(check(&project, None), Ok(Some(project.clone())));
     assert_eq!(named(Some("project"), home.path(), None), Ok(Some(project)), "only what is named is opened");
+    assert!(named(Some("nope"), home.path(), None).unwrap_err().contains("there is no folder"));
     for wide in [".", "..", "/", "project/.."] {
         assert!(named(Some(wide), home.path(), None).is_err(), "{wide}");
     }

@@ -62,6 +62,7 @@ struct Called {
     answer: Value,
     /// What is wrong with the arguments of a call that failed, as far as the tool's schema tells.
     hint: Option<String>,
+    is_refused_unasked: bool,
 }
 
 async fn call(args: &CallArgs, params: Value) -> Result<Called, Failure> {
@@ -71,7 +72,8 @@ async fn call(args: &CallArgs, params: Value) -> Result<Called, Failure> {
     let before = approvals::open(&mut beside).await?;
     let calling = client.call("tool.call", params.clone());
     tokio::pin!(calling);
-    let mut approval = Approval { before, call: params, consent: args.consent(), is_settled: false };
+    let mut approval =
+        Approval { before, call: params, consent: args.consent(), is_settled: false, is_refused_unasked: false };
     let mut pause = FIRST_LOOK;
     let answered = loop {
         tokio::select! {
@@ -89,7 +91,7 @@ async fn call(args: &CallArgs, params: Value) -> Result<Called, Failure> {
         let tools = super::all(&mut beside).await.unwrap_or_default();
         hint = misfit(&tools, &args.name, &approval.call);
     }
-    Ok(Called { answer, hint })
+    Ok(Called { answer, hint, is_refused_unasked: approval.is_refused_unasked })
 }
 
 /// Who agrees, if somebody has to.
@@ -123,6 +125,8 @@ struct Approval {
     call: Value,
     consent: Consent,
     is_settled: bool,
+    /// It was refused because nobody could be asked, and that was told.
+    is_refused_unasked: bool,
 }
 
 impl Approval {
@@ -148,6 +152,7 @@ impl Approval {
             Consent::Refused => {
                 let ways = "`--yes` approves this call, and `--approvals wait` lets it wait for `patchboard approvals`";
                 output::error(&approval_mode::refusal(&field("name").unwrap_or_default(), &call, ways));
+                self.is_refused_unasked = true;
                 false
             }
             Consent::Awaited => {
@@ -222,13 +227,15 @@ fn is_failed(answer: &Value) -> bool {
 }
 
 /// A tool that failed answers on standard error.
-fn show(Called { answer, hint }: &Called, json: bool) -> ExitCode {
+fn show(Called { answer, hint, is_refused_unasked }: &Called, json: bool) -> ExitCode {
     let failed = is_failed(answer);
     let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
     let content = output::plain(content.trim_end_matches('\n'));
     match (json, failed) {
         (true, _) => output::line(&answer.to_string()),
         (false, false) => output::line(&content),
+        // No user refused it, as the answer says to whoever reads only that.
+        (false, true) if *is_refused_unasked => {}
         (false, true) => {
             output::error(&format!("error: {content}"));
             hint.iter().for_each(|hint| output::error(hint));

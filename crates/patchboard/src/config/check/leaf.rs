@@ -75,7 +75,7 @@ fn check_text(node: &Node, leaf: &Leaf, text: &str, rules: &PathRules) -> Result
         },
         Leaf::Listen => parse::<Listen>(text, Code::BadAddress)
             .map(|_| None)
-            .map_err(|fault| fault.hint("use an IP address and a port: 0.0.0.0:7200 for all interfaces")),
+            .map_err(|fault| fault.hint("use an IP address and a port: 127.0.0.1:7200 for this machine alone")),
         Leaf::Hours => parse::<DayHours>(text, Code::WrongType).map(|_| None),
         Leaf::User => parse::<SystemUser>(text, Code::WrongType).map(|_| None),
         Leaf::Choice(choices) => check_choice(text, choices),

@@ -155,7 +155,7 @@ fn broken_files_say_where() {
 error[PB0102] patchboard.toml:2: not valid TOML: invalid float, expected nothing
   hint: text values are written in quotes: key = "value"
 error[PB0102] patchboard.toml:4: not valid TOML: unclosed table, expected `]`
-  hint: text values are written in quotes: key = "value"
+  hint: a section begins with its name in brackets: [gateway]
 "#,
     );
     let twice = Bench::with_file("drain = \"1s\"\ndrain = \"2s\"").complaints();
@@ -218,7 +218,7 @@ error[PB0103] gateway.lisen (env PATCHBOARD__GATEWAY__LISEN): unknown key
 error[PB0103] plugins.0 (env PATCHBOARD__PLUGINS__0__NAME): `plugins` has no keys below it
   hint: a list is set as a whole, in TOML: ["one", "two"]
 error[PB0109] runs.listen (--runs): `nowhere` is not an address such as `127.0.0.1:7200`, `:0` or `off`
-  hint: use an IP address and a port: 0.0.0.0:7200 for all interfaces
+  hint: use an IP address and a port: 127.0.0.1:7200 for this machine alone
 "#
         .trim()
     );
