@@ -125,7 +125,8 @@ class LocalModelTest(ServerTestCase):
     def test_a_tree_of_thoughts_shows_life_and_ends(self) -> None:
         # In the command's own process: the model is woken by the run.
         self.on_the_same_data(None)
-        command = [binary(), "run", "--json", "--agent", "tot", "-w", ".", "--data-dir", str(self.server.data_dir)]
+        (self.server.folder / "work").mkdir()
+        command = [binary(), "run", "--json", "--agent", "tot", "-w", "work", "--data-dir", str(self.server.data_dir)]
         config = self.server.folder / "tot.toml"
         # Less than the twelve calls of 256 tokens that are the default, for the sake of the test's time.
         config.write_text('[local_model]\nmax_tokens = 64\n[agents.default]\nmax_model_calls = 4\n')

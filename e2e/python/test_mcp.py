@@ -167,7 +167,24 @@ class HttpTest(ClientTestCase):
         self.assertFalse((server.folder / "made.txt").exists())
 
 
+def opening(server: Server) -> tuple[str, str]:
+    """What opens a folder that holds the data directory, which a command does not do by itself."""
+    config = server.folder / "opening.toml"
+    config.write_text('[runs]\nworking_folder = "."\nallowed_roots = ["."]\n')
+    return "--config", str(config)
+
+
 class StdioTest(ClientTestCase):
+    def test_a_folder_with_the_data_directory_is_not_opened(self) -> None:
+        server = self.server_with_note()
+        server.terminate()
+        command = [binary(), "mcp", "--data-dir", str(server.data_dir)]
+        done = subprocess.run(
+            command, input="", capture_output=True, text=True, timeout=TIMEOUT, cwd=server.folder, env=server.environment()
+        )
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("runs.working_folder", done.stderr)
+
     def test_through_the_server_of_the_data_directory(self) -> None:
         server = self.server_with_note()
         transport = self.over_stdio("--data-dir", str(server.data_dir), folder=server.folder)
@@ -176,7 +193,7 @@ class StdioTest(ClientTestCase):
     def test_with_a_server_of_its_own(self) -> None:
         server = self.server_with_note()
         server.terminate()
-        transport = self.over_stdio("--data-dir", str(server.data_dir), folder=server.folder)
+        transport = self.over_stdio("--data-dir", str(server.data_dir), *opening(server), folder=server.folder)
         self.conversation(transport, self.use_tools)
 
     def test_a_cancelled_call_stops(self) -> None:
@@ -210,7 +227,7 @@ class StdioTest(ClientTestCase):
             '{"jsonrpc": "2.0", "id": 4, "method": "no/such/method"}',
         ]
         done = subprocess.run(
-            [binary(), "mcp", "--data-dir", str(server.data_dir)],
+            [binary(), "mcp", "--data-dir", str(server.data_dir), *opening(server)],
             input="\n".join(lines),
             capture_output=True,
             text=True,

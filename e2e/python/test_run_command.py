@@ -120,7 +120,9 @@ class PlainTest(RunCase):
     def test_without_a_server_it_starts_one_for_itself(self) -> None:
         self.serve()
         self.server.terminate()
-        done = self.run_command("run", "-m", "hi", "-w", ".", *self.data, *self.config)
+        # Not the folder itself, which holds the data directory.
+        (self.server.folder / "work").mkdir()
+        done = self.run_command("run", "-m", "hi", "-w", "work", *self.data, *self.config)
         self.assertEqual((done.returncode, done.stdout), (0, "echo: hi\n"), done.stderr)
 
     def test_a_server_without_runs_says_so(self) -> None:
@@ -205,7 +207,8 @@ class CancelTest(RunCase):
     def test_ctrl_c_cancels_in_a_server_of_its_own_too(self) -> None:
         self.serve(Reply(Text("one moment"), Hold(threading.Event())))
         self.server.terminate()
-        process = self.start_command("run", "-m", "hi", "-w", ".", *self.data, *self.config)
+        (self.server.folder / "work").mkdir()
+        process = self.start_command("run", "-m", "hi", "-w", "work", *self.data, *self.config)
         (request,) = self.model.wait_for_requests(1)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=TIMEOUT)
