@@ -1,9 +1,10 @@
 //! Which app an utterance is meant for, found without a model: by what apps say about themselves, and by what was
 //! learned from what they took and refused. Pure: no clock, no chance, no input or output.
 //!
-//! [`words`] makes text comparable; [`lexicon`] is everyday knowledge; [`query`] and [`profile`] are the two sides of a
-//! comparison before anything was learned; [`learned`] keeps examples, and [`linear`] classifies by them over
-//! [`features`]; [`ranking`] turns it all into confidence and a choice; [`clauses`] finds several requests in one.
+//! [`words`] makes text comparable; [`lexicon`] and [`vectors`] know which words are close to each other; [`query`] and
+//! [`profile`] are the two sides of a comparison before anything was learned, and [`background`] what competes with the
+//! apps; [`learned`] keeps examples, and [`linear`] classifies by them over [`features`]; [`signals`] puts all of it into
+//! a few numbers, and [`ranking`] turns them into confidence and a choice; [`clauses`] finds several requests in one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
