@@ -2,7 +2,7 @@
 //! compared with a description although they share no word. The table is part of the program and is read in place;
 //! `bench/routing/README.md` says how it is made.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use super::words::Word;
 
@@ -131,9 +131,10 @@ pub(super) fn cosine(one: &Vector, other: &Vector) -> f32 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// A vector as it is kept: whole numbers of one byte, of length 127 or as near to it as they come.
+/// A vector as it is kept: whole numbers of one byte, of length 127 or as near to it as they come. Shared, since what was
+/// learned is copied whenever something is learned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CompactVector(Box<[i8; DIMENSIONS]>);
+pub(super) struct CompactVector(Arc<[i8; DIMENSIONS]>);
 
 impl CompactVector {
     pub(super) fn new(vector: &Vector) -> Self {
@@ -141,7 +142,7 @@ impl CompactVector {
         for (byte, one) in compact.iter_mut().zip(vector) {
             *byte = (one * 127.0).round().clamp(-127.0, 127.0) as i8;
         }
-        Self(Box::new(compact))
+        Self(Arc::new(compact))
     }
 
     pub(super) fn cosine(&self, other: &CompactVector) -> f32 {

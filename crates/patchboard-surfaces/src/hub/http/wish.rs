@@ -79,8 +79,9 @@ impl Route {
             }
             (Some("clients"), None, ..) => (Self::Clients, Method::GET),
             (Some("clients"), Some(name), Some(action), None) => {
-                let is_no_app = action == "forget" && name == NO_APP;
-                let name = if is_no_app { name.to_owned() } else { app(name)? };
+                // Clients may write it either way; names of apps need no encoding.
+                let is_no_app = action == "forget" && (name == NO_APP || name == "%2A");
+                let name = if is_no_app { NO_APP.to_owned() } else { app(name)? };
                 let route = match action {
                     "approve" => Self::Approve(name),
                     "pair" => Self::Pair(name),

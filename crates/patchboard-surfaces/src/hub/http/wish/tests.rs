@@ -33,6 +33,8 @@ fn what_may_be_taken_later_is_accepted_and_the_rest_is_done() {
         (Method::GET, "/v1/messages".to_owned(), "", 200),
         (Method::GET, "/v1/clients".to_owned(), "", 200),
         (Method::POST, "/v1/clients/a/forget".to_owned(), "", 200),
+        (Method::POST, "/v1/clients/*/forget".to_owned(), "", 200),
+        (Method::POST, "/v1/clients/%2A/forget".to_owned(), "", 200),
         (Method::POST, "/v1/route".to_owned(), r#"{"text":"x"}"#, 200),
     ] {
         assert_eq!(wish(&method, &uri, body).status.as_u16(), status, "{uri}");
