@@ -64,7 +64,7 @@ pub(super) const KNOBS: Knobs = Knobs {
     near_power: 0.8,
     app_weights: [3.87, 0.37, 5.55, 2.43, 0.62, 1.29, 4.86, 4.59, -0.56],
     none_weights: [0.28, 0.56, 3.07, 2.27, 0.64, 0.04],
-    same: 4.0,
+    same: 6.0,
     meaning: 8.0,
     usual_similarity: 0.3,
     refused: 7.0,
