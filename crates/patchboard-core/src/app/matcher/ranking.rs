@@ -53,12 +53,12 @@ pub enum Choice {
 }
 
 impl Policy {
-    /// At most one message in a hundred goes to a wrong app. As with the others, that holds for each of the tuning files,
-    /// judged by weights that were fitted to the others; but for that of a bank, whose apps are close to each other.
+    /// About one message in a hundred goes to a wrong app. Like the others it was read from the tuning files, each judged by
+    /// weights that were fitted to the rest, and all but that of a bank, whose apps are close to each other, keep to it.
     pub const CAREFUL: Policy = Policy { untaught: 0.96, taught: 0.98, margin: 0.1, lone: 0.6, several: 0.9 };
-    /// At most three.
+    /// About three.
     pub const BALANCED: Policy = Policy { untaught: 0.82, taught: 0.95, margin: 0.1, lone: 0.38, several: 0.8 };
-    /// At most eight.
+    /// About eight.
     pub const EAGER: Policy = Policy { untaught: 0.58, taught: 0.69, margin: 0.1, lone: 0.25, several: 0.65 };
 
     fn threshold(self, experience: f32) -> f32 {
