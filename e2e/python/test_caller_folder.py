@@ -140,6 +140,11 @@ class CallerFolderTest(RunCase):
         done = self.typed(self.away, "run", "-w", "project", "-m", "read it", *common, **home)
         self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
         self.assertNotIn("a note far from the server", str(self.model.requests[1].messages))
+        # Nor does a configured working folder open the one where the command is typed.
+        alone = self.away / "alone.toml"
+        alone.write_text(self.server.config_file.read_text() + '\n[runs]\nworking_folder = "project"\n')
+        done = self.typed(self.away, "chat", "-m", "hi", *self.data, "--config", str(alone), **home)
+        self.assertIn("tools work in the folder of the server", done.stderr)
 
 
 if __name__ == "__main__":

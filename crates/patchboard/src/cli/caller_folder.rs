@@ -56,8 +56,8 @@ impl CallerFolder {
         }
     }
 
-    /// Commands that are also useful without a folder, such as a chat or a call of a tool, take the server's where the current one is
-    /// refused, unless the user named it. Answers what to tell the user then.
+    /// Commands that are also useful without a folder, such as a chat or a call of a tool, take the server's where the
+    /// current one is refused, unless the user named it. Answers what to tell the user then.
     pub(super) fn fall_back(&mut self, refusal: &str) -> Option<String> {
         // The gateway names its method before it.
         let reason = &refusal[refusal.find(FOLDER_REFUSED)?..];
@@ -71,15 +71,20 @@ impl CallerFolder {
 /// How a server's refusals of folders begin.
 const FOLDER_REFUSED: &str = "working folder ";
 
-/// The one folder that a server inside a command opens to agents: the one that is named, or where the command was typed.
-/// `None` where folders are configured, which were chosen on purpose. A folder that is too wide is refused, named or not.
+/// The one folder that a server inside a command opens to agents: the configured one, or the one that is named, or where
+/// the command was typed. `None` where all that are open are configured. Configured folders were chosen on purpose; any
+/// other that is too wide is refused, named or not.
 pub(super) fn of_own_server(
     loaded: &Loaded,
     flag: Option<&Path>,
     current_dir: &Path,
 ) -> Result<Option<PathBuf>, Failure> {
-    if loaded.is_set("runs.allowed_roots") || loaded.is_set("runs.working_folder") {
+    if loaded.is_set("runs.allowed_roots") {
         return Ok(None);
+    }
+    // Alone it would leave the folder where the command was typed open as well.
+    if loaded.is_set("runs.working_folder") {
+        return Ok(Some(loaded.config.runs.working_folder.clone()));
     }
     let folder = flag.map_or_else(|| current_dir.to_owned(), |flag| current_dir.join(flag));
     if !folder.is_dir() {

@@ -138,18 +138,12 @@ impl Profile {
 
     /// How near the whole utterance is to the whole description, -1 to 1.
     pub(super) fn nearness(&self, query: &Query) -> f32 {
-        match (&self.vector, &query.vector) {
-            (Some(own), Some(other)) => own.cosine(other),
-            _ => 0.0,
-        }
+        nearness(self.vector.as_ref(), query.vector.as_ref())
     }
 
     /// How near two descriptions are to each other.
     pub(super) fn similarity(&self, other: &Profile) -> f32 {
-        match (&self.vector, &other.vector) {
-            (Some(one), Some(other)) => one.cosine(other),
-            _ => 0.0,
-        }
+        nearness(self.vector.as_ref(), other.vector.as_ref())
     }
 
     /// How near the words of the utterance are to the nearest words of the description, in units of their weight.
@@ -211,6 +205,11 @@ impl Profile {
         let near = self.spellings.iter().skip(from).take_while(|(known, _)| known.starts_with(first));
         near.filter(|(known, _)| is_alike(known, stem)).map(|(_, weight)| *weight).fold(0.0, f32::max)
     }
+}
+
+/// What nothing is known of is near to nothing.
+fn nearness(one: Option<&CompactVector>, other: Option<&CompactVector>) -> f32 {
+    one.zip(other).map_or(0.0, |(one, other)| one.cosine(other))
 }
 
 fn keep_strongest<K: Eq + std::hash::Hash>(kept: &mut HashMap<K, (f32, String)>, key: K, strength: f32, word: &str) {

@@ -52,7 +52,7 @@ fn a_server_inside_a_command_does_not_open_a_whole_home_unless_that_was_configur
     };
     let check = |cwd: &Path, text| named(None, cwd, text);
     assert_eq!(check(&project, None), Ok(Some(project.clone())));
-    assert_eq!(named(Some("project"), home.path(), None), Ok(Some(project)), "only what is named is opened");
+    assert_eq!(named(Some("project"), home.path(), None), Ok(Some(project.clone())), "only what is named is opened");
     assert!(named(Some("nope"), home.path(), None).unwrap_err().contains("there is no folder"));
     for wide in [".", "..", "/", "project/.."] {
         assert!(named(Some(wide), home.path(), None).is_err(), "{wide}");
@@ -61,4 +61,6 @@ fn a_server_inside_a_command_does_not_open_a_whole_home_unless_that_was_configur
     assert!(refused.contains("is the whole home folder") && refused.contains("--working-folder"), "{refused}");
     assert!(check(Path::new("/"), None).unwrap_err().contains("is the whole file system"));
     assert_eq!(check(home.path(), Some("[runs]\nallowed_roots = [\".\"]\n")), Ok(None));
+    let configured = check(home.path(), Some("[runs]\nworking_folder = \"project\"\n"));
+    assert_eq!(configured, Ok(Some(project)), "not also where the command was typed");
 }
