@@ -9,6 +9,7 @@ import unittest
 import uuid
 from typing import Callable
 
+from gateway_client import eventually
 from runs_case import COUNTS, PAYLOADS, RunsTestCase, tool_results_in, whole_text
 from runs_client import TIMEOUT, Run, processes_with, seconds_mark
 from runs_model import Thinker, candidate, part_of, plan, said, task_of
@@ -575,7 +576,8 @@ class LimitsTest(RunsTestCase):
         mark = seconds_mark()
         self.ended_by('run_timeout = "1s"\n', lambda request: Reply(Call("bash", {"command": f"sleep {mark}"})))
         self.assertGreater(self.took, 0.9)
-        self.assertEqual(processes_with(mark), [])
+        # The run is over when the process is killed; the kernel takes it away when it likes.
+        eventually(lambda: not processes_with(mark), "the tool's process is gone", TIMEOUT)
 
     def test_calls_turns_and_tokens(self) -> None:
         def more(request: Request) -> Reply:

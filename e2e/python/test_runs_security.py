@@ -553,7 +553,7 @@ class BashTest(FolderTestCase):
         end = self.bash(runs, f"sleep {mark} & sleep {mark}; echo never", timeout=300)
         self.assertTrue(end["is_error"], end)
         self.assertNotIn("never", end["result"])
-        self.assertEqual(processes_with(mark), [])
+        eventually(lambda: not processes_with(mark), "the process is gone", TIMEOUT)
 
     def test_what_it_leaves_in_the_background_ends_with_it(self) -> None:
         runs = self.prepare()
