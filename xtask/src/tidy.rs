@@ -6,6 +6,7 @@
 mod arrows;
 mod code;
 mod core_purity;
+mod cycles;
 mod doctests;
 mod error_pages;
 mod generated;
@@ -15,6 +16,7 @@ mod layout;
 mod links;
 mod machine_paths;
 mod manifests;
+mod names;
 mod policy;
 mod sizes;
 mod spdx;
@@ -81,6 +83,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("homes of heavy dependencies", homes::check),
     ("manifests", manifests::check),
     ("licences, bans and sources", supply::check),
+    ("modules in one direction", cycles::check),
+    ("names", names::check),
     ("file sizes", sizes::check),
     ("layout", layout::check),
     ("forbidden words", words::check),

@@ -34,12 +34,12 @@ use tokio_util::task::TaskTracker;
 use crate::config::files::{ConfigFile, FileLayer};
 use crate::config::provider_choice::LOCAL_PROVIDER;
 use crate::config::section::{self, AgentConfig, BudgetsConfig};
-use crate::config::{Config, DEFAULT_AGENT, Loaded, ModelRoute, Secrets};
+use crate::config::{Config, DEFAULT_AGENT, LoadedConfig, ModelRoute, Secrets};
 use crate::data_dir;
 use crate::system::{SoulFiles, SystemClock, SystemIds};
 use crate::trust::TrustedReader;
 use crate::trust::guard::TrustGuard;
-use crate::trust::obeyed::{agent_folders, content_files, obeyed, trust_store};
+use crate::trust::guarded_files::{agent_folders, content_files, guarded_files, trust_store};
 
 mod builtins;
 mod folders;
@@ -51,36 +51,36 @@ mod workers;
 
 pub(crate) use live_embedder::LiveEmbedder;
 pub(crate) use plugins::limits as plugin_limits;
-use workers::PoolMeans;
-pub(crate) use workers::Pools;
+use workers::PoolDependencies;
+pub(crate) use workers::RunningPools;
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A board, and what works for it.
 #[derive(Debug)]
-pub(crate) struct Assembled {
+pub(crate) struct BoardAssembly {
     pub(crate) board: Board,
     /// `None` where none are configured.
-    pub(crate) pools: Option<Pools>,
+    pub(crate) pools: Option<RunningPools>,
     pub(crate) embedder: Option<Arc<LiveEmbedder>>,
 }
 
 /// A board on the configured database, going on with what the last server left open.
-pub(crate) async fn board(
-    loaded: &Loaded,
+pub(crate) async fn open_board(
+    loaded: &LoadedConfig,
     secrets: &Secrets,
     pool: &Pool,
     tracker: &TaskTracker,
     own_ports: &[u16],
     stop: &CancellationToken,
-) -> anyhow::Result<Assembled> {
+) -> anyhow::Result<BoardAssembly> {
     let config = &loaded.config;
     let path = &config.storage.path;
     let store = SqliteStore::open(SqliteOptions::new(path))
         .with_context(|| format!("cannot open the database `{}`", path.display()))?;
     let store: Arc<dyn Store> = Arc::new(store);
-    folders::make_closed_folders(loaded);
-    let guard = guard(loaded)?;
+    folders::create_closed_folders(loaded);
+    let guard = trust_guard(loaded)?;
     let workspaces = workspaces(loaded, guard.clone(), tracker)?;
     let worker_ports = worker_ports(config, own_ports)?;
     let closed = ClosedPorts { own: own_ports, workers: worker_ports.as_ref() };
@@ -88,29 +88,35 @@ pub(crate) async fn board(
     let fetch = builtins::fetch(config)?;
     let mut tools =
         vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, guard.clone(), tracker)?];
-    let pins = |of| Arc::new(mcp::StoredPins { of, store: store.clone(), clock: Arc::new(SystemClock) });
+    let pins = |of| Arc::new(mcp::StoredPins { namespace: of, store: store.clone(), clock: Arc::new(SystemClock) });
     tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop)?.tool_hosts());
     let signals = Signals::default();
     let pools = worker_ports.map(|ports| {
-        let means = PoolMeans { launch: &launch, ports, signals: &signals };
-        Pools::start(loaded, secrets, means, pins("workers"), tracker, stop)
+        let means = PoolDependencies { launch: &launch, ports, signals: &signals };
+        RunningPools::start(loaded, secrets, means, pins("workers"), tracker, stop)
     });
     let pools = pools.transpose()?;
-    let plugins =
-        plugins::host(config, secrets, plugins::Means { fetch, store: store.clone(), guard }, tracker, stop).await;
+    let plugins = plugins::start_host(
+        config,
+        secrets,
+        plugins::PluginDependencies { fetch, store: store.clone(), guard },
+        tracker,
+        stop,
+    )
+    .await;
     let Settings { agents, approval_policy, limits, budgets, prices } = settings(loaded, secrets, pool)?;
     let embedder = http_embedder(loaded, secrets, pool)?.map(|embedder| Arc::new(LiveEmbedder::new(embedder)));
     let board = Board::assemble(Parts {
         agents,
-        pools: pools.as_ref().map(Pools::hosts).unwrap_or_default(),
-        workers: pools.as_ref().map(Pools::workers),
+        pools: pools.as_ref().map(RunningPools::hosts).unwrap_or_default(),
+        workers: pools.as_ref().map(RunningPools::workers),
         plugins: Some(plugins),
         channels: plugins::channels(config),
         signals,
         bridge: bridge_options(config),
         tools,
         schemas: Arc::new(JsonSchemaCheck::default()),
-        souls: Arc::new(souls(loaded)),
+        souls: Arc::new(soul_files(loaded)),
         folders: Arc::new(workspaces),
         embedder: embedder.clone().map(|embedder| -> Arc<dyn Embedder> { embedder }),
         budgets,
@@ -144,11 +150,11 @@ pub(crate) async fn board(
     if deliveries > 0 {
         tracing::info!(deliveries, "messages of channels that the last server left are answered now");
     }
-    Ok(Assembled { board, pools, embedder })
+    Ok(BoardAssembly { board, pools, embedder })
 }
 
 /// What can be replaced while the board works.
-pub(crate) fn settings(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Settings> {
+pub(crate) fn settings(loaded: &LoadedConfig, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Settings> {
     let config = &loaded.config;
     Ok(Settings {
         agents: agents(loaded, secrets, pool)?,
@@ -176,9 +182,9 @@ fn hub_options(config: &Config) -> HubOptions {
         reroute_direct: hub.reroute_direct,
         follow_up: hub.follow_up.into(),
         pairing: match hub.pairing {
-            section::Pairing::Open => Pairing::Open,
-            section::Pairing::Approve => Pairing::Approve,
-            section::Pairing::Token => Pairing::Token,
+            section::PairingPolicy::Open => Pairing::Open,
+            section::PairingPolicy::Approve => Pairing::Approve,
+            section::PairingPolicy::Token => Pairing::Token,
         },
         rules: hub.user_rules(),
         catch_all: hub.catch_all.as_deref().map(Into::into),
@@ -191,7 +197,7 @@ fn hub_options(config: &Config) -> HubOptions {
     }
 }
 
-fn agents(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<AgentTable> {
+fn agents(loaded: &LoadedConfig, secrets: &Secrets, pool: &Pool) -> anyhow::Result<AgentTable> {
     let config = &loaded.config;
     let agents = config.agents.iter().map(|(name, agent)| agent_spec(loaded, secrets, pool, name, agent));
     let agents = agents.collect::<anyhow::Result<Vec<AgentSpec>>>()?;
@@ -205,12 +211,12 @@ fn agents(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Age
     });
     let table = AgentTable::new(agents, bindings.collect()).map_err(|error| anyhow!("{error}"))?;
     let providers = config.providers.keys().map(|name| single_provider(loaded, secrets, pool, name));
-    Ok(table.with_providers(providers.collect::<anyhow::Result<_>>()?, section::known_window))
+    Ok(table.with_providers(providers.collect::<anyhow::Result<_>>()?, section::default_context_window))
 }
 
 /// A provider by itself, for runs that choose one of its models.
 fn single_provider(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     secrets: &Secrets,
     pool: &Pool,
     name: &str,
@@ -220,7 +226,7 @@ fn single_provider(
 }
 
 fn agent_spec(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     secrets: &Secrets,
     pool: &Pool,
     name: &str,
@@ -242,7 +248,7 @@ fn agent_spec(
     Ok(AgentSpec {
         name: name.into(),
         provider: Arc::new(Chain::new(first, fallbacks, ChainOptions::default())),
-        context_window: agent.window(&model),
+        context_window: agent.context_window_for(&model),
         model: model.into(),
         strategy: agent.strategy.kind(),
         reasoning: Reasoning { searching: search_limits(loaded, &routes), ..agent.reasoning() },
@@ -260,7 +266,7 @@ fn agent_spec(
 }
 
 /// Searching asks the model many times for one reply; a model on this machine's processor gets less of it.
-fn search_limits(loaded: &Loaded, routes: &[ModelRoute]) -> SearchLimits {
+fn search_limits(loaded: &LoadedConfig, routes: &[ModelRoute]) -> SearchLimits {
     let is_local = loaded.local_model.is_some() && routes.first().is_some_and(|route| route.provider == LOCAL_PROVIDER);
     match is_local {
         true => SearchLimits { model_calls: 12, max_tokens: Some(loaded.config.local_model.max_tokens / 2) },
@@ -269,7 +275,7 @@ fn search_limits(loaded: &Loaded, routes: &[ModelRoute]) -> SearchLimits {
 }
 
 /// A file in the working folder says more about whose agent it is than any other.
-fn agent_source(loaded: &Loaded, name: &str) -> AgentSource {
+fn agent_source(loaded: &LoadedConfig, name: &str) -> AgentSource {
     let files = loaded.agent_files(name);
     let working_folder = &loaded.config.runs.working_folder;
     let is_here = |file: &ConfigFile| file.layer == FileLayer::Project || file.folder() == *working_folder;
@@ -283,7 +289,11 @@ fn agent_source(loaded: &Loaded, name: &str) -> AgentSource {
 }
 
 /// The options of a configured provider, key included.
-pub(crate) fn provider_options(loaded: &Loaded, secrets: &Secrets, name: &str) -> anyhow::Result<ProviderOptions> {
+pub(crate) fn provider_options(
+    loaded: &LoadedConfig,
+    secrets: &Secrets,
+    name: &str,
+) -> anyhow::Result<ProviderOptions> {
     let provider = loaded.config.provider(name).ok_or_else(|| anyhow!("no provider is named `{name}`"))?;
     let kind = match provider.kind {
         section::ProviderKind::Anthropic => ProviderKind::Anthropic,
@@ -302,14 +312,18 @@ pub(crate) fn provider_options(loaded: &Loaded, secrets: &Secrets, name: &str) -
     })
 }
 
-pub(crate) fn http_embedder(loaded: &Loaded, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Option<HttpEmbedder>> {
+pub(crate) fn http_embedder(
+    loaded: &LoadedConfig,
+    secrets: &Secrets,
+    pool: &Pool,
+) -> anyhow::Result<Option<HttpEmbedder>> {
     let Some(choice) = &loaded.config.memory.embedding else { return Ok(None) };
     let options = provider_options(loaded, secrets, &choice.provider)?;
     Ok(Some(embedder(options, choice.model.as_str(), pool)?))
 }
 
 /// File tools work here, and never in the data directory or where keys are.
-fn workspaces(loaded: &Loaded, guard: Arc<dyn WriteGuard>, tracker: &TaskTracker) -> anyhow::Result<Workspaces> {
+fn workspaces(loaded: &LoadedConfig, guard: Arc<dyn WriteGuard>, tracker: &TaskTracker) -> anyhow::Result<Workspaces> {
     let config = &loaded.config;
     let mut protected = vec![config.data_dir.clone()];
     protected.extend(data_dir::secret_files(&config.data_dir, &config.storage.path));
@@ -341,7 +355,7 @@ fn workspaces(loaded: &Loaded, guard: Arc<dyn WriteGuard>, tracker: &TaskTracker
 }
 
 /// Which folders the operator can open to single runs.
-pub(crate) fn grant_rules(loaded: &Loaded) -> GrantRules {
+pub(crate) fn grant_rules(loaded: &LoadedConfig) -> GrantRules {
     GrantRules {
         home: loaded.folders.home.clone(),
         own_folders: iter::once(loaded.config.data_dir.clone()).chain(loaded.folders.config_dir.clone()).collect(),
@@ -363,7 +377,7 @@ fn commands_are_jailed() -> bool {
 }
 
 /// Knows what this server executes or obeys, and what agents may write to.
-fn guard(loaded: &Loaded) -> anyhow::Result<Arc<TrustGuard>> {
+fn trust_guard(loaded: &LoadedConfig) -> anyhow::Result<Arc<TrustGuard>> {
     let config = &loaded.config;
     let here = std::env::current_dir().context("cannot find out in which folder this program was started")?;
     let bash = &config.tools.bash;
@@ -371,7 +385,7 @@ fn guard(loaded: &Loaded) -> anyhow::Result<Arc<TrustGuard>> {
         writable: vec![config.runs.working_folder.clone()],
         readable: bash.readable.iter().chain(&bash.path).cloned().collect(),
     };
-    Ok(Arc::new(TrustGuard::new(trust_store(loaded), obeyed(loaded, &here), agent_folders(config), rights)))
+    Ok(Arc::new(TrustGuard::new(trust_store(loaded), guarded_files(loaded, &here), agent_folders(config), rights)))
 }
 
 /// The block of ports of workers; `None` where there are no workers. What commands may connect to, and what this server
@@ -414,7 +428,7 @@ fn launch(_: &Workspaces, _: ClosedPorts<'_>, _: Arc<dyn WriteGuard>) -> anyhow:
     Ok(Launch::Plain)
 }
 
-fn souls(loaded: &Loaded) -> SoulFiles {
+fn soul_files(loaded: &LoadedConfig) -> SoulFiles {
     let paths = loaded.config.agents.iter().filter_map(|(name, agent)| Some((name.clone(), agent.soul.clone()?)));
     SoulFiles::new(paths.collect::<HashMap<_, _>>(), Arc::new(TrustedReader { store: trust_store(loaded) }))
 }
@@ -426,9 +440,9 @@ fn budget_limits(budgets: &BudgetsConfig) -> BudgetLimits {
 fn approval_policy(config: &Config) -> ApprovalPolicy {
     let rules = config.tools.approval.iter().map(|(glob, approval)| {
         let approval = match approval {
-            section::Approval::Allow => Approval::Allow,
-            section::Approval::Ask => Approval::Ask,
-            section::Approval::Deny => Approval::Deny,
+            section::ToolApproval::Allow => Approval::Allow,
+            section::ToolApproval::Ask => Approval::Ask,
+            section::ToolApproval::Deny => Approval::Deny,
         };
         (Glob::new(glob.as_str()), approval)
     });

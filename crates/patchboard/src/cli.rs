@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::problem::Code;
-use crate::config::{Config, Environment, Folders, LoadRequest, Loaded, Override};
+use crate::config::problem::ProblemCode;
+use crate::config::{Config, Environment, FlagOverride, LoadRequest, LoadedConfig, UserFolders};
 use crate::trust::{TrustStore, TrustedReader};
 
 mod approval_mode;
@@ -137,13 +137,13 @@ impl Where {
 
     fn trust_store(&self, request: &LoadRequest) -> TrustStore {
         let flag = self.data_dir.as_ref().map(|folder| request.cwd.join(folder));
-        TrustStore::find(flag, &request.env, &Folders::new(&request.env))
+        TrustStore::find(flag, &request.env, &UserFolders::new(&request.env))
     }
 
     fn request_unasked(&self) -> anyhow::Result<LoadRequest> {
         let mut overrides = Vec::new();
         if let Some(folder) = &self.data_dir {
-            overrides.push(Override::new("--data-dir", "data_dir", folder.display().to_string()));
+            overrides.push(FlagOverride::new("--data-dir", "data_dir", folder.display().to_string()));
         }
         let request = LoadRequest::new(self.config.clone(), Environment::from_process(), std::env::current_dir()?);
         let reader = Arc::new(TrustedReader { store: self.trust_store(&request) });
@@ -160,7 +160,7 @@ impl Where {
     }
 
     /// The configuration, without its secrets.
-    fn load(&self) -> Result<Loaded, Failure> {
+    fn load(&self) -> Result<LoadedConfig, Failure> {
         let loaded = Config::load(self.request()?)?;
         warn_of_untrusted(&loaded);
         Ok(loaded)
@@ -168,8 +168,8 @@ impl Where {
 }
 
 /// Once in a process: commands load the configuration several times.
-fn warn_of_untrusted(loaded: &Loaded) {
-    let untrusted = loaded.warnings.iter().filter(|warning| warning.code == Code::UntrustedFile);
+fn warn_of_untrusted(loaded: &LoadedConfig) {
+    let untrusted = loaded.warnings.iter().filter(|warning| warning.code == ProblemCode::UntrustedFile);
     if !HAS_WARNED.swap(true, Ordering::Relaxed) {
         untrusted.for_each(|warning| output::error(&warning.to_string()));
     }

@@ -29,16 +29,16 @@ pub(crate) mod types;
 mod agent_lookup;
 mod check;
 mod edit;
+mod file_parser;
 mod glob;
+mod key_order;
 mod merge;
 pub(crate) mod nearest;
-mod order;
 mod overlay;
 mod paths;
 mod probe;
 mod provider_key;
 mod shape;
-mod source;
 mod token_length;
 mod tree;
 mod validate;
@@ -54,8 +54,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::{
     agent_lookup::{DEFAULT_AGENT, ModelRoute},
     env::Environment,
-    load::{LoadRequest, Loaded, Override},
-    paths::Folders,
+    load::{FlagOverride, LoadRequest, LoadedConfig},
+    paths::UserFolders,
     secrets::Secrets,
 };
 use self::{

@@ -23,7 +23,7 @@ const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum CredentialError {
     #[error("`{0}` cannot be a provider's name: use letters, digits, `-` and `_`")]
     BadName(String),
     #[error("the key is empty")]
@@ -78,10 +78,10 @@ impl CredentialStore {
 
     /// Writes the key under a temporary name; [`PendingFile::commit`] puts it
     /// in place. Lets a caller make sure of other files first.
-    pub(crate) fn prepare(&self, provider: &str, key: &SecretString) -> Result<PendingFile, Error> {
-        let path = self.path(provider).ok_or_else(|| Error::BadName(provider.to_owned()))?;
+    pub(crate) fn prepare(&self, provider: &str, key: &SecretString) -> Result<PendingFile, CredentialError> {
+        let path = self.path(provider).ok_or_else(|| CredentialError::BadName(provider.to_owned()))?;
         let key = parse_key(key)?;
-        private_folder(&self.folder)?;
+        create_private_folder(&self.folder)?;
         let line = SecretString::from(format!("{}\n", key.expose_secret()));
         PendingFile::write(&path, line.expose_secret().as_bytes(), FILE_MODE)
     }
@@ -89,14 +89,14 @@ impl CredentialStore {
 
 /// A key without surrounding white space. Keys travel in HTTP headers, so
 /// anything but visible ASCII is a slip of the clipboard.
-pub(crate) fn parse_key(text: &SecretString) -> Result<SecretString, Error> {
+pub(crate) fn parse_key(text: &SecretString) -> Result<SecretString, CredentialError> {
     let key = text.expose_secret().trim();
     if key.is_empty() {
-        Err(Error::EmptyKey)
+        Err(CredentialError::EmptyKey)
     } else if key.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(SecretString::from(key))
     } else {
-        Err(Error::BadKey)
+        Err(CredentialError::BadKey)
     }
 }
 
@@ -108,8 +108,8 @@ fn is_provider_name(name: &str) -> bool {
 }
 
 /// Makes a folder that only its owner can enter.
-pub(crate) fn private_folder(folder: &Path) -> Result<(), Error> {
-    let failed = |source| Error::Folder { path: folder.to_owned(), source };
+pub(crate) fn create_private_folder(folder: &Path) -> Result<(), CredentialError> {
+    let failed = |source| CredentialError::Folder { path: folder.to_owned(), source };
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(failed)?;
     // One that was there may be open to others.
     let mode = fs::metadata(folder).map_err(failed)?.mode();
@@ -130,8 +130,8 @@ pub(crate) struct PendingFile {
 impl PendingFile {
     /// Writes `bytes` beside `target`; the file has `mode` from the moment it
     /// exists.
-    pub(crate) fn write(target: &Path, bytes: &[u8], mode: u32) -> Result<Self, Error> {
-        let failed = |source| Error::Write { path: target.to_owned(), source };
+    pub(crate) fn write(target: &Path, bytes: &[u8], mode: u32) -> Result<Self, CredentialError> {
+        let failed = |source| CredentialError::Write { path: target.to_owned(), source };
         let (mut file, temporary) = create_beside(target, mode).map_err(failed)?;
         let pending = Self { temporary: Some(temporary), target: target.to_owned() };
         file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)?;
@@ -139,8 +139,8 @@ impl PendingFile {
     }
 
     /// Puts the file in place.
-    pub(crate) fn commit(mut self) -> Result<PathBuf, Error> {
-        let failed = |source| Error::Write { path: self.target.clone(), source };
+    pub(crate) fn commit(mut self) -> Result<PathBuf, CredentialError> {
+        let failed = |source| CredentialError::Write { path: self.target.clone(), source };
         if let Some(temporary) = &self.temporary {
             fs::rename(temporary, &self.target).map_err(failed)?;
         }

@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::assemble::VERSION;
 use crate::system::SystemClock;
-use process::{LAST_STOP, LastStop, PROCESS_RECORD, ProcessRecord, Role, State};
+use process::{LAST_STOP, LastStop, PROCESS_RECORD, ProcessRecord, ProcessRole, ProcessState};
 
 mod owner;
 pub(crate) mod process;
 
-pub(crate) use owner::{Sharing, inspect as inspect_owner, is_own_record, may_hold_records};
+pub(crate) use owner::{DirSharing, inspect as inspect_owner, is_own_record, may_hold_records};
 
 impl ServerRecord {
     /// A port may have been taken by another user since, who would be shown the operator's token.
-    fn without_ports_of_others(mut self, owner: u32) -> Self {
+    fn without_foreign_ports(mut self, owner: u32) -> Self {
         let own = rustix::process::geteuid().as_raw();
         for address in [&mut self.gateway, &mut self.runs, &mut self.hub, &mut self.bridge] {
             let user = address.and_then(local_users::listening_user);
@@ -48,7 +48,7 @@ pub(crate) struct ServerRecord {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum DataDirError {
     #[error("cannot use the data directory `{}`", .path.display())]
     Unusable {
         path: PathBuf,
@@ -71,32 +71,32 @@ pub(crate) enum Error {
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    sharing: Sharing,
+    sharing: DirSharing,
     process: Mutex<ProcessRecord>,
     _lock: File,
 }
 
 impl DataDir {
     /// Creates it if need be and takes it. The lock is the kernel's, so a crash cannot leave it taken.
-    pub(crate) fn take(path: &Path, sharing: Sharing) -> Result<Self, Error> {
-        let unusable = |source| Error::Unusable { path: path.to_owned(), source };
+    pub(crate) fn acquire(path: &Path, sharing: DirSharing) -> Result<Self, DataDirError> {
+        let unusable = |source| DataDirError::Unusable { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
-        owner::secure(path, sharing)?;
-        let lock = private_file().truncate(false).open(path.join("lock")).map_err(unusable)?;
+        owner::close_to_other_users(path, sharing)?;
+        let lock = private_open_options().truncate(false).open(path.join("lock")).map_err(unusable)?;
         let mut tries = LOCK_TRIES;
         loop {
             match lock.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => match find_server(path) {
                     Some(record) => {
-                        return Err(Error::InUse { path: path.to_owned(), who: format!("pid {}", record.pid) });
+                        return Err(DataDirError::InUse { path: path.to_owned(), who: format!("pid {}", record.pid) });
                     }
                     // A client that looks for a server holds the lock for a moment; a server keeps it.
-                    None if tries > 0 => std::thread::sleep(LOCK_PAUSE),
+                    None if tries > 0 => std::thread::sleep(LOCK_RETRY_DELAY),
                     None => {
                         let pid = find_process(path).map(|process| format!(", pid {}", process.pid));
                         let who = format!("it is starting or stopping{}", pid.unwrap_or_default());
-                        return Err(Error::InUse { path: path.to_owned(), who });
+                        return Err(DataDirError::InUse { path: path.to_owned(), who });
                     }
                 },
                 Err(TryLockError::Error(source)) => return Err(unusable(source)),
@@ -109,14 +109,14 @@ impl DataDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(unusable(source)),
         }
-        let process = Mutex::new(this_process());
+        let process = Mutex::new(initial_process_record());
         let taken = Self { path: path.to_owned(), sharing, process, _lock: lock };
         taken.record(|_| {})?;
         Ok(taken)
     }
 
     /// Whoever wants to know finds it in the directory. What does not change is not written again.
-    pub(crate) fn record(&self, change: impl FnOnce(&mut ProcessRecord)) -> Result<(), Error> {
+    pub(crate) fn record(&self, change: impl FnOnce(&mut ProcessRecord)) -> Result<(), DataDirError> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         let before = process.clone();
         change(&mut process);
@@ -124,14 +124,14 @@ impl DataDir {
         if *process == before && path.exists() {
             return Ok(());
         }
-        write_private(&path, &encode(&*process))
+        write_private_file(&path, &encode_json(&*process))
     }
 
     /// What is told of this server when it is gone.
-    pub(crate) fn record_stop(&self, cancelled: usize, suspended: usize) -> Result<(), Error> {
+    pub(crate) fn record_stop(&self, cancelled: usize, suspended: usize) -> Result<(), DataDirError> {
         let at = SystemClock.now().to_string();
         let stop = LastStop { pid: std::process::id(), at, cancelled, suspended };
-        write_private(&self.path.join(LAST_STOP), &encode(&stop))
+        write_private_file(&self.path.join(LAST_STOP), &encode_json(&stop))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -139,7 +139,7 @@ impl DataDir {
     }
 
     /// The operator's token, made at the first start: 256 random bits, readable by the owner only.
-    pub(crate) fn operator_token(&self) -> Result<SecretString, Error> {
+    pub(crate) fn operator_token(&self) -> Result<SecretString, DataDirError> {
         let file = self.path.join(OPERATOR_TOKEN);
         let found = fs::symlink_metadata(&file);
         if found.as_ref().is_ok_and(|found| found.nlink() > 1) {
@@ -150,45 +150,45 @@ impl DataDir {
         } else if let Some(token) = operator_token(&self.path) {
             return Ok(token);
         }
-        let token = random_text();
-        write_private(&file, token.as_bytes())?;
+        let token = random_secret();
+        write_private_file(&file, token.as_bytes())?;
         Ok(token.into())
     }
 
     /// The server stops: its ports may be anybody's from now on, and nobody must be sent there with the operator's token.
-    pub(crate) fn retract(&self) {
+    pub(crate) fn remove_server_record(&self) {
         drop(fs::remove_file(record_path(&self.path)));
     }
 
-    pub(crate) fn announce(&self, record: &ServerRecord) -> Result<(), Error> {
-        write_private(&record_path(&self.path), &encode(record))
+    pub(crate) fn write_server_record(&self, record: &ServerRecord) -> Result<(), DataDirError> {
+        write_private_file(&record_path(&self.path), &encode_json(record))
     }
 }
 
 impl Drop for DataDir {
     fn drop(&mut self) {
         // A record that stays behind is harmless: it is checked against the lock.
-        self.retract();
+        self.remove_server_record();
         drop(fs::remove_file(self.path.join(PROCESS_RECORD)));
     }
 }
 
-fn this_process() -> ProcessRecord {
+fn initial_process_record() -> ProcessRecord {
     let pid = std::process::id();
     ProcessRecord {
         pid,
         started_tick: process::started_tick(pid),
         started_at: SystemClock.now().to_string(),
         version: VERSION.to_owned(),
-        role: Role::Command,
-        state: State::Starting,
+        role: ProcessRole::Command,
+        state: ProcessState::Starting,
         drain_ms: 0,
         runs_left: None,
     }
 }
 
 /// The lock of a data directory that a process holds now.
-pub(crate) fn held_lock(path: &Path) -> Option<File> {
+pub(crate) fn lock_held_elsewhere(path: &Path) -> Option<File> {
     let lock = File::open(path.join("lock")).ok()?;
     match lock.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(lock),
@@ -198,8 +198,8 @@ pub(crate) fn held_lock(path: &Path) -> Option<File> {
 
 /// The process that has the data directory now, as far as it is on record.
 pub(crate) fn find_process(path: &Path) -> Option<ProcessRecord> {
-    held_lock(path)?;
-    process::read(path)
+    lock_held_elsewhere(path)?;
+    process::read_record(path)
 }
 
 /// The server that runs on a data directory now, if one does.
@@ -210,14 +210,14 @@ pub(crate) fn find_server(path: &Path) -> Option<ServerRecord> {
         Err(TryLockError::WouldBlock) => {
             let record: ServerRecord = serde_json::from_slice(&fs::read(record_path(path)).ok()?).ok()?;
             let owner = fs::metadata(record_path(path)).ok()?.uid();
-            Some(record.without_ports_of_others(owner))
+            Some(record.without_foreign_ports(owner))
         }
         Err(TryLockError::Error(_)) => None,
     }
 }
 
 /// When the server of a data directory said where it listens.
-pub(crate) fn started_at(path: &Path) -> Option<SystemTime> {
+pub(crate) fn server_started_at(path: &Path) -> Option<SystemTime> {
     fs::metadata(record_path(path)).and_then(|found| found.modified()).ok()
 }
 
@@ -237,48 +237,48 @@ pub(crate) fn secret_files(path: &Path, database: &Path) -> Vec<PathBuf> {
 }
 
 /// Written under another name and renamed, so that whoever waits for the file finds it whole.
-pub(crate) fn write_ready_file(path: &Path, record: &ServerRecord) -> Result<(), Error> {
-    write_private(path, &encode(record))
+pub(crate) fn write_ready_file(path: &Path, record: &ServerRecord) -> Result<(), DataDirError> {
+    write_private_file(path, &encode_json(record))
 }
 
 /// A secret of 64 characters. Version 4 ids fix six bits of sixteen bytes; two of them leave 244 random ones.
-pub(crate) fn random_text() -> String {
+pub(crate) fn random_secret() -> String {
     format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 
 const ROOT: u32 = 0;
 const LOCK_TRIES: u32 = 25;
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 const OPERATOR_TOKEN: &str = "operator.token";
 
 fn record_path(path: &Path) -> PathBuf {
     path.join("server.json")
 }
 
-fn encode(record: &impl Serialize) -> Vec<u8> {
+fn encode_json(record: &impl Serialize) -> Vec<u8> {
     // Strings, numbers and addresses only: this cannot fail.
     serde_json::to_vec(record).unwrap_or_default()
 }
 
-fn private_file() -> OpenOptions {
+fn private_open_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600);
     options
 }
 
-fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+fn write_private_file(path: &Path, bytes: &[u8]) -> Result<(), DataDirError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = PathBuf::from(temporary);
     let write = || {
-        let mut file = private_file().truncate(true).open(&temporary)?;
+        let mut file = private_open_options().truncate(true).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)
     };
     write().map_err(|source| {
         drop(fs::remove_file(&temporary));
-        Error::Write { path: path.to_owned(), source }
+        DataDirError::Write { path: path.to_owned(), source }
     })
 }
 

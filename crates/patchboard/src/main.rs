@@ -9,7 +9,7 @@ mod config;
 mod credentials;
 mod data_dir;
 mod explain;
-mod memory;
+mod heap_trim;
 mod serve;
 mod system;
 mod telemetry;

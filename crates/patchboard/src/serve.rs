@@ -29,16 +29,16 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::assemble::{self, Assembled, LiveEmbedder, Pools, VERSION};
-use crate::config::section::{Pairing, Verify};
-use crate::config::types::{Listen, SystemUser};
-use crate::config::{Config, Loaded, Secrets};
-use crate::data_dir::process::State;
+use crate::assemble::{self, BoardAssembly, LiveEmbedder, RunningPools, VERSION};
+use crate::config::section::{PairingPolicy, WebhookVerification};
+use crate::config::types::{ListenAddress, SystemUser};
+use crate::config::{Config, LoadedConfig, Secrets};
+use crate::data_dir::process::ProcessState;
 use crate::data_dir::{self, DataDir, ServerRecord};
-use crate::memory;
+use crate::heap_trim;
 use crate::system::SystemClock;
-use crate::telemetry::otlp::Traces;
-use crate::telemetry::watch_signals;
+use crate::telemetry::otlp::TracePipeline;
+use crate::telemetry::watch_worker_events;
 
 mod bridge;
 mod channels;
@@ -48,20 +48,20 @@ pub(crate) use reload::ReloadSource;
 use reload::{LiveParts, LiveTls};
 
 /// After the drain, connections get this long to hear that the server is gone.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// HTTP requests to the hub under way at once, those that wait for something included.
 const HUB_REQUESTS: usize = 256;
 /// How often a server that stops says how far it is.
-const PROGRESS: Duration = Duration::from_millis(250);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the metrics recorder folds what it collected.
-const UPKEEP: Duration = Duration::from_secs(5);
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A server that accepts connections.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) record: ServerRecord,
     board: Board,
-    workers: Option<Pools>,
+    workers: Option<RunningPools>,
     pool: Pool,
     data: DataDir,
     /// Cancelled first: nothing new is accepted, idle connections close.
@@ -70,7 +70,7 @@ pub(crate) struct Server {
     stop: CancellationToken,
     connections: TaskTracker,
     background: TaskTracker,
-    patience: Duration,
+    drain_timeout: Duration,
     tls: Option<LiveTls>,
     embedder: Option<Arc<LiveEmbedder>>,
     clients: LiveLimits,
@@ -79,11 +79,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts, or fails with nothing left half-started.
     pub(crate) async fn start(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         secrets: &Secrets,
         data: DataDir,
         metrics: PrometheusHandle,
-        traces: Option<Traces>,
+        traces: Option<TracePipeline>,
         background: TaskTracker,
         stop: CancellationToken,
     ) -> anyhow::Result<Self> {
@@ -95,12 +95,12 @@ impl Server {
         let runs = bind("runs", config.runs.listen).await?;
         let hub = bind("hub", config.hub.listen).await?;
         let pool = Pool::new();
-        let bridge = bridge::Sockets::bind(loaded).await?;
+        let bridge = bridge::BridgeSockets::bind(loaded).await?;
         let bound = [&gateway, &runs, &hub, &bridge.tcp].into_iter().flatten();
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
         let tls = bridge.tls.clone();
-        let Assembled { board, pools: workers, embedder } =
-            assemble::board(loaded, secrets, &pool, &background, &own_ports, &stop).await?;
+        let BoardAssembly { board, pools: workers, embedder } =
+            assemble::open_board(loaded, secrets, &pool, &background, &own_ports, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
         let record = ServerRecord {
@@ -112,7 +112,7 @@ impl Server {
             bridge: bridge.tcp.as_ref().map(|bound| bound.address),
         };
         let clients: LiveLimits = Arc::new(Live::new(client_limits(config)));
-        let plugs = Plugs {
+        let plugs = SurfaceContext {
             config,
             secrets,
             operator,
@@ -123,12 +123,12 @@ impl Server {
             connections: &connections,
         };
         plugs.warn_of_unknown_users();
-        let open = |surface, bound: Bound, router, max_connections: u32| {
+        let open = |surface, bound: BoundListener, router, max_connections: u32| {
             let listener = Listener {
                 surface,
                 socket: bound.socket,
                 max_connections: max_connections as usize,
-                local_users: plugs.users_of(surface),
+                local_users: plugs.allowed_local_users(surface),
             };
             background.spawn(listen::serve(listener, router, draining.clone(), connections.clone()));
         };
@@ -146,12 +146,12 @@ impl Server {
             // Requests have places beside those of apps.
             let places = Places::new(config.hub.max_connections as usize + HUB_REQUESTS);
             let router = hub::router(board.clone(), plugs.hub(bound.address));
-            let sockets = std::iter::once(bound.socket).chain(other_loopback(bound.address).await);
+            let sockets = std::iter::once(bound.socket).chain(bind_other_loopback(bound.address).await);
             for socket in sockets {
                 let serving = listen::serve_or_refuse(
                     "hub",
                     socket,
-                    plugs.users_of("hub"),
+                    plugs.allowed_local_users("hub"),
                     places.clone(),
                     router.clone(),
                     draining.clone(),
@@ -166,16 +166,16 @@ impl Server {
         let keep = Keep { runs: retention.finished_runs.into(), events: retention.fold_deltas.into() };
         let house_stop = stop.clone();
         background.spawn(async move { keeping.keep_house(keep, house_stop).await });
-        background.spawn(fold_metrics(metrics, stop.clone()));
-        background.spawn(memory::give_back(stop.clone()));
+        background.spawn(run_metrics_upkeep(metrics, stop.clone()));
+        background.spawn(heap_trim::trim_periodically(stop.clone()));
         let spans = traces.as_ref().map(|traces| traces.spans.clone());
-        background.spawn(watch_signals(board.signals(&itself())?, spans, stop.clone()));
-        if let Some(Traces { exporter, .. }) = traces {
+        background.spawn(watch_worker_events(board.signals(&server_caller())?, spans, stop.clone()));
+        if let Some(TracePipeline { exporter, .. }) = traces {
             background.spawn(exporter.run(stop.clone()));
         }
         let patience = config.drain.into();
-        data.announce(&record)?;
-        data.record(|process| process.state = State::Ready)?;
+        data.write_server_record(&record)?;
+        data.record(|process| process.state = ProcessState::Ready)?;
         Ok(Self {
             record,
             board,
@@ -186,7 +186,7 @@ impl Server {
             stop,
             connections,
             background,
-            patience,
+            drain_timeout: patience,
             tls,
             embedder,
             clients,
@@ -194,7 +194,7 @@ impl Server {
     }
 
     /// From now on its configuration can be read anew.
-    pub(crate) fn take_reloads(&mut self, source: ReloadSource) {
+    pub(crate) fn enable_reloads(&mut self, source: ReloadSource) {
         let parts = LiveParts {
             board: self.board.clone(),
             pool: self.pool.clone(),
@@ -207,7 +207,7 @@ impl Server {
 
     /// As `patchboard reload` does. What comes of it is in the log.
     pub(crate) fn reload_in_background(&self) {
-        let reloading = self.board.ask(&itself(), Command::ReloadSettings, self.stop.child_token());
+        let reloading = self.board.ask(&server_caller(), Command::ReloadSettings, self.stop.child_token());
         self.background.spawn(async move {
             if let Err(error) = reloading.await {
                 tracing::warn!(%error, "the configuration was not read anew");
@@ -217,22 +217,22 @@ impl Server {
 
     /// Waits for the drain, and says meanwhile how far it is.
     async fn drain(&self) -> Result<DrainReport, BoardError> {
-        let draining = self.board.drain(self.patience);
+        let draining = self.board.drain(self.drain_timeout);
         tokio::pin!(draining);
-        let mut looks = tokio::time::interval(PROGRESS);
+        let mut looks = tokio::time::interval(PROGRESS_INTERVAL);
         loop {
             tokio::select! {
                 biased;
                 report = &mut draining => return report,
-                _ = looks.tick() => self.tell_progress(),
+                _ = looks.tick() => self.record_progress(),
             }
         }
     }
 
-    fn tell_progress(&self) {
+    fn record_progress(&self) {
         let runs_left = Some(self.board.runs_at_work());
         let recorded = self.data.record(|process| {
-            process.state = State::Stopping;
+            process.state = ProcessState::Stopping;
             process.runs_left = runs_left;
         });
         if let Err(error) = recorded {
@@ -242,20 +242,20 @@ impl Server {
 
     /// Lets go in order: no new work, running turns end or are cancelled, connections hear of it, the store closes.
     pub(crate) async fn shut_down(self) -> anyhow::Result<()> {
-        self.data.retract();
+        self.data.remove_server_record();
         self.draining.cancel();
         let report = self.drain().await;
         if let Some(workers) = &self.workers {
             workers.shut_down().await;
         }
         self.connections.close();
-        if tokio::time::timeout(FAREWELL, self.connections.wait()).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, self.connections.wait()).await.is_err() {
             tracing::debug!("some connections did not close in time");
         }
         self.pool.close().await;
         self.stop.cancel();
         self.background.close();
-        if tokio::time::timeout(FAREWELL, self.background.wait()).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, self.background.wait()).await.is_err() {
             tracing::debug!("some background work did not end in time");
         }
         if let Ok(report) = &report
@@ -276,7 +276,7 @@ impl Server {
 }
 
 /// The server, where it asks its own board.
-fn itself() -> Caller {
+fn server_caller() -> Caller {
     Caller {
         surface: Surface::Cli,
         principal: "operator".into(),
@@ -286,7 +286,7 @@ fn itself() -> Caller {
 }
 
 /// Writes the ready file once the server accepts.
-pub(crate) fn announce(server: &Server, ready_file: Option<&PathBuf>) -> anyhow::Result<()> {
+pub(crate) fn write_ready_file(server: &Server, ready_file: Option<&PathBuf>) -> anyhow::Result<()> {
     if let Some(path) = ready_file {
         data_dir::write_ready_file(path, &server.record)?;
     }
@@ -294,7 +294,7 @@ pub(crate) fn announce(server: &Server, ready_file: Option<&PathBuf>) -> anyhow:
 }
 
 /// What surfaces are plugged into.
-struct Plugs<'a> {
+struct SurfaceContext<'a> {
     config: &'a Config,
     secrets: &'a Secrets,
     operator: SecretString,
@@ -306,16 +306,17 @@ struct Plugs<'a> {
     connections: &'a TaskTracker,
 }
 
-impl Plugs<'_> {
+impl SurfaceContext<'_> {
     /// Whose programs may connect there; `None` where a token says who somebody is.
-    fn users_of(&self, surface: &str) -> Option<LocalUsers> {
-        let asks = tokenless(self.config).contains(&surface)
-            || (surface == "gateway" && self.config.channels.values().any(|channel| channel.verify == Verify::None));
+    fn allowed_local_users(&self, surface: &str) -> Option<LocalUsers> {
+        let asks = surfaces_without_token(self.config).contains(&surface)
+            || (surface == "gateway"
+                && self.config.channels.values().any(|channel| channel.verify == WebhookVerification::None));
         asks.then(|| self.local_users.clone())
     }
 
     fn warn_of_unknown_users(&self) {
-        let open = tokenless(self.config);
+        let open = surfaces_without_token(self.config);
         if open.is_empty() {
             return;
         }
@@ -376,7 +377,7 @@ impl Plugs<'_> {
         HubOptions {
             // Who may register is the board's to decide; over HTTP the operator's token makes the operator.
             gate: self.gate("hub", None),
-            http_needs_token: hub.pairing == Pairing::Token,
+            http_needs_token: hub.pairing == PairingPolicy::Token,
             guard: guard("hub", &[], &hub.allowed_origins, address),
             times: Times {
                 ping_interval: hub.ping_interval.into(),
@@ -418,20 +419,20 @@ fn client_limits(config: &Config) -> ClientLimits {
 }
 
 /// Surfaces that are listened on and ask for no token.
-pub(crate) fn tokenless(config: &Config) -> Vec<&'static str> {
+pub(crate) fn surfaces_without_token(config: &Config) -> Vec<&'static str> {
     let gateway = config.gateway.token.is_some();
     let surfaces = [
         ("gateway", config.gateway.listen, gateway),
         ("runs", config.runs.listen, gateway || config.runs.token.is_some()),
-        ("hub", config.hub.listen, config.hub.pairing == Pairing::Token),
-        ("bridge", config.bridge.listen, config.bridge.token.is_some() || knows_clients(config)),
+        ("hub", config.hub.listen, config.hub.pairing == PairingPolicy::Token),
+        ("bridge", config.bridge.listen, config.bridge.token.is_some() || requires_client_certificate(config)),
     ];
     let open = surfaces.into_iter().filter(|(_, listen, asks)| listen.address().is_some() && !asks);
     open.map(|(surface, ..)| surface).collect()
 }
 
 /// Clients of the bridge show a certificate instead.
-fn knows_clients(config: &Config) -> bool {
+fn requires_client_certificate(config: &Config) -> bool {
     config.bridge.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
 }
 
@@ -442,7 +443,7 @@ pub(crate) fn trusted_users(config: &Config) -> anyhow::Result<Vec<u32>> {
 }
 
 /// Apps call this machine by either of its names, so the hub answers on both where it can.
-async fn other_loopback(address: SocketAddr) -> Option<TcpListener> {
+async fn bind_other_loopback(address: SocketAddr) -> Option<TcpListener> {
     let other: IpAddr = match address.ip() {
         IpAddr::V4(Ipv4Addr::LOCALHOST) => Ipv6Addr::LOCALHOST.into(),
         IpAddr::V6(Ipv6Addr::LOCALHOST) => Ipv4Addr::LOCALHOST.into(),
@@ -463,24 +464,24 @@ fn guard(surface: &'static str, hosts: &[String], origins: &[String], address: S
 }
 
 /// A socket that is listened on and not yet served.
-struct Bound {
+struct BoundListener {
     socket: TcpListener,
     /// With the port that was picked, where the configuration left it open.
     address: SocketAddr,
 }
 
-async fn bind(surface: &'static str, listen: Listen) -> Result<Option<Bound>, CannotListen> {
+async fn bind(surface: &'static str, listen: ListenAddress) -> Result<Option<BoundListener>, ListenError> {
     let Some(address) = listen.address() else { return Ok(None) };
     let bound = async {
         let socket = TcpListener::bind(address).await?;
-        Ok(Bound { address: socket.local_addr()?, socket })
+        Ok(BoundListener { address: socket.local_addr()?, socket })
     };
-    bound.await.map(Some).map_err(|source| CannotListen { surface, address, source })
+    bound.await.map(Some).map_err(|source| ListenError { surface, address, source })
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for {surface}")]
-pub(crate) struct CannotListen {
+pub(crate) struct ListenError {
     pub(crate) surface: &'static str,
     address: SocketAddr,
     #[source]
@@ -496,10 +497,10 @@ fn allowed_hosts(configured: &[String], address: SocketAddr) -> Vec<String> {
     hosts
 }
 
-async fn fold_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
+async fn run_metrics_upkeep(metrics: PrometheusHandle, stop: CancellationToken) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(UPKEEP) => metrics.run_upkeep(),
+            () = tokio::time::sleep(UPKEEP_INTERVAL) => metrics.run_upkeep(),
             () = stop.cancelled() => return,
         }
     }

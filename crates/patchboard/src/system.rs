@@ -9,20 +9,20 @@ use jiff::Timestamp;
 use patchboard_core::port::{Clock, Ids, SoulSource};
 use uuid::Uuid;
 
-use crate::config::files::FileReader;
-use crate::trust::obeyed::content_file;
+use crate::config::files::ConfigFileReader;
+use crate::trust::guarded_files::content_file;
 
 /// Keeps other processes of the same user out of this one's memory and environment, where keys are: programs that tools
 /// start are such processes. There are no core dumps either.
 #[cfg(target_os = "linux")]
-pub(crate) fn close_to_others() -> std::io::Result<()> {
+pub(crate) fn disable_process_dumps() -> std::io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Elsewhere debuggers need a privilege of their own.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn close_to_others() -> std::io::Result<()> {
+pub(crate) fn disable_process_dumps() -> std::io::Result<()> {
     Ok(())
 }
 
@@ -47,7 +47,7 @@ impl Ids for SystemIds {
 }
 
 /// How often a soul's file is looked at, at most.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A soul is a character, not a library.
 const MAX_SOUL: usize = 256 * 1024;
 
@@ -56,19 +56,19 @@ const MAX_SOUL: usize = 256 * 1024;
 #[derive(Debug)]
 pub(crate) struct SoulFiles {
     paths: HashMap<String, PathBuf>,
-    reader: Arc<dyn FileReader>,
-    read: Mutex<HashMap<String, Remembered>>,
+    reader: Arc<dyn ConfigFileReader>,
+    cache: Mutex<HashMap<String, CachedSoul>>,
 }
 
 #[derive(Debug, Clone)]
-struct Remembered {
+struct CachedSoul {
     text: Option<Arc<str>>,
-    looked_at: Instant,
+    checked_at: Instant,
 }
 
 impl SoulFiles {
-    pub(crate) fn new(paths: HashMap<String, PathBuf>, reader: Arc<dyn FileReader>) -> Self {
-        Self { paths, reader, read: Mutex::new(HashMap::new()) }
+    pub(crate) fn new(paths: HashMap<String, PathBuf>, reader: Arc<dyn ConfigFileReader>) -> Self {
+        Self { paths, reader, cache: Mutex::new(HashMap::new()) }
     }
 
     fn read_soul(&self, agent: &str, path: &Path) -> Option<Arc<str>> {
@@ -86,15 +86,15 @@ impl SoulFiles {
 impl SoulSource for SoulFiles {
     fn soul(&self, agent: &str) -> Option<Arc<str>> {
         let path = self.paths.get(agent)?;
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let known = read.get(agent).cloned();
         if let Some(known) = &known
-            && known.looked_at.elapsed() < LOOK_AGAIN
+            && known.checked_at.elapsed() < RECHECK_INTERVAL
         {
             return known.text.clone();
         }
         let text = self.read_soul(agent, path);
-        let remembered = Remembered { text: text.clone(), looked_at: Instant::now() };
+        let remembered = CachedSoul { text: text.clone(), checked_at: Instant::now() };
         read.insert(agent.to_owned(), remembered);
         text
     }

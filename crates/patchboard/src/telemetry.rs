@@ -15,15 +15,15 @@ pub(crate) mod log_file;
 mod metric;
 pub(crate) mod otlp;
 mod redact;
-mod signals;
+mod worker_events;
 
 use log_file::LogFile;
 pub(crate) use otlp::TraceLayer;
 pub(crate) use redact::Redactor;
-pub(crate) use signals::watch_signals;
+pub(crate) use worker_events::watch_worker_events;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum LogLineFormat {
     Human,
     Json,
 }
@@ -63,27 +63,28 @@ impl LogFilter {
 /// the commands that log.
 pub(crate) fn start_logging(
     directives: &str,
-    format: Format,
-    colour: Colour,
+    format: LogLineFormat,
+    colour: LogColour,
     redactor: Arc<Redactor>,
     traces: Option<TraceLayer>,
 ) -> Result<LogControl, String> {
     let LogFilter(filter) = LogFilter::parse(directives)?;
     let (filter, handle) = reload::Layer::new(filter);
     let file = LogFile::default();
-    let errors = Sink { redactor: redactor.clone() };
+    let errors = StderrSink { redactor: redactor.clone() };
     let lines = FileSink { redactor: redactor.clone(), file: file.clone() };
-    let colour = colour == Colour::On;
+    let colour = colour == LogColour::On;
     let started = match traces {
         // One filter before everything: what nobody logs costs nothing.
         None => {
-            let logs = Registry::default().with(filter).with(on_errors(errors, format, colour)).with(in_file(lines));
+            let logs =
+                Registry::default().with(filter).with(stderr_layer(errors, format, colour)).with(file_layer(lines));
             let set_filter = move |filter| handle.reload(filter).map_err(|error| error.to_string());
             logs.try_init().map(|()| Box::new(set_filter) as Box<_>)
         }
         // What is logged and what is traced are chosen apart.
         Some(traces) => {
-            let logs = on_errors(errors, format, colour).and_then(in_file(lines)).with_filter(filter);
+            let logs = stderr_layer(errors, format, colour).and_then(file_layer(lines)).with_filter(filter);
             let both = Registry::default().with(logs).with(traces.with_filter(TraceLayer::filter()));
             let set_filter = move |filter| handle.reload(filter).map_err(|error| error.to_string());
             both.try_init().map(|()| Box::new(set_filter) as Box<_>)
@@ -93,19 +94,19 @@ pub(crate) fn start_logging(
     Ok(LogControl { set_filter, redactor, file })
 }
 
-fn on_errors<S>(sink: Sink, format: Format, colour: bool) -> Box<dyn Layer<S> + Send + Sync>
+fn stderr_layer<S>(sink: StderrSink, format: LogLineFormat, colour: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let logs = tracing_subscriber::fmt::layer().with_writer(sink).with_ansi(colour);
     match format {
-        Format::Human => logs.with_target(false).boxed(),
-        Format::Json => logs.json().flatten_event(true).boxed(),
+        LogLineFormat::Human => logs.with_target(false).boxed(),
+        LogLineFormat::Json => logs.json().flatten_event(true).boxed(),
     }
 }
 
 /// Always JSON: it is read by `patchboard logs`, and by programs.
-fn in_file<S>(sink: FileSink) -> Box<dyn Layer<S> + Send + Sync>
+fn file_layer<S>(sink: FileSink) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -113,12 +114,12 @@ where
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Colour {
+pub(crate) enum LogColour {
     On,
     Off,
 }
 
-impl Colour {
+impl LogColour {
     /// On a terminal, unless `NO_COLOR` says otherwise.
     pub(crate) fn choose(no_color: bool) -> Self {
         if !no_color && io::stderr().is_terminal() { Self::On } else { Self::Off }
@@ -126,11 +127,11 @@ impl Colour {
 }
 
 /// Upper bounds of duration histograms, in seconds: from a local tool to a long answer.
-const SECONDS: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+const DURATION_BUCKETS: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// Installs the recorder; the answer renders what it holds.
 pub(crate) fn start_metrics() -> Result<PrometheusHandle, String> {
-    let builder = PrometheusBuilder::new().set_buckets(SECONDS).map_err(|error| error.to_string())?;
+    let builder = PrometheusBuilder::new().set_buckets(DURATION_BUCKETS).map_err(|error| error.to_string())?;
     let recorder = builder.build_recorder();
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|error| error.to_string())?;
@@ -139,23 +140,23 @@ pub(crate) fn start_metrics() -> Result<PrometheusHandle, String> {
 
 /// Writes whole lines to standard error after the redactor has seen them.
 #[derive(Debug, Clone)]
-struct Sink {
+struct StderrSink {
     redactor: Arc<Redactor>,
 }
 
-struct Line<'a> {
+struct StderrLine<'a> {
     redactor: &'a Redactor,
 }
 
-impl<'a> MakeWriter<'a> for Sink {
-    type Writer = Line<'a>;
+impl<'a> MakeWriter<'a> for StderrSink {
+    type Writer = StderrLine<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Line { redactor: &self.redactor }
+        StderrLine { redactor: &self.redactor }
     }
 }
 
-impl Write for Line<'_> {
+impl Write for StderrLine<'_> {
     /// The subscriber hands over one whole event at a time.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         io::stderr().lock().write_all(&self.redactor.redact(bytes))?;

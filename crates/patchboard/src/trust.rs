@@ -18,17 +18,17 @@
 //! * `guard` – the port of the tools crate, asked before every start.
 //! * `asks` – what a configuration file asks for, in words.
 
-pub(crate) mod asks;
 pub(crate) mod config_file;
+pub(crate) mod config_review;
 pub(crate) mod exposure;
 pub(crate) mod fingerprint;
 pub(crate) mod guard;
-pub(crate) mod obeyed;
+pub(crate) mod guarded_files;
+mod path_resolution;
+pub(crate) mod pending_trust;
 pub(crate) mod program;
 mod reach;
 pub(crate) mod store;
-mod trail;
-pub(crate) mod waiting;
 
 pub(crate) use config_file::{ConfigVerdict, DiskText, TrustedReader, judge_config};
 pub(crate) use store::TrustStore;

@@ -46,7 +46,7 @@ pub(super) fn builtins(
         #[cfg(target_os = "linux")]
         Launch::Jailed(warden) => {
             let options = BashOptions::new(workspaces.clone(), tracker.clone(), warden.spawner.clone());
-            let mut options = as_configured(options, tools, &warden.closed_ports, &warden.worker_ports);
+            let mut options = apply_bash_config(options, tools, &warden.closed_ports, &warden.worker_ports);
             options.closed_sockets.extend(config.bridge.unix_socket.clone());
             builtins = builtins.with(bash(options));
         }
@@ -55,7 +55,7 @@ pub(super) fn builtins(
 }
 
 #[cfg(target_os = "linux")]
-fn as_configured(
+fn apply_bash_config(
     mut options: BashOptions,
     tools: &ToolsConfig,
     own_ports: &[u16],

@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use crate::config::Loaded;
+use crate::config::LoadedConfig;
 use crate::credentials;
-use crate::trust::obeyed::trust_store;
+use crate::trust::guarded_files::trust_store;
 
 /// Readable by its owner only.
-const PRIVATE: u32 = 0o700;
+const PRIVATE_MODE: u32 = 0o700;
 
 /// What of a configured program is kept in the data directory, by kind and name.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub(super) enum ProgramKind {
 
 /// A program cannot be kept from what does not exist yet, and keys may be stored, plugins installed and changes trusted while
 /// it runs.
-pub(super) fn make_closed_folders(loaded: &Loaded) {
+pub(super) fn create_closed_folders(loaded: &LoadedConfig) {
     let config = &loaded.config;
     if config.workers.is_empty() && config.mcp.values().all(|server| server.url.is_some()) {
         return;
@@ -29,13 +29,13 @@ pub(super) fn make_closed_folders(loaded: &Loaded) {
     let store = trust_store(loaded);
     let credentials = loaded.folders.credentials_dir();
     if let Some(folder) = &credentials
-        && let Err(error) = credentials::private_folder(folder)
+        && let Err(error) = credentials::create_private_folder(folder)
     {
         // Then this user cannot store keys there either.
         tracing::debug!(%error, "the folder for keys cannot be made");
     }
     for folder in store.folders().iter().chain(&config.wasm.folder) {
-        if let Err(error) = make(folder) {
+        if let Err(error) = create_private_folder(folder) {
             tracing::debug!(%error, folder = %folder.display(), "a folder that is closed to programs cannot be made");
         }
     }
@@ -47,13 +47,13 @@ pub(super) fn program_folder(data_dir: &Path, kind: ProgramKind, name: &str) -> 
         ProgramKind::McpServer => "mcp",
         ProgramKind::WorkerPool => "workers",
     };
-    let folder = data_dir.join(kind).join(file_name(name));
-    make(&folder)?;
+    let folder = data_dir.join(kind).join(escaped_file_name(name));
+    create_private_folder(&folder)?;
     Ok(folder)
 }
 
 /// Names of tables may hold anything, also what would lead to the folder of another program.
-fn file_name(name: &str) -> String {
+fn escaped_file_name(name: &str) -> String {
     let plain =
         |index: usize, byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && index > 0);
     let bytes = name.bytes().enumerate();
@@ -63,8 +63,8 @@ fn file_name(name: &str) -> String {
 }
 
 /// One that is there stays as it is.
-fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(PRIVATE).create(folder)
+fn create_private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder)
 }
 
 #[cfg(test)]

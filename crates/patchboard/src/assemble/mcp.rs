@@ -13,12 +13,12 @@ use tokio_util::task::TaskTracker;
 
 use super::folders::{ProgramKind, program_folder};
 use crate::config::section::McpConfig;
-use crate::config::{Loaded, Secrets};
-use crate::trust::obeyed::mcp_command;
+use crate::config::{LoadedConfig, Secrets};
+use crate::trust::guarded_files::mcp_command;
 
 /// Started in the background; they end with `stop`.
 pub(super) fn hosts(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     secrets: &Secrets,
     launch: &Launch,
     pins: Arc<StoredPins>,
@@ -26,14 +26,14 @@ pub(super) fn hosts(
     stop: &CancellationToken,
 ) -> anyhow::Result<Arc<McpHosts>> {
     let here = std::env::current_dir().context("cannot find out in which folder this program was started")?;
-    let servers = loaded.config.mcp.iter().map(|(name, server)| options(name, server, loaded, secrets, &here));
+    let servers = loaded.config.mcp.iter().map(|(name, server)| server_options(name, server, loaded, secrets, &here));
     Ok(McpHosts::start(servers.collect::<anyhow::Result<_>>()?, launch, pins, tracker, stop))
 }
 
-fn options(
+fn server_options(
     name: &str,
     server: &McpConfig,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     secrets: &Secrets,
     here: &Path,
 ) -> anyhow::Result<McpServerOptions> {
@@ -66,14 +66,14 @@ fn options(
 #[derive(Debug)]
 pub(super) struct StoredPins {
     /// What kind of thing offers the tools.
-    pub(super) of: &'static str,
+    pub(super) namespace: &'static str,
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
 impl StoredPins {
     fn key(&self, server: &str) -> String {
-        format!("{}/pins/{server}", self.of)
+        format!("{}/pins/{server}", self.namespace)
     }
 }
 

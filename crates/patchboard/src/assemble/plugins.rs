@@ -15,21 +15,21 @@ use crate::system::SystemClock;
 use crate::trust::guard::TrustGuard;
 
 /// What plugins use of the rest of the server.
-pub(super) struct Means {
+pub(super) struct PluginDependencies {
     pub(super) fetch: Arc<dyn Fetch>,
     pub(super) store: Arc<dyn Store>,
     pub(super) guard: Arc<TrustGuard>,
 }
 
 /// Done when every plugin is loaded or refused, or when that takes long. None of them keeps the server from starting.
-pub(super) async fn host(
+pub(super) async fn start_host(
     config: &Config,
     secrets: &Secrets,
-    means: Means,
+    means: PluginDependencies,
     tracker: &TaskTracker,
     stop: &CancellationToken,
 ) -> Arc<PluginHost> {
-    let Means { fetch, store, guard } = means;
+    let PluginDependencies { fetch, store, guard } = means;
     let services = Services::new(fetch, store, Arc::new(SystemClock));
     let admit: FileAdmission = Arc::new(move |path, sha256| guard.admit_file(path, sha256));
     PluginHost::start(host_options(config, secrets, admit), services, tracker, stop).await
@@ -37,9 +37,9 @@ pub(super) async fn host(
 
 fn host_options(config: &Config, secrets: &Secrets, admit: FileAdmission) -> HostOptions {
     HostOptions {
-        plugins: config.plugins.iter().map(|plugin| options(plugin, secrets)).collect(),
+        plugins: config.plugins.iter().map(|plugin| plugin_options(plugin, secrets)).collect(),
         folder: config.wasm.folder.clone(),
-        sidecar: Arc::new(sidecar::read),
+        sidecar: Arc::new(sidecar::parse_sidecar),
         admit,
         cache: config.data_dir.join("cache").join("plugins"),
         watch: config.wasm.watch,
@@ -47,7 +47,7 @@ fn host_options(config: &Config, secrets: &Secrets, admit: FileAdmission) -> Hos
     }
 }
 
-fn options(plugin: &PluginConfig, secrets: &Secrets) -> PluginOptions {
+fn plugin_options(plugin: &PluginConfig, secrets: &Secrets) -> PluginOptions {
     PluginOptions {
         name: plugin.name.as_str().into(),
         file: plugin.path.clone(),

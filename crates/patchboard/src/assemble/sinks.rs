@@ -11,10 +11,10 @@ use patchboard_tools::sinks::{
 };
 
 use crate::config::env::{DBUS_SESSION_BUS_ADDRESS, XDG_RUNTIME_DIR};
-use crate::config::{Config, Loaded, Secrets};
+use crate::config::{Config, LoadedConfig, Secrets};
 
 /// Says in the log if there is no desktop to show anything on.
-pub(crate) fn sinks(loaded: &Loaded, secrets: &Secrets) -> anyhow::Result<Vec<Arc<dyn NoticeSink>>> {
+pub(crate) fn sinks(loaded: &LoadedConfig, secrets: &Secrets) -> anyhow::Result<Vec<Arc<dyn NoticeSink>>> {
     let notifications = &loaded.config.notifications;
     let mut sinks: Vec<Arc<dyn NoticeSink>> = Vec::new();
     if notifications.console {
@@ -50,7 +50,7 @@ pub(crate) fn notice_options(config: &Config) -> NoticeOptions {
     }
 }
 
-fn session_bus(loaded: &Loaded) -> SessionBus {
+fn session_bus(loaded: &LoadedConfig) -> SessionBus {
     let variable = |name| loaded.env.get(name).map(str::to_owned);
     SessionBus { address: variable(DBUS_SESSION_BUS_ADDRESS), runtime_dir: variable(XDG_RUNTIME_DIR).map(Into::into) }
 }

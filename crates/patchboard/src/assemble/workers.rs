@@ -19,42 +19,42 @@ use tokio_util::task::TaskTracker;
 
 use super::folders::{ProgramKind, program_folder};
 use crate::config::section::{self, WorkerConfig};
-use crate::config::{Loaded, Secrets};
+use crate::config::{LoadedConfig, Secrets};
 use crate::data_dir;
 use crate::system::{SystemClock, SystemIds};
-use crate::trust::obeyed::worker_command;
+use crate::trust::guarded_files::worker_command;
 
 /// The pools at work, and where their workers call back.
 #[derive(Debug)]
-pub(crate) struct Pools {
-    pub(crate) doors: PrivateDoors,
-    crew: Arc<Crew>,
+pub(crate) struct RunningPools {
+    pub(crate) listeners: PrivateDoors,
+    workers: Arc<PooledWorkers>,
     hosts: Vec<Arc<dyn ToolHost>>,
 }
 
 /// What pools have in common with the rest of the server.
-pub(super) struct PoolMeans<'a> {
+pub(super) struct PoolDependencies<'a> {
     pub(super) launch: &'a Launch,
     pub(super) ports: PortBlock,
     pub(super) signals: &'a Signals,
 }
 
-impl Pools {
+impl RunningPools {
     /// Workers start in the background, as soon as there is somebody behind the doors; they end with `stop`.
     pub(super) fn start(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         secrets: &Secrets,
-        means: PoolMeans<'_>,
+        means: PoolDependencies<'_>,
         pins: Arc<dyn PinStore>,
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config;
-        let PoolMeans { launch, ports, signals } = means;
+        let PoolDependencies { launch, ports, signals } = means;
         let doors = PrivateDoors::default();
         let deps = PoolDeps {
             launch: launch.clone(),
-            doors: Arc::new(Doors(doors.clone())),
+            doors: Arc::new(CallbackListenerAdapter(doors.clone())),
             ports,
             signals: signals.clone(),
             clock: Arc::new(SystemClock),
@@ -65,7 +65,7 @@ impl Pools {
             scratch: std::env::temp_dir(),
             allow_pickle: config.bridge.allow_pickle,
         };
-        let options = config.workers.iter().map(|worker| options(worker, loaded, secrets));
+        let options = config.workers.iter().map(|worker| pool_options(worker, loaded, secrets));
         let running = WorkerPools::start(options.collect::<anyhow::Result<_>>()?, deps)
             .context("cannot prepare a folder for workers")?;
         let mut pinned = Vec::new();
@@ -78,8 +78,8 @@ impl Pools {
             Arc::new(host)
         });
         let hosts = hosts.collect();
-        let crew = Arc::new(Crew { running, pinned, is_settled: Arc::default() });
-        let pools = Self { doors, crew, hosts };
+        let crew = Arc::new(PooledWorkers { running, pinned, is_settled: Arc::default() });
+        let pools = Self { listeners: doors, workers: crew, hosts };
         // Whoever asks first finds the tools looked at.
         let (settled, stop) = (pools.settled(), stop.clone());
         tracker.spawn(async move { stop.run_until_cancelled(settled).await });
@@ -91,28 +91,28 @@ impl Pools {
     }
 
     pub(super) fn workers(&self) -> Arc<dyn Workers> {
-        self.crew.clone()
+        self.workers.clone()
     }
 
     /// Every pool has shown its tools, or has failed to.
     pub(crate) fn settled(&self) -> BoxFuture<'static, ()> {
-        self.crew.settled()
+        self.workers.settled()
     }
 
     pub(crate) async fn shut_down(&self) {
-        self.crew.running.shut_down().await;
+        self.workers.running.shut_down().await;
     }
 }
 
 /// The workers, and what was approved of their tools.
 #[derive(Debug)]
-struct Crew {
+struct PooledWorkers {
     running: Arc<WorkerPools>,
     pinned: Vec<Pinned>,
     is_settled: Arc<AtomicBool>,
 }
 
-impl Crew {
+impl PooledWorkers {
     fn settled(&self) -> BoxFuture<'static, ()> {
         let (settled, pinned, is_settled) = (self.running.settled(), self.pinned.clone(), self.is_settled.clone());
         async move {
@@ -124,7 +124,7 @@ impl Crew {
     }
 }
 
-impl Workers for Crew {
+impl Workers for PooledWorkers {
     fn report(&self) -> Vec<PoolReport> {
         self.running.report()
     }
@@ -147,19 +147,19 @@ impl Workers for Crew {
 }
 
 #[derive(Debug)]
-struct Doors(PrivateDoors);
+struct CallbackListenerAdapter(PrivateDoors);
 
-impl CallbackDoors for Doors {
+impl CallbackDoors for CallbackListenerAdapter {
     fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {
         Box::pin(async move {
-            let secret = WorkerSecret::new(data_dir::random_text());
+            let secret = WorkerSecret::new(data_dir::random_secret());
             let (address, closer) = self.0.open(worker, port, &secret).await?;
             Ok(CallbackDoor { address, secret, closer })
         })
     }
 }
 
-fn options(worker: &WorkerConfig, loaded: &Loaded, secrets: &Secrets) -> anyhow::Result<PoolOptions> {
+fn pool_options(worker: &WorkerConfig, loaded: &LoadedConfig, secrets: &Secrets) -> anyhow::Result<PoolOptions> {
     let bridge = &loaded.config.bridge;
     let folder = worker.working_folder.clone().unwrap_or_else(|| loaded.config.runs.working_folder.clone());
     let mut env = secrets.worker_env.get(&worker.name).cloned().unwrap_or_default();
@@ -171,9 +171,9 @@ fn options(worker: &WorkerConfig, loaded: &Loaded, secrets: &Secrets) -> anyhow:
         env,
         capacity: worker.capacity,
         affinity: match worker.affinity {
-            section::Affinity::Hint => Affinity::Hint,
-            section::Affinity::StrictQueue => Affinity::StrictQueue,
-            section::Affinity::StrictFailFast => Affinity::StrictFailFast,
+            section::SessionAffinity::Hint => Affinity::Hint,
+            section::SessionAffinity::StrictQueue => Affinity::StrictQueue,
+            section::SessionAffinity::StrictFailFast => Affinity::StrictFailFast,
         },
         queue_timeout: worker.queue_timeout.unwrap_or(bridge.queue_timeout).into(),
         max_queue: worker.max_queue.unwrap_or(bridge.max_queue) as usize,
@@ -185,8 +185,8 @@ fn options(worker: &WorkerConfig, loaded: &Loaded, secrets: &Secrets) -> anyhow:
         writable: worker.writable.clone(),
         memory_limit: worker.memory_limit.map(|size| size.as_usize() as u64),
         unregistered: match worker.unregistered {
-            Some(section::Unregistered::Allow) => Unregistered::Allow,
-            Some(section::Unregistered::Deny) => Unregistered::Deny,
+            Some(section::UnregisteredToolPolicy::Allow) => Unregistered::Allow,
+            Some(section::UnregisteredToolPolicy::Deny) => Unregistered::Deny,
             None => Unregistered::ByWorker,
         },
         call_timeout: bridge.call_timeout.into(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use crate::assemble::grant_rules;
-use crate::config::Loaded;
+use crate::config::LoadedConfig;
 
 /// What a request says about its folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ const FOLDER_REFUSED: &str = "working folder ";
 /// the command was typed. `None` where all that are open are configured. Configured folders were chosen on purpose; any
 /// other that is too wide is refused, named or not.
 pub(super) fn of_own_server(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     flag: Option<&Path>,
     current_dir: &Path,
 ) -> Result<Option<PathBuf>, Failure> {

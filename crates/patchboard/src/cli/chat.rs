@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::own_server::{Choice, OwnServer, Surfaces};
 use super::run::terminal::can_draw;
 use crate::client::Address;
-use crate::telemetry::otlp::UNTRACED;
+use crate::telemetry::otlp::TRACES_DISABLED;
 use conversation::{Conversation, Ended};
 use request::Talk;
 
@@ -87,7 +87,7 @@ async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
             let loaded = args.target.place.load()?;
             let folder = caller_folder::of_own_server(&loaded, args.working_folder.as_deref(), &current_dir)?;
             let choice = if args.json { Choice::Untold } else { Choice::Told };
-            let own = OwnServer::start(&args.target.place, folder, Surfaces::Gateway, choice, UNTRACED).await?;
+            let own = OwnServer::start(&args.target.place, folder, Surfaces::Gateway, choice, TRACES_DISABLED).await?;
             let address = Address::of_data_dir(&own.data_dir)
                 .ok_or_else(|| Failure::unreachable("the server started for this chat is gone"))?;
             (address, Some(own))

@@ -20,10 +20,10 @@ use super::{Where, block_on};
 use crate::assemble::provider_options;
 use crate::config::files::FileLayer;
 use crate::config::key_path::KeyPath;
-use crate::config::load::examine_for_start;
-use crate::config::problem::{Code, ConfigProblems};
-use crate::config::types::Listen;
-use crate::config::{Loaded, Secrets};
+use crate::config::load::load_with_secrets;
+use crate::config::problem::{ConfigProblems, ProblemCode};
+use crate::config::types::ListenAddress;
+use crate::config::{LoadedConfig, Secrets};
 use crate::data_dir::{self, ServerRecord};
 
 mod access;
@@ -47,12 +47,16 @@ pub(crate) struct DoctorArgs {
 
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
     // With all that is wrong: one missing key is no reason not to look at the rest.
-    let (mut loaded, mut secrets, problems) = examine_for_start(args.place.request()?);
+    let (mut loaded, mut secrets, problems) = load_with_secrets(args.place.request()?);
     loaded.warnings = ConfigProblems::new(problems);
     let findings = block_on(async {
         let mut findings = vec![configuration(&loaded)];
         findings.extend(findings::of_problems(&loaded.warnings));
-        if loaded.warnings.iter().any(|problem| matches!(problem.code, Code::FileUnreadable | Code::Syntax)) {
+        if loaded
+            .warnings
+            .iter()
+            .any(|problem| matches!(problem.code, ProblemCode::FileUnreadable | ProblemCode::Syntax))
+        {
             findings.push(Finding::Note("configuration: the rest is judged without that file".to_owned()));
         }
         findings.extend(server::findings(&loaded).await);
@@ -85,7 +89,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Which files there are. Those that cannot be used as they are are not called good.
-fn configuration(loaded: &Loaded) -> Finding {
+fn configuration(loaded: &LoadedConfig) -> Finding {
     let files: Vec<String> = loaded.files.iter().map(|file| file.path.display().to_string()).collect();
     let read = match files.is_empty() {
         false => format!("configuration: {}", files.join(", then ")),
@@ -97,7 +101,7 @@ fn configuration(loaded: &Loaded) -> Finding {
     }
 }
 
-fn data_directory(loaded: &Loaded) -> Finding {
+fn data_directory(loaded: &LoadedConfig) -> Finding {
     let folder = &loaded.config.data_dir;
     let origin = loaded.origin_of("data_dir");
     let shown = match origin.file_layer() {
@@ -131,7 +135,7 @@ fn data_directory(loaded: &Loaded) -> Finding {
     }
 }
 
-fn ports(loaded: &Loaded) -> Vec<Finding> {
+fn ports(loaded: &LoadedConfig) -> Vec<Finding> {
     let config = &loaded.config;
     let running = data_dir::find_server(&config.data_dir);
     let at = |address: fn(&ServerRecord) -> Option<SocketAddr>| running.as_ref().and_then(address);
@@ -144,7 +148,7 @@ fn ports(loaded: &Loaded) -> Vec<Finding> {
     surfaces.into_iter().map(|(surface, listen, running)| port(surface, listen, running)).collect()
 }
 
-fn port(surface: &str, listen: Listen, running: Option<SocketAddr>) -> Finding {
+fn port(surface: &str, listen: ListenAddress, running: Option<SocketAddr>) -> Finding {
     let Some(address) = listen.address() else { return Finding::Note(format!("{surface}: off")) };
     if running == Some(address) {
         return Finding::Good(format!("{surface}: the running server listens on {address}"));
@@ -158,7 +162,7 @@ fn port(surface: &str, listen: Listen, running: Option<SocketAddr>) -> Finding {
     }
 }
 
-async fn provider(loaded: &mut Loaded, secrets: &mut Secrets) -> Finding {
+async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> Finding {
     let chosen = match loaded.find_provider(&CancellationToken::new()).await {
         Ok(chosen) => chosen,
         Err(error) => {
@@ -172,7 +176,7 @@ async fn provider(loaded: &mut Loaded, secrets: &mut Secrets) -> Finding {
     }
     let name = match &chosen {
         Some(choice) => {
-            loaded.config.adopt(choice, secrets);
+            loaded.config.add_provider(choice, secrets);
             choice.name.clone()
         }
         None => match loaded.config.agents.get("default").and_then(|agent| loaded.config.provider_name(agent)) {
@@ -181,7 +185,7 @@ async fn provider(loaded: &mut Loaded, secrets: &mut Secrets) -> Finding {
         },
     };
     let key = KeyPath::dotted("providers").key(&name).key("api_key");
-    if loaded.warnings.iter().any(|problem| problem.code == Code::MissingSecret && problem.path == key) {
+    if loaded.warnings.iter().any(|problem| problem.code == ProblemCode::MissingSecret && problem.path == key) {
         return Finding::Note(format!("model: provider `{name}` was not asked, as its key is missing"));
     }
     let asked = match provider_options(loaded, secrets, &name) {
@@ -203,7 +207,7 @@ async fn provider(loaded: &mut Loaded, secrets: &mut Secrets) -> Finding {
     }
 }
 
-fn open_files(loaded: &Loaded) -> Finding {
+fn open_files(loaded: &LoadedConfig) -> Finding {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let wanted = u64::from(loaded.config.gateway.max_connections);
     if limit < wanted {

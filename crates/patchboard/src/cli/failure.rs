@@ -9,9 +9,9 @@ use patchboard_providers::managed;
 use super::output::{self, Role, Stream, paint};
 use crate::client::trouble::Trouble;
 use crate::config::nearest::did_you_mean;
-use crate::config::problem::{Code, ConfigProblems, Problem, Severity};
+use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity};
 use crate::data_dir;
-use crate::serve::CannotListen;
+use crate::serve::ListenError;
 
 /// Exit codes: 0 is success, 70 a bug (a panic), 130 and 143 what a signal ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Failure {
         let is_io = |kind: io::ErrorKind| {
             error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == kind))
         };
-        let surface = error.chain().find_map(|cause| cause.downcast_ref::<CannotListen>()).map(|error| error.surface);
+        let surface = error.chain().find_map(|cause| cause.downcast_ref::<ListenError>()).map(|error| error.surface);
         if is_io(io::ErrorKind::AddrInUse) {
             let flag = surface.unwrap_or("gateway");
             let hint = format!("another program uses that port; choose another one, such as --{flag} 127.0.0.1:0");
@@ -96,14 +96,14 @@ impl Failure {
             let hint = "ports below 1024 are not for ordinary users; choose another one, such as";
             return failure.hint(format!("{hint} --{flag} 127.0.0.1:0"));
         }
-        if is(|cause| matches!(cause.downcast_ref(), Some(data_dir::Error::InUse { .. }))) {
+        if is(|cause| matches!(cause.downcast_ref(), Some(data_dir::DataDirError::InUse { .. }))) {
             let hint = "stop it, or give this server a folder of its own with --data-dir";
             return failure.code("PB0202").hint(hint);
         }
-        if is(|cause| matches!(cause.downcast_ref(), Some(data_dir::Error::Write { .. }))) {
+        if is(|cause| matches!(cause.downcast_ref(), Some(data_dir::DataDirError::Write { .. }))) {
             return failure.code("PB0203").hint("its folder has to be there, and you must be able to write to it");
         }
-        if is(|cause| cause.is::<data_dir::Error>()) {
+        if is(|cause| cause.is::<data_dir::DataDirError>()) {
             return failure.code("PB0203").hint("choose a folder that can be written to with --data-dir");
         }
         if is(|cause| matches!(cause.downcast_ref(), Some(patchboard_store::Error::Newer { .. }))) {
@@ -217,10 +217,10 @@ impl From<ConfigProblems> for Failure {
 }
 
 /// Whose a file is that may not be read.
-fn closed_file(problem: &Problem) -> Option<String> {
+fn closed_file(problem: &ConfigProblem) -> Option<String> {
     let path = problem.origin.to_string();
     let is_closed = || fs::File::open(&path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
-    if problem.code != Code::FileUnreadable || !is_closed() {
+    if problem.code != ProblemCode::FileUnreadable || !is_closed() {
         return None;
     }
     // Where a folder above it is closed as well, nothing is known of it.

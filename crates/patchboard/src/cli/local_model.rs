@@ -10,12 +10,12 @@ use super::failure::Failure;
 use super::progress::Bar;
 use crate::config::provider_choice::{LOCAL_PROVIDER, ProviderChoice, local_provider};
 use crate::config::section::ProviderConfig;
-use crate::config::{Loaded, Secrets};
+use crate::config::{LoadedConfig, Secrets};
 
 /// Makes sure there is a provider, as if it had been configured. Answers which one was chosen and why, in a sentence;
 /// nothing where one is configured. `running` is the local model that is managed already.
 pub(crate) async fn ensure_provider(
-    loaded: &mut Loaded,
+    loaded: &mut LoadedConfig,
     secrets: &mut Secrets,
     running: Option<Arc<ManagedServer>>,
     stop: &CancellationToken,
@@ -29,14 +29,14 @@ pub(crate) async fn ensure_provider(
             let server = ManagedServer::asleep(prepared, stop, background).await.map_err(Failure::no_local_model)?;
             adopt(loaded, secrets, Arc::new(server));
         }
-        (None, _) => loaded.config.adopt(&choice, secrets),
+        (None, _) => loaded.config.add_provider(&choice, secrets),
     }
-    Ok(Some(choice.why))
+    Ok(Some(choice.reason))
 }
 
 /// `--local-model`: fetches what is missing and starts the model at once, so that what is wrong with it shows now.
 pub(super) async fn install_and_start(
-    loaded: &mut Loaded,
+    loaded: &mut LoadedConfig,
     secrets: &mut Secrets,
     stop: &CancellationToken,
     background: &TaskTracker,
@@ -56,16 +56,16 @@ pub(super) async fn install_and_start(
 }
 
 /// Agents without a provider use it, within its bounds.
-pub(crate) fn adopt(loaded: &mut Loaded, secrets: &mut Secrets, server: Arc<ManagedServer>) {
+pub(crate) fn adopt(loaded: &mut LoadedConfig, secrets: &mut Secrets, server: Arc<ManagedServer>) {
     let provider = ProviderConfig { base_url: Some(server.base_url()), ..local_provider(server.model_name()) };
     let choice = ProviderChoice {
         name: LOCAL_PROVIDER.to_owned(),
         provider,
         key: Some(server.api_key().clone()),
-        why: String::new(),
+        reason: String::new(),
         installed: None,
     };
-    loaded.config.adopt(&choice, secrets);
+    loaded.config.add_provider(&choice, secrets);
     let most = loaded.config.local_model.max_tokens.min(server.context_tokens() / 4);
     for agent in loaded.config.agents.values_mut().filter(|agent| agent.provider.is_none()) {
         agent.provider = Some(choice.name.clone());

@@ -17,8 +17,8 @@ use super::output::{Cell, Column, Role, Table};
 use super::{Target, Where, block_on, output};
 use crate::assemble::provider_options;
 use crate::client::{Address, Client};
-use crate::config::load::examine_for_start;
-use crate::config::{DEFAULT_AGENT, Loaded, Secrets};
+use crate::config::load::load_with_secrets;
+use crate::config::{DEFAULT_AGENT, LoadedConfig, Secrets};
 
 /// As long as a server would wait for a provider.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -87,7 +87,7 @@ async fn ask_server(address: &Address, agent: Option<&str>) -> Result<Report, Fa
 /// What a server would find that started now.
 async fn ask_providers(place: &Where, agent: Option<&str>) -> Result<Report, Failure> {
     // A key that is missing keeps one provider from telling, and no other.
-    let (mut loaded, mut secrets, _) = examine_for_start(place.request()?);
+    let (mut loaded, mut secrets, _) = load_with_secrets(place.request()?);
     super::warn_of_untrusted(&loaded);
     let name = agent.unwrap_or(DEFAULT_AGENT);
     if !loaded.config.agents.contains_key(name) {
@@ -99,7 +99,7 @@ async fn ask_providers(place: &Where, agent: Option<&str>) -> Result<Report, Fai
     let chosen = loaded.find_provider(&stop).await.map_err(Failure::no_local_model)?;
     let installed = chosen.as_ref().filter(|choice| choice.installed.is_some()).map(|choice| choice.name.clone());
     if let Some(choice) = &chosen {
-        loaded.config.adopt(choice, &mut secrets);
+        loaded.config.add_provider(choice, &mut secrets);
     }
     let data_dir = loaded.config.data_dir.display().to_string();
     output::error(&output::one_line(&format!(
@@ -136,7 +136,7 @@ async fn ask_providers(place: &Where, agent: Option<&str>) -> Result<Report, Fai
     Ok(report)
 }
 
-async fn ask(loaded: &Loaded, secrets: &Secrets, provider: &str, pool: &Pool) -> Result<Vec<String>, String> {
+async fn ask(loaded: &LoadedConfig, secrets: &Secrets, provider: &str, pool: &Pool) -> Result<Vec<String>, String> {
     let options = provider_options(loaded, secrets, provider).map_err(|error| error.to_string())?;
     let stop = CancellationToken::new();
     let listed = tokio::time::timeout(PATIENCE, list_models(options, pool, &stop)).await;

@@ -14,8 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure::Failure;
 use super::{Where, output};
-use crate::config::files::{DiskReader, FileLayer, FileReader, FileWarning};
-use crate::config::onboard::{self, Check, ModelServer, OnboardRequest, Prompt, Target, onboard};
+use crate::config::files::{ConfigFileReader, DiskReader, FileLayer, FileWarning};
+use crate::config::onboard::{
+    self, ModelServer, OnboardPrompt, OnboardRequest, ProviderEndpoint, ServerCheck, onboard,
+};
 use crate::config::section;
 
 #[derive(Debug, Args)]
@@ -60,7 +62,7 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
             base_url: args.base_url,
             model: args.model,
             key,
-            check: if args.no_check { Check::No } else { Check::Yes },
+            check: if args.no_check { ServerCheck::No } else { ServerCheck::Yes },
         },
         &mut Terminal { is_person: io::stdin().is_terminal() },
         &Network::new()?,
@@ -69,17 +71,17 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
         let hint = error.hint();
         // What was typed cannot be meant; nothing was asked or tried.
         let fail = match error {
-            onboard::Error::UnknownProvider(_) | onboard::Error::BadUrl(_) | onboard::Error::BadModel(_) => {
-                Failure::unusable
-            }
-            onboard::Error::UnknownModel { .. }
-            | onboard::Error::Trouble(_)
-            | onboard::Error::Stopped
-            | onboard::Error::NoHome
-            | onboard::Error::Read { .. }
-            | onboard::Error::Edit { .. }
-            | onboard::Error::Credentials(_)
-            | onboard::Error::Prompt(_) => Failure::failed,
+            onboard::OnboardError::UnknownProvider(_)
+            | onboard::OnboardError::BadUrl(_)
+            | onboard::OnboardError::BadModel(_) => Failure::unusable,
+            onboard::OnboardError::UnknownModel { .. }
+            | onboard::OnboardError::ServerCheck(_)
+            | onboard::OnboardError::Cancelled
+            | onboard::OnboardError::NoHome
+            | onboard::OnboardError::Read { .. }
+            | onboard::OnboardError::Edit { .. }
+            | onboard::OnboardError::Credentials(_)
+            | onboard::OnboardError::Prompt(_) => Failure::failed,
         };
         let failure = fail(format!("{:#}", anyhow::Error::from(error)));
         match hint {
@@ -121,19 +123,19 @@ impl Network {
 }
 
 impl ModelServer for Network {
-    fn models(&self, target: &Target<'_>) -> Result<Vec<String>, ModelError> {
+    fn models(&self, target: &ProviderEndpoint<'_>) -> Result<Vec<String>, ModelError> {
         let stop = CancellationToken::new();
         let listed = self.runtime.block_on(list_models(options(target, LIST_TIMEOUT), &self.pool, &stop))?;
         Ok(listed.into_iter().map(|model| model.id.to_string()).collect())
     }
 
-    fn try_out(&self, target: &Target<'_>, model: &str) -> Result<(), ModelError> {
+    fn trial_call(&self, target: &ProviderEndpoint<'_>, model: &str) -> Result<(), ModelError> {
         let options = ProviderOptions { model: Some(model.into()), ..options(target, TRIAL_TIMEOUT) };
         self.runtime.block_on(try_out(options, &self.pool, &CancellationToken::new()))
     }
 }
 
-fn options(target: &Target<'_>, timeout: Duration) -> ProviderOptions {
+fn options(target: &ProviderEndpoint<'_>, timeout: Duration) -> ProviderOptions {
     let kind = match target.kind {
         section::ProviderKind::Anthropic => ProviderKind::Anthropic,
         section::ProviderKind::Openai => ProviderKind::OpenAi,
@@ -153,8 +155,8 @@ struct Terminal {
     is_person: bool,
 }
 
-impl Prompt for Terminal {
-    fn say(&mut self, line: &str) -> io::Result<()> {
+impl OnboardPrompt for Terminal {
+    fn print_line(&mut self, line: &str) -> io::Result<()> {
         writeln!(io::stderr(), "{line}")
     }
 
@@ -177,7 +179,7 @@ impl Prompt for Terminal {
         Ok(if answer.is_empty() { default } else { answer }.to_owned())
     }
 
-    fn ask_hidden(&mut self, question: &str) -> io::Result<SecretString> {
+    fn ask_secret(&mut self, question: &str) -> io::Result<SecretString> {
         // Silent before the question is seen, so that a key pasted at once is not shown either.
         let silence = Silence::begin();
         write!(io::stderr(), "{question}: ")?;
@@ -188,7 +190,7 @@ impl Prompt for Terminal {
         answer.map(|answer| answer.trim().into())
     }
 
-    fn is_person(&self) -> bool {
+    fn is_interactive(&self) -> bool {
         self.is_person
     }
 }

@@ -7,13 +7,13 @@ use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
 use super::{Where, local_model, output};
-use crate::config::problem::Code;
-use crate::config::{Config, Override};
-use crate::data_dir::{DataDir, Sharing};
+use crate::config::problem::ProblemCode;
+use crate::config::{Config, FlagOverride};
+use crate::data_dir::{DataDir, DirSharing};
 use crate::serve::Server;
 use crate::system;
 use crate::telemetry;
-use crate::telemetry::otlp::Traces;
+use crate::telemetry::otlp::TracePipeline;
 
 /// What it listens for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,9 @@ impl OwnServer {
         folder: Option<PathBuf>,
         surfaces: Surfaces,
         choice: Choice,
-        traces: Option<Traces>,
+        traces: Option<TracePipeline>,
     ) -> Result<Self, Failure> {
-        system::close_to_others()?;
+        system::disable_process_dumps()?;
         let mut request = place.request()?;
         let runs = match surfaces {
             Surfaces::Gateway => "off",
@@ -55,21 +55,21 @@ impl OwnServer {
             ("--hub", "hub.listen", "off"),
             ("--bridge", "bridge.listen", "off"),
         ] {
-            request.overrides.push(Override::new(flag, path, value));
+            request.overrides.push(FlagOverride::new(flag, path, value));
         }
         if let Some(folder) = folder {
             let folder = toml::Value::from(folder.display().to_string());
-            request.overrides.push(Override::new("--working-folder", "runs.working_folder", folder.clone()));
-            request.overrides.push(Override::new("--working-folder", "runs.allowed_roots", vec![folder]));
+            request.overrides.push(FlagOverride::new("--working-folder", "runs.working_folder", folder.clone()));
+            request.overrides.push(FlagOverride::new("--working-folder", "runs.allowed_roots", vec![folder]));
         }
         let (mut loaded, mut secrets) = Config::load_for_start(request)?;
         super::warn_of_untrusted(&loaded);
         // Without it a refusal by the provider would be a riddle.
-        for warning in loaded.warnings.iter().filter(|warning| warning.code == Code::WithheldKey) {
+        for warning in loaded.warnings.iter().filter(|warning| warning.code == ProblemCode::WithheldKey) {
             output::error(&warning.to_string());
         }
         let data_dir = loaded.config.data_dir.clone();
-        let data = DataDir::take(&data_dir, Sharing::of(&loaded.config));
+        let data = DataDir::acquire(&data_dir, DirSharing::of(&loaded.config));
         let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
         let (background, stop) = (TaskTracker::new(), CancellationToken::new());
         let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, None, &stop, &background).await?;

@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::{Target, block_on, output};
 use crate::client::{Address, Client};
 use crate::data_dir;
-use crate::data_dir::process::State;
+use crate::data_dir::process::ProcessState;
 
 /// Exit codes: 0 taken over, or nothing had changed; 2 the configuration has problems and the old one stays; 3 no server.
 #[derive(Debug, Args)]
@@ -57,8 +57,10 @@ async fn connect(target: &Target) -> Result<Client, Failure> {
     };
     let pid = process.pid;
     let message = match process.state {
-        State::Ready => format!("the server with pid {pid} does not listen on a gateway"),
-        State::Starting | State::Stopping => format!("the server with pid {pid} is {}", process.state.name()),
+        ProcessState::Ready => format!("the server with pid {pid} does not listen on a gateway"),
+        ProcessState::Starting | ProcessState::Stopping => {
+            format!("the server with pid {pid} is {}", process.state.name())
+        }
     };
     let hint = format!("`kill -HUP {pid}` does the same once it is ready; `patchboard logs` shows what came of it");
     Err(Failure::unreachable(message).hint(hint))

@@ -16,7 +16,7 @@ use crate::client::Address;
 use crate::client::runs::{Frame, RunRequest, RunsClient};
 use crate::config::Environment;
 use crate::config::env::PATCHBOARD_TOKEN;
-use crate::telemetry::otlp::UNTRACED;
+use crate::telemetry::otlp::TRACES_DISABLED;
 use follow::{Follow, Interrupt};
 use terminal::Keyboard;
 
@@ -167,7 +167,7 @@ async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
             let folder = caller_folder::of_own_server(&loaded, args.working_folder.as_deref(), &current_dir)?;
             let choice = if args.json { Choice::Untold } else { Choice::Told };
             let place = &args.target.place;
-            let own = OwnServer::start(place, folder, Surfaces::GatewayAndRuns, choice, UNTRACED).await?;
+            let own = OwnServer::start(place, folder, Surfaces::GatewayAndRuns, choice, TRACES_DISABLED).await?;
             let gone = || Failure::unreachable("the server started for this run is gone");
             (args.target.on(&own.data_dir)?.ok_or_else(gone)?, Some(own))
         }

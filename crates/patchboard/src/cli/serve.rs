@@ -14,13 +14,13 @@ use super::failure::Failure;
 use super::{Where, local_model, output};
 use crate::config::env::NO_COLOR;
 use crate::config::section::LogFormat;
-use crate::config::{Config, LoadRequest, Loaded, Override, Secrets};
-use crate::data_dir::process::Role;
-use crate::data_dir::{DataDir, Sharing};
+use crate::config::{Config, FlagOverride, LoadRequest, LoadedConfig, Secrets};
+use crate::data_dir::process::ProcessRole;
+use crate::data_dir::{DataDir, DirSharing};
 use crate::serve::{self, ReloadSource, Server};
 use crate::system;
-use crate::telemetry::otlp::{self, Traces};
-use crate::telemetry::{self, Colour, Format, LogControl, Redactor};
+use crate::telemetry::otlp::{self, TracePipeline};
+use crate::telemetry::{self, LogColour, LogControl, LogLineFormat, Redactor};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -48,7 +48,7 @@ pub(crate) struct ServeArgs {
 
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     // Before there are secrets to be seen.
-    system::close_to_others()?;
+    system::disable_process_dumps()?;
     let mut request = args.place.request()?;
     for (flag, path, value) in [
         ("--gateway", "gateway.listen", &args.gateway),
@@ -57,11 +57,11 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
         ("--bridge", "bridge.listen", &args.bridge),
     ] {
         if let Some(value) = value {
-            request.overrides.push(Override::new(flag, path, value.as_str()));
+            request.overrides.push(FlagOverride::new(flag, path, value.as_str()));
         }
     }
     if let Some(Some(weights)) = &args.local_model {
-        request.overrides.push(Override::new(
+        request.overrides.push(FlagOverride::new(
             "--local-model",
             "local_model.weights",
             weights.to_string_lossy().as_ref(),
@@ -79,7 +79,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 async fn serve(
     args: ServeArgs,
     request: LoadRequest,
-    mut loaded: Loaded,
+    mut loaded: LoadedConfig,
     mut secrets: Secrets,
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
@@ -96,11 +96,11 @@ async fn serve(
     }
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
-    let data = DataDir::take(&loaded.config.data_dir, Sharing::of(&loaded.config));
+    let data = DataDir::acquire(&loaded.config.data_dir, DirSharing::of(&loaded.config));
     let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
     let drain = std::time::Duration::from(loaded.config.drain);
     let recorded = data.record(|process| {
-        process.role = Role::Server;
+        process.role = ProcessRole::Server;
         process.drain_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
     });
     recorded.map_err(|error| Failure::cannot_start(error.into()))?;
@@ -124,11 +124,11 @@ async fn serve(
     }
     let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
     // A key that was chosen, or made for the local model, is one more that no line may hold.
-    logs.redactor.learn(secrets.provider_keys.values());
+    logs.redactor.add_secrets(secrets.provider_keys.values());
     let mut server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
         .await
         .map_err(Failure::cannot_start)?;
-    server.take_reloads(ReloadSource {
+    server.enable_reloads(ReloadSource {
         request,
         loaded: configured,
         secrets: configured_secrets,
@@ -136,7 +136,7 @@ async fn serve(
         local_model: loaded.local_model.clone(),
         always_local: args.local_model.is_some(),
     });
-    serve::announce(&server, args.ready_file.as_ref()).map_err(Failure::cannot_start)?;
+    serve::write_ready_file(&server, args.ready_file.as_ref()).map_err(Failure::cannot_start)?;
     let record = &server.record;
     let listening = [
         ("gateway", "http", record.gateway),
@@ -184,19 +184,22 @@ fn without_effect(config: &Config) -> Vec<(&'static str, &'static str)> {
 }
 
 /// Where traces are configured, what is left to do for them is the caller's.
-pub(super) fn start_logs(loaded: &Loaded, secrets: &Secrets) -> Result<(LogControl, Option<Traces>), Failure> {
-    let colour = Colour::choose(loaded.env.get(NO_COLOR).is_some());
+pub(super) fn start_logs(
+    loaded: &LoadedConfig,
+    secrets: &Secrets,
+) -> Result<(LogControl, Option<TracePipeline>), Failure> {
+    let colour = LogColour::choose(loaded.env.get(NO_COLOR).is_some());
     let format = match loaded.config.log.format {
-        LogFormat::Human => Format::Human,
-        LogFormat::Json => Format::Json,
-        LogFormat::Auto if std::io::stderr().is_terminal() => Format::Human,
-        LogFormat::Auto => Format::Json,
+        LogFormat::Human => LogLineFormat::Human,
+        LogFormat::Json => LogLineFormat::Json,
+        LogFormat::Auto if std::io::stderr().is_terminal() => LogLineFormat::Human,
+        LogFormat::Auto => LogLineFormat::Json,
     };
     let redactor = Arc::new(Redactor::default());
-    redactor.learn(secrets.all());
+    redactor.add_secrets(secrets.all());
     let wanted = &loaded.config.telemetry;
     let prepared = wanted.otlp_endpoint.as_deref().map(|endpoint| {
-        otlp::prepare(otlp::Options {
+        otlp::build_pipeline(otlp::TraceOptions {
             endpoint,
             service_name: &wanted.service_name,
             version: crate::assemble::VERSION,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::failure::Failure;
 use super::{Target, block_on, output};
 use crate::client::{Address, Client};
-use crate::data_dir::process::{self, ProcessRecord, Role};
+use crate::data_dir::process::{self, ProcessRecord, ProcessRole};
 use crate::data_dir::{self, ServerRecord};
 use crate::system::SystemClock;
 
@@ -39,7 +39,7 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, Failure> {
         });
     }
     let data_dir = args.target.place.find_data_dir()?;
-    if data_dir::held_lock(&data_dir).is_none() {
+    if data_dir::lock_held_elsewhere(&data_dir).is_none() {
         return Ok(not_running(&data_dir, args.json));
     }
     let process = data_dir::find_process(&data_dir);
@@ -100,8 +100,8 @@ fn known(data_dir: &Path, process: Option<&ProcessRecord>, server: Option<&Serve
     let mut known = json!({ "running": true, "data_dir": data_dir.display().to_string(), "addresses": addresses });
     if let (Some(process), Some(fields)) = (process, known.as_object_mut()) {
         let role = match process.role {
-            Role::Server => "server",
-            Role::Command => "command",
+            ProcessRole::Server => "server",
+            ProcessRole::Command => "command",
         };
         fields.extend(pairs(json!({
             "pid": process.pid, "version": process.version, "state": process.state.name(), "role": role,

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use super::failure::Failure;
 use super::{Where, output};
 use crate::config::types::TimeSpan;
-use crate::data_dir::process::{self, ProcessRecord, Role, State};
+use crate::data_dir::process::{self, ProcessRecord, ProcessRole, ProcessState};
 use crate::data_dir::{self};
 use signal::Process;
 
@@ -53,7 +53,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, Failure> {
     // Held from before the check on, so that the number cannot go to another program in between.
     let process = Process::open(pid).map_err(|error| unreachable(pid, &error))?;
     refuse_doubtful(&record, &lock, &data_dir)?;
-    if record.state == State::Stopping {
+    if record.state == ProcessState::Stopping {
         output::error(&format!("the server with pid {pid} is stopping already"));
     }
     for signal in signals(record.state, args.now) {
@@ -79,7 +79,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, Failure> {
 fn find(data_dir: &Path) -> Result<Option<(File, ProcessRecord)>, Failure> {
     let given_up = Instant::now() + UNRECORDED;
     loop {
-        let Some(lock) = data_dir::held_lock(data_dir) else { return Ok(None) };
+        let Some(lock) = data_dir::lock_held_elsewhere(data_dir) else { return Ok(None) };
         if let Some(record) = data_dir::find_process(data_dir) {
             return Ok(Some((lock, record)));
         }
@@ -93,13 +93,13 @@ fn find(data_dir: &Path) -> Result<Option<(File, ProcessRecord)>, Failure> {
 }
 
 fn refuse_doubtful(record: &ProcessRecord, lock: &File, data_dir: &Path) -> Result<(), Failure> {
-    if let Some(doubt) = record.doubt(lock) {
+    if let Some(doubt) = record.signal_refusal(lock) {
         return Err(Failure::failed(format!("what is on record is not the server: {doubt}"))
             .hint(format!("nothing was signalled; `fuser {}` shows the server's process", lock_path(data_dir))));
     }
     match record.role {
-        Role::Server => Ok(()),
-        Role::Command => {
+        ProcessRole::Server => Ok(()),
+        ProcessRole::Command => {
             let message = format!("process {} is another command, with a server of its own", record.pid);
             Err(Failure::failed(message).hint("nothing was signalled; end that command, and its server ends with it"))
         }
@@ -111,12 +111,12 @@ fn lock_path(data_dir: &Path) -> String {
 }
 
 /// Two different ones where the server must not wait: two of a kind may arrive as one.
-fn signals(state: State, now: bool) -> Vec<Signal> {
+fn signals(state: ProcessState, now: bool) -> Vec<Signal> {
     match (state, now) {
-        (State::Starting | State::Ready, false) => vec![Signal::TERM],
-        (State::Starting | State::Ready, true) => vec![Signal::TERM, Signal::INT],
-        (State::Stopping, false) => Vec::new(),
-        (State::Stopping, true) => vec![Signal::INT],
+        (ProcessState::Starting | ProcessState::Ready, false) => vec![Signal::TERM],
+        (ProcessState::Starting | ProcessState::Ready, true) => vec![Signal::TERM, Signal::INT],
+        (ProcessState::Stopping, false) => Vec::new(),
+        (ProcessState::Stopping, true) => vec![Signal::INT],
     }
 }
 

@@ -9,11 +9,11 @@ use clap::Args;
 use super::failure::Failure;
 use super::{Where, output};
 use crate::config::files::{ConfigFile, FileLayer};
-use crate::config::{Config, LoadRequest, Loaded};
-use crate::trust::asks::{asks, difference};
+use crate::config::{Config, LoadRequest, LoadedConfig};
+use crate::trust::config_review::{review_changes, review_config};
 use crate::trust::guard::ProgramName;
-use crate::trust::obeyed::{content_files, obeyed, trust_store};
-use crate::trust::waiting::{Snapshot, waiting, waiting_file, waiting_secret};
+use crate::trust::guarded_files::{content_files, guarded_files, trust_store};
+use crate::trust::pending_trust::{ProgramSnapshot, pending_changes, pending_file_change, untrusted_secret};
 use crate::trust::{ConfigVerdict, DiskText, TrustStore, judge_config};
 
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ enum Record {
         path: PathBuf,
         text: Option<String>,
     },
-    Code(Snapshot),
+    Code(ProgramSnapshot),
     /// It is no configuration.
     Nothing,
 }
@@ -105,18 +105,18 @@ fn waiting_config(file: &ConfigFile, store: &TrustStore) -> Option<Waiting> {
     let text = found.text().unwrap_or_default();
     let paths = vec![file.path.clone()];
     let (title, lines) = match (&verdict, &found) {
-        (ConfigVerdict::AsItIs, _) => return None,
+        (ConfigVerdict::Accepted, _) => return None,
         (_, DiskText::Unreadable(reason)) => {
             let title =
                 format!("{shown} cannot be read ({reason}), so it cannot be trusted. Remove it, or put it right.");
             return Some(Waiting { paths, title, lines: Vec::new(), record: Record::Nothing });
         }
-        (ConfigVerdict::Untrusted, _) => (format!("{shown} was never trusted. It"), asks(text)),
-        (ConfigVerdict::Changed { trusted }, DiskText::Absent) => {
-            (format!("{shown} was removed where agents may write:"), difference(trusted, text))
+        (ConfigVerdict::Untrusted, _) => (format!("{shown} was never trusted. It"), review_config(text)),
+        (ConfigVerdict::UseTrusted { trusted }, DiskText::Absent) => {
+            (format!("{shown} was removed where agents may write:"), review_changes(trusted, text))
         }
-        (ConfigVerdict::Changed { trusted }, DiskText::Text(_)) => {
-            (format!("{shown} changed where agents may write:"), difference(trusted, text))
+        (ConfigVerdict::UseTrusted { trusted }, DiskText::Text(_)) => {
+            (format!("{shown} changed where agents may write:"), review_changes(trusted, text))
         }
     };
     let record = Record::Config { path: file.path.clone(), text: found.text().map(str::to_owned) };
@@ -124,11 +124,11 @@ fn waiting_config(file: &ConfigFile, store: &TrustStore) -> Option<Waiting> {
 }
 
 /// Programs, plugins and files with keys that wait, each as it is at this moment.
-pub(super) fn waiting_files(loaded: &Loaded, cwd: &Path, store: &TrustStore) -> Vec<Waiting> {
-    let obeyed = obeyed(loaded, cwd);
+pub(super) fn waiting_files(loaded: &LoadedConfig, cwd: &Path, store: &TrustStore) -> Vec<Waiting> {
+    let obeyed = guarded_files(loaded, cwd);
     let programs = obeyed.programs.iter().filter_map(|(name, program)| {
         // Everything is read only where something waits.
-        if waiting(store, program, &obeyed.own).is_empty() {
+        if pending_changes(store, program, &obeyed.server_data).is_empty() {
             return None;
         }
         let title = match name {
@@ -136,17 +136,17 @@ pub(super) fn waiting_files(loaded: &Loaded, cwd: &Path, store: &TrustStore) -> 
             ProgramName::McpServer(name) => format!("The MCP server `{name}` has code that is not trusted:"),
         };
         let paths = program.files.iter().chain(&program.folders).cloned().collect();
-        code(paths, title, Snapshot::of_program(program, &obeyed.own), |now| now.waiting(store))
+        code(paths, title, ProgramSnapshot::of_program(program, &obeyed.server_data), |now| now.pending_changes(store))
     });
     let files = obeyed.files.iter().filter_map(|path| {
-        waiting_file(store, path)?;
+        pending_file_change(store, path)?;
         let title = "A plugin is not trusted:".to_owned();
-        code(vec![path.clone()], title, Snapshot::of_file(path), |now| now.waiting(store))
+        code(vec![path.clone()], title, ProgramSnapshot::of_file(path), |now| now.pending_changes(store))
     });
     let secrets = obeyed.secrets.iter().filter_map(|path| {
-        let line = waiting_secret(store, path)?;
+        let line = untrusted_secret(store, path)?;
         let title = "A file with a key or token appeared where agents may write:".to_owned();
-        code(vec![path.clone()], title, Snapshot::of_file(path), |_| vec![line])
+        code(vec![path.clone()], title, ProgramSnapshot::of_file(path), |_| vec![line])
     });
     programs.chain(files).chain(secrets).collect()
 }
@@ -155,8 +155,8 @@ pub(super) fn waiting_files(loaded: &Loaded, cwd: &Path, store: &TrustStore) -> 
 fn code(
     paths: Vec<PathBuf>,
     title: String,
-    taken: io::Result<Snapshot>,
-    lines: impl FnOnce(&Snapshot) -> Vec<String>,
+    taken: io::Result<ProgramSnapshot>,
+    lines: impl FnOnce(&ProgramSnapshot) -> Vec<String>,
 ) -> Option<Waiting> {
     match taken {
         Ok(taken) => {

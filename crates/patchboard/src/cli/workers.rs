@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::config::Environment;
 use crate::config::env::TERM;
 use crate::system::SystemClock;
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 use report::Pool;
 
 mod report;
@@ -114,7 +114,7 @@ async fn watch(mut client: Client, first: Vec<Value>, show: Show) -> Result<Exit
 }
 
 /// The screen cuts lines itself, and counts their letters: colour would be in its way.
-const PICTURE: Page = Page { columns: None, colour: Colour::Off };
+const PICTURE: Page = Page { columns: None, colour: LogColour::Off };
 
 struct View {
     show: Show,

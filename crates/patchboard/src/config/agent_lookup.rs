@@ -84,7 +84,7 @@ impl Config {
         let mut built_in = BUILT_IN_PRICES.to_vec();
         built_in.sort_by_key(|(pattern, _)| specificity(pattern));
         let general: Vec<Price> =
-            configured.iter().chain(&built_in).map(|(pattern, price)| row(pattern, *price)).collect();
+            configured.iter().chain(&built_in).map(|(pattern, price)| price_row(pattern, *price)).collect();
 
         let mut table = Vec::new();
         for route in self.agents.values().flat_map(|agent| self.model_routes(agent)) {
@@ -94,8 +94,8 @@ impl Config {
             let guessed = configured.iter().all(|(pattern, _)| !Glob::new(*pattern).matches(&route.model))
                 && built_in.iter().all(|(pattern, _)| *pattern == "*" || !Glob::new(*pattern).matches(&route.model));
             match provider.price {
-                Some(price) => table.push(row(&route.model, price)),
-                None if local && guessed => table.push(row(&route.model, PriceConfig::FREE)),
+                Some(price) => table.push(price_row(&route.model, price)),
+                None if local && guessed => table.push(price_row(&route.model, PriceConfig::FREE)),
                 None => {}
             }
         }
@@ -104,6 +104,6 @@ impl Config {
     }
 }
 
-fn row(pattern: &str, price: PriceConfig) -> Price {
+fn price_row(pattern: &str, price: PriceConfig) -> Price {
     Price { model: Glob::new(pattern), input: price.input, output: price.output }
 }

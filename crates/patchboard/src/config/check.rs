@@ -8,130 +8,134 @@ use super::{
     key_path::KeyPath,
     nearest::nearest,
     paths::PathRules,
-    problem::{Code, Problem},
-    shape::{Entry, Leaf, Shape},
-    tree::{Content, Node},
+    problem::{ConfigProblem, ProblemCode},
+    shape::{LeafKind, SchemaEntry, ValueShape},
+    tree::{ConfigNode, NodeContent},
 };
 
 /// Checks the whole tree, resolves paths in it, and removes what is wrong.
-pub(crate) fn check(tree: &mut Node, root: &Entry, rules: &PathRules) -> Vec<Problem> {
-    let mut checker = Checker { rules, problems: Vec::new() };
+pub(crate) fn check(tree: &mut ConfigNode, root: &SchemaEntry, rules: &PathRules) -> Vec<ConfigProblem> {
+    let mut checker = TreeChecker { rules, problems: Vec::new() };
     checker.visit(tree, root, &KeyPath::default());
     checker.problems
 }
 
-struct Checker<'a> {
+struct TreeChecker<'a> {
     rules: &'a PathRules,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
 /// What becomes of a visited value.
 #[derive(PartialEq)]
-enum Verdict {
+enum NodeVerdict {
     Keep,
     Drop,
 }
 
-impl Checker<'_> {
-    fn visit(&mut self, node: &mut Node, entry: &Entry, path: &KeyPath) -> Verdict {
+impl TreeChecker<'_> {
+    fn visit(&mut self, node: &mut ConfigNode, entry: &SchemaEntry, path: &KeyPath) -> NodeVerdict {
         match &entry.shape {
-            Shape::Leaf(leaf) => self.visit_leaf(node, leaf, path),
-            Shape::List(item) => self.visit_list(node, item, path),
-            Shape::Table { .. } | Shape::Map(_) => self.visit_table(node, entry, path),
+            ValueShape::Leaf(leaf) => self.visit_leaf(node, leaf, path),
+            ValueShape::List(item) => self.visit_list(node, item, path),
+            ValueShape::Table { .. } | ValueShape::Map(_) => self.visit_table(node, entry, path),
         }
     }
 
-    fn visit_table(&mut self, node: &mut Node, entry: &Entry, path: &KeyPath) -> Verdict {
+    fn visit_table(&mut self, node: &mut ConfigNode, entry: &SchemaEntry, path: &KeyPath) -> NodeVerdict {
         let found = node.type_name();
-        let Content::Table(table) = &mut node.content else {
-            let problem = Problem::error(Code::WrongType, path.clone(), format!("must be a table, but is {found}"))
-                .from(node.origin.clone())
-                .hint(format!("write a section [{path}]"));
+        let NodeContent::Table(table) = &mut node.content else {
+            let problem =
+                ConfigProblem::error(ProblemCode::WrongType, path.clone(), format!("must be a table, but is {found}"))
+                    .with_origin(node.origin.clone())
+                    .with_hint(format!("write a section [{path}]"));
             self.problems.push(problem);
-            return Verdict::Drop;
+            return NodeVerdict::Drop;
         };
         let mut dropped = Vec::new();
         for (key, child) in table.iter_mut() {
             let at = path.key(key);
             let verdict = match &entry.shape {
-                Shape::Map(value) => self.visit(child, value, &at),
-                Shape::Table { keys, .. } => match keys.get(key) {
+                ValueShape::Map(value) => self.visit(child, value, &at),
+                ValueShape::Table { keys, .. } => match keys.get(key) {
                     Some(known) => self.visit(child, known, &at),
                     None => {
                         let hint = unknown_key_hint(path, key, keys.names());
                         self.problems.push(
-                            Problem::error(Code::UnknownKey, at, "unknown key").from(child.origin.clone()).hint(hint),
+                            ConfigProblem::error(ProblemCode::UnknownKey, at, "unknown key")
+                                .with_origin(child.origin.clone())
+                                .with_hint(hint),
                         );
-                        Verdict::Drop
+                        NodeVerdict::Drop
                     }
                 },
-                Shape::List(_) | Shape::Leaf(_) => Verdict::Keep,
+                ValueShape::List(_) | ValueShape::Leaf(_) => NodeVerdict::Keep,
             };
-            if verdict == Verdict::Drop {
+            if verdict == NodeVerdict::Drop {
                 dropped.push(key.clone());
             }
         }
-        if let Shape::Table { required, keys } = &entry.shape {
+        if let ValueShape::Table { required, keys } = &entry.shape {
             for key in required.iter().filter(|key| !table.contains_key(*key)) {
                 let meaning = keys.get(key).map_or("", |known| &known.description);
                 self.problems.push(
-                    Problem::error(Code::MissingKey, path.key(key), "is required")
-                        .from(node.origin.clone())
-                        .hint(format!("{key}: {meaning}")),
+                    ConfigProblem::error(ProblemCode::MissingKey, path.key(key), "is required")
+                        .with_origin(node.origin.clone())
+                        .with_hint(format!("{key}: {meaning}")),
                 );
             }
         }
         for key in dropped {
             table.remove(&key);
         }
-        Verdict::Keep
+        NodeVerdict::Keep
     }
 
-    fn visit_list(&mut self, node: &mut Node, item: &Entry, path: &KeyPath) -> Verdict {
+    fn visit_list(&mut self, node: &mut ConfigNode, item: &SchemaEntry, path: &KeyPath) -> NodeVerdict {
         let found = node.type_name();
-        let Content::List(items) = &mut node.content else {
+        let NodeContent::List(items) = &mut node.content else {
             let hint = match &item.shape {
-                Shape::Leaf(_) => format!("write a list: {path} = [\"…\"]"),
-                Shape::Table { .. } | Shape::Map(_) | Shape::List(_) => {
+                ValueShape::Leaf(_) => format!("write a list: {path} = [\"…\"]"),
+                ValueShape::Table { .. } | ValueShape::Map(_) | ValueShape::List(_) => {
                     format!("write each element as [[{path}]]")
                 }
             };
             self.problems.push(
-                Problem::error(Code::WrongType, path.clone(), format!("must be a list, but is {found}"))
-                    .from(node.origin.clone())
-                    .hint(hint),
+                ConfigProblem::error(ProblemCode::WrongType, path.clone(), format!("must be a list, but is {found}"))
+                    .with_origin(node.origin.clone())
+                    .with_hint(hint),
             );
-            return Verdict::Drop;
+            return NodeVerdict::Drop;
         };
         let mut verdicts = Vec::with_capacity(items.len());
         for (index, child) in items.iter_mut().enumerate() {
             let mut verdict = self.visit(child, item, &path.index(index));
-            if verdict == Verdict::Drop && !item.is_leaf() {
+            if verdict == NodeVerdict::Drop && !item.is_leaf() {
                 // An empty table holds the place, so that later problems name
                 // the right element.
-                *child = Node::table(child.origin.clone());
-                verdict = Verdict::Keep;
+                *child = ConfigNode::table(child.origin.clone());
+                verdict = NodeVerdict::Keep;
             }
             verdicts.push(verdict);
         }
         let mut verdicts = verdicts.into_iter();
-        items.retain(|_| verdicts.next() != Some(Verdict::Drop));
-        Verdict::Keep
+        items.retain(|_| verdicts.next() != Some(NodeVerdict::Drop));
+        NodeVerdict::Keep
     }
 
-    fn visit_leaf(&mut self, node: &mut Node, leaf: &Leaf, path: &KeyPath) -> Verdict {
+    fn visit_leaf(&mut self, node: &mut ConfigNode, leaf: &LeafKind, path: &KeyPath) -> NodeVerdict {
         match leaf::check(node, leaf, self.rules) {
             Ok(replacement) => {
                 if let Some(value) = replacement {
-                    node.content = Content::Leaf(value);
+                    node.content = NodeContent::Leaf(value);
                 }
-                Verdict::Keep
+                NodeVerdict::Keep
             }
             Err(fault) => {
-                let mut problem = Problem::error(fault.code, path.clone(), fault.message).from(node.origin.clone());
+                let mut problem =
+                    ConfigProblem::error(fault.code, path.clone(), fault.message).with_origin(node.origin.clone());
                 problem.hint = fault.hint;
                 self.problems.push(problem);
-                Verdict::Drop
+                NodeVerdict::Drop
             }
         }
     }

@@ -17,16 +17,16 @@ pub(crate) struct ProviderEdit<'a> {
 /// is not TOML or has something else where a section belongs.
 pub(crate) fn set_provider(text: &str, edit: &ProviderEdit<'_>) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|_| "the file is not valid TOML".to_owned())?;
-    let provider = section(&mut document, "providers", edit.name)?;
-    set(provider, "kind", edit.kind);
+    let provider = section_table(&mut document, "providers", edit.name)?;
+    set_value(provider, "kind", edit.kind);
     if let Some(base_url) = edit.base_url {
-        set(provider, "base_url", base_url);
+        set_value(provider, "base_url", base_url);
     }
     // A reference here would win over the key that is about to be stored.
     provider.remove("api_key");
-    let agent = section(&mut document, "agents", super::DEFAULT_AGENT)?;
-    set(agent, "provider", edit.name);
-    set(agent, "model", edit.model);
+    let agent = section_table(&mut document, "agents", super::DEFAULT_AGENT)?;
+    set_value(agent, "provider", edit.name);
+    set_value(agent, "model", edit.model);
     let edited = document.to_string();
     // Whatever the file looked like, it must not come out broken.
     match edited.parse::<DocumentMut>() {
@@ -36,13 +36,13 @@ pub(crate) fn set_provider(text: &str, edit: &ProviderEdit<'_>) -> Result<String
 }
 
 /// The text at `[section.name] key`, if the file has it.
-pub(crate) fn get(text: &str, section: &str, name: &str, key: &str) -> Option<String> {
+pub(crate) fn provider_setting(text: &str, section: &str, name: &str, key: &str) -> Option<String> {
     let document: DocumentMut = text.parse().ok()?;
     let item = document.get(section)?.get(name)?.get(key)?;
     item.as_str().map(str::to_owned)
 }
 
-fn section<'a>(document: &'a mut DocumentMut, parent: &str, name: &str) -> Result<&'a mut dyn TableLike, String> {
+fn section_table<'a>(document: &'a mut DocumentMut, parent: &str, name: &str) -> Result<&'a mut dyn TableLike, String> {
     let exists = document.get(parent).and_then(|parent| parent.get(name)).is_some();
     let inline = document.get(parent).is_some_and(Item::is_inline_table);
     // Inside an inline table there is no place for a header and comments.
@@ -86,7 +86,7 @@ fn last_position(table: &Table) -> isize {
 }
 
 /// Sets a key; the comment behind an old value stays.
-fn set(table: &mut dyn TableLike, key: &str, text: &str) {
+fn set_value(table: &mut dyn TableLike, key: &str, text: &str) {
     let mut value = Value::from(text);
     if let Some(old) = table.get(key).and_then(Item::as_value) {
         *value.decor_mut() = old.decor().clone();

@@ -15,7 +15,7 @@ use std::{
 use rustix::fs::OFlags;
 
 use super::{
-    paths::{Folders, clean},
+    paths::{UserFolders, strip_current_dir_parts},
     problem::plain_reason,
 };
 
@@ -23,7 +23,7 @@ use super::{
 pub(crate) const FILE_NAME: &str = "patchboard.toml";
 
 /// A larger file is not a configuration; it is refused unread.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Whose file it is. Ordered as the files count: later ones win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,17 +49,17 @@ pub(crate) struct ConfigFile {
 impl ConfigFile {
     /// What relative paths in the file start from.
     pub(crate) fn folder(&self) -> PathBuf {
-        self.path.parent().map(clean).unwrap_or_default()
+        self.path.parent().map(strip_current_dir_parts).unwrap_or_default()
     }
 }
 
 /// Reads the text of configuration files.
-pub(crate) trait FileReader: fmt::Debug + Send + Sync {
+pub(crate) trait ConfigFileReader: fmt::Debug + Send + Sync {
     /// The text of `file`; `None` if it does not count, as when there is none.
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>>;
 
     /// Why a file with a secret is not used, if it is not: a fragment.
-    fn refuses_secret(&self, _path: &Path) -> Option<String> {
+    fn untrusted_secret_reason(&self, _path: &Path) -> Option<String> {
         None
     }
 
@@ -81,12 +81,12 @@ pub(crate) struct FileWarning {
 pub(crate) struct DiskReader;
 
 impl DiskReader {
-    pub(crate) fn shared() -> Arc<dyn FileReader> {
+    pub(crate) fn shared() -> Arc<dyn ConfigFileReader> {
         Arc::new(Self)
     }
 }
 
-impl FileReader for DiskReader {
+impl ConfigFileReader for DiskReader {
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>> {
         match read_text(&file.path) {
             Ok(text) => Ok(Some(text)),
@@ -104,19 +104,19 @@ fn is_absent(path: &Path, error: &io::Error) -> bool {
 
 pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let file = open_regular(path)?;
-    if file.metadata()?.len() > FILE_BYTES_MAX {
+    if file.metadata()?.len() > MAX_FILE_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut text = String::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if u64::try_from(read).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if u64::try_from(read).unwrap_or(u64::MAX) > MAX_FILE_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(text)
 }
 
 /// Why a configuration file cannot be read, as a fragment.
-pub(crate) fn unreadable(error: &io::Error) -> String {
+pub(crate) fn unreadable_reason(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::FileTooLarge { "larger than 1 MiB".to_owned() } else { plain_reason(error) }
 }
 
@@ -135,25 +135,31 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// The files that count for a command started in `cwd`, in order: the named one alone, or the user's and then the project's.
-pub(crate) fn find(named: Option<&Path>, cwd: &Path, folders: &Folders) -> Vec<ConfigFile> {
+pub(crate) fn find(named: Option<&Path>, cwd: &Path, folders: &UserFolders) -> Vec<ConfigFile> {
     match named {
         Some(named) => {
-            vec![ConfigFile { layer: FileLayer::Named, path: clean(&cwd.join(named)), shown: named.to_owned() }]
+            vec![ConfigFile {
+                layer: FileLayer::Named,
+                path: strip_current_dir_parts(&cwd.join(named)),
+                shown: named.to_owned(),
+            }]
         }
-        None => looked_for(cwd, folders),
+        None => default_files(cwd, folders),
     }
 }
 
 /// Every place where this or the next start looks for configuration, whether or not there is a file.
-pub(crate) fn places(named: Option<&Path>, cwd: &Path, folders: &Folders) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = looked_for(cwd, folders).into_iter().map(|file| file.path).collect();
-    if let Some(named) = named.map(|named| clean(&cwd.join(named))).filter(|named| !places.contains(named)) {
+pub(crate) fn search_paths(named: Option<&Path>, cwd: &Path, folders: &UserFolders) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = default_files(cwd, folders).into_iter().map(|file| file.path).collect();
+    if let Some(named) =
+        named.map(|named| strip_current_dir_parts(&cwd.join(named))).filter(|named| !places.contains(named))
+    {
         places.push(named);
     }
     places
 }
 
-fn looked_for(cwd: &Path, folders: &Folders) -> Vec<ConfigFile> {
+fn default_files(cwd: &Path, folders: &UserFolders) -> Vec<ConfigFile> {
     let users = folders.config_dir.as_ref().map(|folder| folder.join(FILE_NAME));
     let here = cwd.join(FILE_NAME);
     let same = users.as_ref().is_some_and(|users| is_same_file(users, &here));

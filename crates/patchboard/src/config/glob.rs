@@ -11,7 +11,7 @@ pub(crate) fn specificity(pattern: &str) -> (Reverse<usize>, usize) {
 }
 
 /// Why `pattern` cannot be a pattern over names of tools or models.
-pub(crate) fn complaint(pattern: &str) -> Option<&'static str> {
+pub(crate) fn invalid_reason(pattern: &str) -> Option<&'static str> {
     if pattern.is_empty() {
         Some("an empty pattern fits nothing")
     } else if pattern.chars().count() > 128 {

@@ -3,43 +3,43 @@
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Step {
+pub(crate) enum PathSegment {
     Key(String),
     Index(usize),
 }
 
 /// Where a value sits in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct KeyPath(Vec<Step>);
+pub(crate) struct KeyPath(Vec<PathSegment>);
 
 impl KeyPath {
     /// A path of plain keys written with dots, as the program itself names them.
     pub(crate) fn dotted(text: &str) -> Self {
-        Self(text.split('.').filter(|part| !part.is_empty()).map(|part| Step::Key(part.to_owned())).collect())
+        Self(text.split('.').filter(|part| !part.is_empty()).map(|part| PathSegment::Key(part.to_owned())).collect())
     }
 
     #[must_use]
     pub(crate) fn key(&self, key: &str) -> Self {
-        self.with(Step::Key(key.to_owned()))
+        self.with(PathSegment::Key(key.to_owned()))
     }
 
     #[must_use]
     pub(crate) fn index(&self, index: usize) -> Self {
-        self.with(Step::Index(index))
+        self.with(PathSegment::Index(index))
     }
 
-    fn with(&self, step: Step) -> Self {
+    fn with(&self, step: PathSegment) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
     }
 
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn segments(&self) -> &[PathSegment] {
         &self.0
     }
 
     /// Whether one path leads to, or through, the other.
-    pub(crate) fn touches(&self, other: &Self) -> bool {
+    pub(crate) fn is_related_to(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(one, two)| one == two)
     }
 }
@@ -49,12 +49,12 @@ impl fmt::Display for KeyPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, step) in self.0.iter().enumerate() {
             match step {
-                Step::Index(index) => write!(formatter, "[{index}]")?,
-                Step::Key(key) => {
+                PathSegment::Index(index) => write!(formatter, "[{index}]")?,
+                PathSegment::Key(key) => {
                     if position > 0 {
                         formatter.write_str(".")?;
                     }
-                    formatter.write_str(&quoted(key))?;
+                    formatter.write_str(&quoted_key(key))?;
                 }
             }
         }
@@ -63,7 +63,7 @@ impl fmt::Display for KeyPath {
 }
 
 /// A key as TOML writes it: bare where possible.
-pub(crate) fn quoted(key: &str) -> String {
+pub(crate) fn quoted_key(key: &str) -> String {
     let bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if bare { key.to_owned() } else { toml::Value::String(key.to_owned()).to_string() }
 }

@@ -12,48 +12,48 @@ use patchboard_core::model::ModelError;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    Environment, Folders,
-    edit::{ProviderEdit, get, set_provider},
+    Environment, UserFolders,
+    edit::{ProviderEdit, provider_setting, set_provider},
     files::{FILE_NAME, read_text},
     nearest::{did_you_mean, nearest},
     section::{ProviderConfig, ProviderKind},
 };
-use crate::credentials::{self, CredentialStore, PendingFile, parse_key, private_folder};
-use catalogue::{Catalogue, Reading};
-use endpoint::{Chosen, Vendor};
-use trouble::{Asked, NoList, Trouble};
+use crate::credentials::{self, CredentialStore, PendingFile, create_private_folder, parse_key};
+use catalogue::{ModelSelection, ServerModels};
+use endpoint::{ServerChoice, Vendor};
+use server_failure::{ModelListFailure, ServerFailure, ServerQuery};
 
 mod catalogue;
 mod endpoint;
-mod trouble;
+mod server_failure;
 
 #[cfg(test)]
 mod tests;
 
 /// Answers at one prompt before it gives up.
-const MOST_ANSWERS: usize = 30;
+const MAX_PROMPTS: usize = 30;
 
 /// Speaks with the person at the terminal; tests answer for one.
-pub(crate) trait Prompt {
-    fn say(&mut self, line: &str) -> io::Result<()>;
+pub(crate) trait OnboardPrompt {
+    fn print_line(&mut self, line: &str) -> io::Result<()>;
     /// Asks for a line; an empty answer means the default.
     fn ask(&mut self, question: &str, default: &str) -> io::Result<String>;
     /// Asks for a line that is not echoed.
-    fn ask_hidden(&mut self, question: &str) -> io::Result<SecretString>;
+    fn ask_secret(&mut self, question: &str) -> io::Result<SecretString>;
     /// Can it be asked again when an answer was wrong?
-    fn is_person(&self) -> bool;
+    fn is_interactive(&self) -> bool;
 }
 
 /// Asks model servers; tests answer for one.
 pub(crate) trait ModelServer {
-    fn models(&self, target: &Target<'_>) -> Result<Vec<String>, ModelError>;
+    fn models(&self, target: &ProviderEndpoint<'_>) -> Result<Vec<String>, ModelError>;
     /// Makes one short call.
-    fn try_out(&self, target: &Target<'_>, model: &str) -> Result<(), ModelError>;
+    fn trial_call(&self, target: &ProviderEndpoint<'_>, model: &str) -> Result<(), ModelError>;
 }
 
 /// A server with a key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target<'a> {
+pub(crate) struct ProviderEndpoint<'a> {
     pub kind: ProviderKind,
     pub name: &'a str,
     /// The API's root.
@@ -75,19 +75,19 @@ pub(crate) struct OnboardRequest {
     pub model: Option<String>,
     /// Given in advance; else it is asked for.
     pub key: Option<SecretString>,
-    pub check: Check,
+    pub check: ServerCheck,
 }
 
 /// Is the server asked before anything is stored?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Check {
+pub(crate) enum ServerCheck {
     Yes,
     No,
 }
 
 /// What was set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Onboarded {
+pub(crate) struct OnboardOutcome {
     pub provider: String,
     pub model: String,
     pub config_file: PathBuf,
@@ -96,7 +96,7 @@ pub(crate) struct Onboarded {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum OnboardError {
     #[error("`{0}` is not a provider")]
     UnknownProvider(String),
     #[error("the address {0}")]
@@ -106,9 +106,9 @@ pub(crate) enum Error {
     #[error("the server offers no model `{model}`")]
     UnknownModel { model: String, nearest: Option<String> },
     #[error("{}", .0.what)]
-    Trouble(Trouble),
+    ServerCheck(ServerFailure),
     #[error("nothing was stored")]
-    Stopped,
+    Cancelled,
     #[error("neither HOME nor XDG_CONFIG_HOME is set, so there is no place for keys")]
     NoHome,
     #[error("cannot read `{}`", .path.display())]
@@ -120,16 +120,16 @@ pub(crate) enum Error {
     #[error("cannot change `{}`: {reason}", .path.display())]
     Edit { path: PathBuf, reason: String },
     #[error(transparent)]
-    Credentials(#[from] credentials::Error),
+    Credentials(#[from] credentials::CredentialError),
     #[error("cannot ask")]
     Prompt(#[from] io::Error),
 }
 
-impl Error {
+impl OnboardError {
     /// What to do next.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Trouble(trouble) => {
+            Self::ServerCheck(trouble) => {
                 Some(format!("{}. Nothing was stored; --no-check stores it without asking the server", trouble.next))
             }
             Self::UnknownModel { nearest: Some(nearest), .. } => {
@@ -147,23 +147,23 @@ impl Error {
             )),
             Self::NoHome => Some("set HOME, or XDG_CONFIG_HOME to a folder for keys".to_owned()),
             Self::BadModel(_) => Some("`patchboard models` lists names".to_owned()),
-            Self::Stopped | Self::Read { .. } | Self::Edit { .. } | Self::Credentials(_) => None,
+            Self::Cancelled | Self::Read { .. } | Self::Edit { .. } | Self::Credentials(_) => None,
         }
     }
 }
 
 /// What is known of the file that will be edited.
-struct Current<'a> {
+struct ExistingConfig<'a> {
     text: &'a str,
 }
 
-impl Current<'_> {
+impl ExistingConfig<'_> {
     fn agent(&self, key: &str) -> Option<String> {
-        get(self.text, "agents", super::DEFAULT_AGENT, key)
+        provider_setting(self.text, "agents", super::DEFAULT_AGENT, key)
     }
 
     fn address(&self, provider: &str) -> Option<String> {
-        get(self.text, "providers", provider, "base_url")
+        provider_setting(self.text, "providers", provider, "base_url")
     }
 
     /// The default agent's model, if it is one of this provider.
@@ -173,9 +173,9 @@ impl Current<'_> {
 }
 
 /// Everything that is stored.
-struct Settled {
+struct ProviderSetup {
     name: String,
-    chosen: Chosen,
+    server: ServerChoice,
     /// None leaves what the file says.
     base_url: Option<String>,
     key: Option<SecretString>,
@@ -185,26 +185,26 @@ struct Settled {
 /// Asks what is not yet decided, checks it with the server, then stores the key and edits the file.
 pub(crate) fn onboard(
     mut request: OnboardRequest,
-    prompt: &mut dyn Prompt,
+    prompt: &mut dyn OnboardPrompt,
     server: &dyn ModelServer,
-) -> Result<Onboarded, Error> {
-    let folders = Folders::new(&request.env);
-    let credentials_dir = folders.credentials_dir().ok_or(Error::NoHome)?;
+) -> Result<OnboardOutcome, OnboardError> {
+    let folders = UserFolders::new(&request.env);
+    let credentials_dir = folders.credentials_dir().ok_or(OnboardError::NoHome)?;
     let config_file = config_file(&request, &folders)?;
     let text = read_existing(&config_file)?;
-    let current = Current { text: &text };
+    let current = ExistingConfig { text: &text };
 
-    let chosen = choose(&request, &current, prompt)?;
+    let chosen = choose_server(&request, &current, prompt)?;
     let settled = loop {
-        match settle(&request, &chosen, &current, prompt, server) {
+        match collect_setup(&request, &chosen, &current, prompt, server) {
             Ok(settled) => break settled,
-            Err(Error::Trouble(trouble)) if prompt.is_person() => {
-                prompt.say(&trouble.what)?;
-                prompt.say(&format!("What to do: {}.", trouble.next))?;
+            Err(OnboardError::ServerCheck(trouble)) if prompt.is_interactive() => {
+                prompt.print_line(&trouble.what)?;
+                prompt.print_line(&format!("What to do: {}.", trouble.next))?;
                 match prompt.ask("Type `again` to try again, `store` to store it all the same", "stop")?.as_str() {
                     "again" => request = OnboardRequest { key: None, base_url: None, model: None, ..request },
-                    "store" => request.check = Check::No,
-                    _ => return Err(Error::Stopped),
+                    "store" => request.check = ServerCheck::No,
+                    _ => return Err(OnboardError::Cancelled),
                 }
             }
             Err(error) => return Err(error),
@@ -213,26 +213,31 @@ pub(crate) fn onboard(
 
     let edit = ProviderEdit {
         name: &settled.name,
-        kind: settled.chosen.kind().as_str(),
+        kind: settled.server.kind().as_str(),
         base_url: settled.base_url.as_deref(),
         model: &settled.model,
     };
-    let edited = set_provider(&text, &edit).map_err(|reason| Error::Edit { path: config_file.clone(), reason })?;
+    let edited =
+        set_provider(&text, &edit).map_err(|reason| OnboardError::Edit { path: config_file.clone(), reason })?;
     let store = CredentialStore::new(credentials_dir);
-    let key_file = write_both(&settled.name, &store, settled.key.as_ref(), &config_file, &edited)?;
-    let variable = settled.chosen.key_variable().filter(|variable| request.env.get(variable).is_some());
+    let key_file = write_key_and_config(&settled.name, &store, settled.key.as_ref(), &config_file, &edited)?;
+    let variable = settled.server.key_variable().filter(|variable| request.env.get(variable).is_some());
     if let (Some(variable), Some(_)) = (variable, &key_file) {
-        prompt.say(&format!("Note: {variable} is set and wins over the stored key"))?;
+        prompt.print_line(&format!("Note: {variable} is set and wins over the stored key"))?;
     }
-    Ok(Onboarded { provider: settled.name, model: settled.model, config_file, key_file })
+    Ok(OnboardOutcome { provider: settled.name, model: settled.model, config_file, key_file })
 }
 
-fn choose(request: &OnboardRequest, current: &Current<'_>, prompt: &mut dyn Prompt) -> Result<Chosen, Error> {
+fn choose_server(
+    request: &OnboardRequest,
+    current: &ExistingConfig<'_>,
+    prompt: &mut dyn OnboardPrompt,
+) -> Result<ServerChoice, OnboardError> {
     match (&request.provider, request.base_url.as_deref()) {
-        (Some(provider), base_url) => Chosen::parse(provider, base_url),
-        (None, Some(address)) => Chosen::at(address),
+        (Some(provider), base_url) => ServerChoice::parse(provider, base_url),
+        (None, Some(address)) => ServerChoice::at(address),
         (None, None) => {
-            let known = current.agent("provider").map(|name| match Chosen::parse(&name, None) {
+            let known = current.agent("provider").map(|name| match ServerChoice::parse(&name, None) {
                 Ok(_) => Some(name),
                 Err(_) => current.address(&name),
             });
@@ -243,8 +248,10 @@ fn choose(request: &OnboardRequest, current: &Current<'_>, prompt: &mut dyn Prom
             // The name that a server already has in the file stays.
             let named =
                 current.agent("provider").filter(|name| current.address(name).as_deref() == Some(answer.as_str()));
-            match (Chosen::parse(&answer, None)?, named) {
-                (Chosen::Other { address, .. }, Some(name)) => Ok(Chosen::Other { name: Some(name), address }),
+            match (ServerChoice::parse(&answer, None)?, named) {
+                (ServerChoice::Other { address, .. }, Some(name)) => {
+                    Ok(ServerChoice::Other { name: Some(name), address })
+                }
                 (chosen, _) => Ok(chosen),
             }
         }
@@ -252,13 +259,13 @@ fn choose(request: &OnboardRequest, current: &Current<'_>, prompt: &mut dyn Prom
 }
 
 /// One round of address, key and model, checked with the server.
-fn settle(
+fn collect_setup(
     request: &OnboardRequest,
-    chosen: &Chosen,
-    current: &Current<'_>,
-    prompt: &mut dyn Prompt,
+    chosen: &ServerChoice,
+    current: &ExistingConfig<'_>,
+    prompt: &mut dyn OnboardPrompt,
     server: &dyn ModelServer,
-) -> Result<Settled, Error> {
+) -> Result<ProviderSetup, OnboardError> {
     let base_url = base_url(request, chosen, current, prompt)?;
     let name = chosen.name(base_url.as_deref());
     let provider = ProviderConfig {
@@ -270,47 +277,50 @@ fn settle(
         Some(given) => Some(parse_key(given)?),
         None => ask_key(chosen, base_url.as_deref(), prompt)?,
     };
-    let target = Target { kind: chosen.kind(), name: &name, address: &address, key: key.as_ref() };
+    let target = ProviderEndpoint { kind: chosen.kind(), name: &name, address: &address, key: key.as_ref() };
     let configured = current.model_of(&name);
     let model = match request.check {
-        Check::No => typed_model(request, configured.as_deref(), prompt)?,
-        Check::Yes => checked_model(request, chosen, target, configured.as_deref(), prompt, server)?,
+        ServerCheck::No => typed_model(request, configured.as_deref(), prompt)?,
+        ServerCheck::Yes => checked_model(request, chosen, target, configured.as_deref(), prompt, server)?,
     };
-    Ok(Settled { name, chosen: chosen.clone(), base_url, key, model })
+    Ok(ProviderSetup { name, server: chosen.clone(), base_url, key, model })
 }
 
 /// A model of the server, which has accepted the key.
 fn checked_model(
     request: &OnboardRequest,
-    chosen: &Chosen,
-    target: Target<'_>,
+    chosen: &ServerChoice,
+    target: ProviderEndpoint<'_>,
     configured: Option<&str>,
-    prompt: &mut dyn Prompt,
+    prompt: &mut dyn OnboardPrompt,
     server: &dyn ModelServer,
-) -> Result<String, Error> {
+) -> Result<String, OnboardError> {
     let host = endpoint::host_of(target.address);
-    let asked = Asked { host: &host, address: target.address, with_key: target.key.is_some() };
+    let asked = ServerQuery { host: &host, address: target.address, with_key: target.key.is_some() };
     let (model, is_proved) = match server.models(&target) {
-        Ok(models) if models.is_empty() => return Err(Error::Trouble(trouble::no_models(asked))),
+        Ok(models) if models.is_empty() => {
+            return Err(OnboardError::ServerCheck(server_failure::empty_list_failure(asked)));
+        }
         Ok(models) => {
-            let catalogue = Catalogue::new(models);
+            let catalogue = ServerModels::new(models);
             let model = listed_model(request, &catalogue, target.kind, configured, prompt)?;
             // Vendors list nothing without a good key. Others may list for everybody.
-            let is_vendors_own = matches!(chosen, Chosen::Vendor(_)) && Chosen::at(target.address)? == *chosen;
+            let is_vendors_own =
+                matches!(chosen, ServerChoice::Vendor(_)) && ServerChoice::at(target.address)? == *chosen;
             (model, is_vendors_own || target.key.is_none())
         }
-        Err(error) => match trouble::of_list(asked, &error) {
-            NoList::NotOffered => {
-                prompt.say(&format!("{host} offers no list of models, so type the name of one."))?;
+        Err(error) => match server_failure::list_failure(asked, &error) {
+            ModelListFailure::NotOffered => {
+                prompt.print_line(&format!("{host} offers no list of models, so type the name of one."))?;
                 (typed_model(request, configured, prompt)?, false)
             }
-            NoList::Trouble(trouble) => return Err(Error::Trouble(trouble)),
+            ModelListFailure::Failed(trouble) => return Err(OnboardError::ServerCheck(trouble)),
         },
     };
     if !is_proved {
-        prompt.say(&format!("Trying {model} with one short call …"))?;
-        let tried = server.try_out(&target, &model);
-        tried.map_err(|error| Error::Trouble(trouble::of_trial(asked, &model, &error)))?;
+        prompt.print_line(&format!("Trying {model} with one short call …"))?;
+        let tried = server.trial_call(&target, &model);
+        tried.map_err(|error| OnboardError::ServerCheck(server_failure::trial_failure(asked, &model, &error)))?;
     }
     Ok(model)
 }
@@ -318,104 +328,115 @@ fn checked_model(
 /// One of the list, or another name if the user insists.
 fn listed_model(
     request: &OnboardRequest,
-    catalogue: &Catalogue,
+    catalogue: &ServerModels,
     kind: ProviderKind,
     configured: Option<&str>,
-    prompt: &mut dyn Prompt,
-) -> Result<String, Error> {
+    prompt: &mut dyn OnboardPrompt,
+) -> Result<String, OnboardError> {
     if let Some(model) = &request.model {
         let model = model_name(model)?;
         if catalogue.contains(&model) {
             return Ok(model);
         }
         let nearest = nearest(&model, catalogue.names()).map(str::to_owned);
-        return Err(Error::UnknownModel { model, nearest });
+        return Err(OnboardError::UnknownModel { model, nearest });
     }
     let default = catalogue.default(configured, kind);
     let mut shown = catalogue.chat_models();
-    prompt.say(&format!("The server offers {} models:", shown.len()))?;
+    prompt.print_line(&format!("The server offers {} models:", shown.len()))?;
     let mut insisted: Option<String> = None;
-    for _ in 0..MOST_ANSWERS {
-        for line in catalogue::lines(&shown, default) {
-            prompt.say(&line)?;
+    for _ in 0..MAX_PROMPTS {
+        for line in catalogue::numbered_lines(&shown, default) {
+            prompt.print_line(&line)?;
         }
         let answer = prompt.ask("Model (number, name, or part of a name)", default.unwrap_or_default())?;
-        match catalogue.read(&answer, &shown) {
-            Reading::Model(model) => return Ok(model.to_owned()),
-            Reading::Several(fitting) => shown = fitting,
-            Reading::Unknown if insisted.as_deref() == Some(answer.as_str()) || !prompt.is_person() => {
+        match catalogue.select(&answer, &shown) {
+            ModelSelection::Model(model) => return Ok(model.to_owned()),
+            ModelSelection::Ambiguous(fitting) => shown = fitting,
+            ModelSelection::Unknown if insisted.as_deref() == Some(answer.as_str()) || !prompt.is_interactive() => {
                 return model_name(&answer);
             }
-            Reading::Unknown => {
-                prompt
-                    .say(&format!("None of them has `{answer}` in its name; type it again to use it all the same."))?;
+            ModelSelection::Unknown => {
+                prompt.print_line(&format!(
+                    "None of them has `{answer}` in its name; type it again to use it all the same."
+                ))?;
                 insisted = Some(answer);
                 shown = Vec::new();
             }
         }
     }
-    Err(Error::Stopped)
+    Err(OnboardError::Cancelled)
 }
 
-fn typed_model(request: &OnboardRequest, configured: Option<&str>, prompt: &mut dyn Prompt) -> Result<String, Error> {
+fn typed_model(
+    request: &OnboardRequest,
+    configured: Option<&str>,
+    prompt: &mut dyn OnboardPrompt,
+) -> Result<String, OnboardError> {
     match &request.model {
         Some(model) => model_name(model),
         None => model_name(&prompt.ask("Model", configured.unwrap_or_default())?),
     }
 }
 
-fn model_name(text: &str) -> Result<String, Error> {
+fn model_name(text: &str) -> Result<String, OnboardError> {
     let model = text.trim();
     if model.is_empty() || model.chars().any(char::is_control) {
-        return Err(Error::BadModel(text.to_owned()));
+        return Err(OnboardError::BadModel(text.to_owned()));
     }
     Ok(model.to_owned())
 }
 
 /// The file to edit, with links resolved so that a link stays one.
-fn config_file(request: &OnboardRequest, folders: &Folders) -> Result<PathBuf, Error> {
+fn config_file(request: &OnboardRequest, folders: &UserFolders) -> Result<PathBuf, OnboardError> {
     let path = match (&request.config_path, &folders.config_dir) {
         (Some(named), _) => request.cwd.join(named),
         (None, Some(folder)) => folder.join(FILE_NAME),
-        (None, None) => return Err(Error::NoHome),
+        (None, None) => return Err(OnboardError::NoHome),
     };
     Ok(path.canonicalize().unwrap_or(path))
 }
 
-fn read_existing(path: &Path) -> Result<String, Error> {
+fn read_existing(path: &Path) -> Result<String, OnboardError> {
     match read_text(path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        Err(source) => Err(Error::Read { path: path.to_owned(), source }),
+        Err(source) => Err(OnboardError::Read { path: path.to_owned(), source }),
     }
 }
 
 /// The address to write into the file; none for a vendor at its usual place.
 fn base_url(
     request: &OnboardRequest,
-    chosen: &Chosen,
-    current: &Current<'_>,
-    prompt: &mut dyn Prompt,
-) -> Result<Option<String>, Error> {
+    chosen: &ServerChoice,
+    current: &ExistingConfig<'_>,
+    prompt: &mut dyn OnboardPrompt,
+) -> Result<Option<String>, OnboardError> {
     match (&request.base_url, chosen) {
-        (Some(given), _) => endpoint::checked(given).map(Some),
-        (None, Chosen::Vendor(_)) => Ok(None),
-        (None, Chosen::Other { address: Some(address), .. }) => endpoint::checked(address).map(Some),
-        (None, Chosen::Other { name, address: None }) => {
+        (Some(given), _) => endpoint::validated_address(given).map(Some),
+        (None, ServerChoice::Vendor(_)) => Ok(None),
+        (None, ServerChoice::Other { address: Some(address), .. }) => endpoint::validated_address(address).map(Some),
+        (None, ServerChoice::Other { name, address: None }) => {
             let known = name.as_deref().and_then(|name| current.address(name));
             let default = known.unwrap_or_else(|| chosen.usual_address().to_owned());
-            endpoint::checked(&prompt.ask("Address of the server", &default)?).map(Some)
+            endpoint::validated_address(&prompt.ask("Address of the server", &default)?).map(Some)
         }
     }
 }
 
-fn ask_key(chosen: &Chosen, address: Option<&str>, prompt: &mut dyn Prompt) -> Result<Option<SecretString>, Error> {
+fn ask_key(
+    chosen: &ServerChoice,
+    address: Option<&str>,
+    prompt: &mut dyn OnboardPrompt,
+) -> Result<Option<SecretString>, OnboardError> {
     let title = chosen.title(address);
     match chosen {
-        Chosen::Vendor(_) => Ok(Some(parse_key(&prompt.ask_hidden(&format!("{title} API key"))?)?)),
-        Chosen::Other { .. } => {
-            let typed = match prompt.ask_hidden(&format!("API key for {title} (empty if it needs none)")) {
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !prompt.is_person() => return Ok(None),
+        ServerChoice::Vendor(_) => Ok(Some(parse_key(&prompt.ask_secret(&format!("{title} API key"))?)?)),
+        ServerChoice::Other { .. } => {
+            let typed = match prompt.ask_secret(&format!("API key for {title} (empty if it needs none)")) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !prompt.is_interactive() => {
+                    return Ok(None);
+                }
                 typed => typed?,
             };
             if typed.expose_secret().trim().is_empty() { Ok(None) } else { Ok(Some(parse_key(&typed)?)) }
@@ -425,18 +446,18 @@ fn ask_key(chosen: &Chosen, address: Option<&str>, prompt: &mut dyn Prompt) -> R
 
 /// Both files are complete under temporary names before either is put in
 /// place.
-fn write_both(
+fn write_key_and_config(
     provider: &str,
     store: &CredentialStore,
     key: Option<&SecretString>,
     config_file: &Path,
     edited: &str,
-) -> Result<Option<PathBuf>, Error> {
+) -> Result<Option<PathBuf>, OnboardError> {
     let mode = match fs::metadata(config_file) {
         Ok(metadata) => metadata.mode() & 0o777,
         Err(_) => {
             if let Some(folder) = config_file.parent().filter(|folder| !folder.exists()) {
-                private_folder(folder)?;
+                create_private_folder(folder)?;
             }
             0o600
         }

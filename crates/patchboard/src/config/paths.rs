@@ -4,12 +4,12 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{
     env::{Environment, HOME, XDG_CONFIG_HOME, XDG_DATA_HOME},
-    tree::Origin,
+    tree::ValueOrigin,
 };
 
 /// Folders that follow from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Folders {
+pub(crate) struct UserFolders {
     /// Holds `patchboard.toml` and `credentials/`.
     pub config_dir: Option<PathBuf>,
     /// The data folder when none is configured.
@@ -17,7 +17,7 @@ pub(crate) struct Folders {
     pub home: Option<PathBuf>,
 }
 
-impl Folders {
+impl UserFolders {
     pub(crate) fn new(environment: &Environment) -> Self {
         // Relative values are invalid by the XDG rules and are ignored.
         let absolute = |variable: &str| environment.get(variable).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -46,15 +46,15 @@ pub(crate) struct PathRules {
 impl PathRules {
     /// The absolute path meant by `text`: relative to the file that says it,
     /// or to the folder of the command for variables and flags.
-    pub(crate) fn resolve(&self, text: &str, origin: &Origin) -> Result<PathBuf, String> {
-        Ok(clean(&self.base(origin).join(self.expand_home(text)?)))
+    pub(crate) fn resolve(&self, text: &str, origin: &ValueOrigin) -> Result<PathBuf, String> {
+        Ok(strip_current_dir_parts(&self.base_folder(origin).join(self.expand_home(text)?)))
     }
 
     /// Where relative paths start that come from `origin`.
-    pub(crate) fn base(&self, origin: &Origin) -> PathBuf {
+    pub(crate) fn base_folder(&self, origin: &ValueOrigin) -> PathBuf {
         match origin {
-            Origin::File { file, .. } => file.folder(),
-            Origin::Default | Origin::Env(_) | Origin::Flag(_) => clean(&self.cwd),
+            ValueOrigin::File { file, .. } => file.folder(),
+            ValueOrigin::Default | ValueOrigin::Env(_) | ValueOrigin::Flag(_) => strip_current_dir_parts(&self.cwd),
         }
     }
 
@@ -72,6 +72,6 @@ impl PathRules {
 }
 
 /// Drops `.` parts. `..` stays: what it means depends on symbolic links.
-pub(crate) fn clean(path: &Path) -> PathBuf {
+pub(crate) fn strip_current_dir_parts(path: &Path) -> PathBuf {
     path.components().filter(|component| *component != Component::CurDir).collect()
 }

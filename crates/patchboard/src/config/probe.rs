@@ -14,17 +14,17 @@ use tokio::{
 const PROBE_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// An answer longer than this is not a list of models.
-const ANSWER_BYTES_MAX: u64 = 256 * 1024;
+const MAX_RESPONSE_BYTES: u64 = 256 * 1024;
 
 /// A place where a model server may listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct ServerCandidate {
     pub name: &'static str,
     pub title: &'static str,
     pub port: u16,
 }
 
-impl Candidate {
+impl ServerCandidate {
     /// Default ports, best first. llama.cpp's own default, 8080, is also that
     /// of our runs listener, so 8081 is tried before it.
     pub(crate) const DEFAULTS: [Self; 3] = [
@@ -62,7 +62,7 @@ impl LocalServer {
 
 /// The candidates that answer like a model server, in the given order. All are
 /// asked at once.
-pub(crate) async fn probe(candidates: &[Candidate]) -> Vec<LocalServer> {
+pub(crate) async fn probe(candidates: &[ServerCandidate]) -> Vec<LocalServer> {
     let asked = candidates.iter().map(|candidate| async move {
         let models = timeout(PROBE_TIMEOUT, models_at(candidate.port)).await.ok()??;
         Some(LocalServer { name: candidate.name, title: candidate.title, port: candidate.port, models })
@@ -77,18 +77,18 @@ async fn models_at(port: u16) -> Option<Vec<String>> {
     let request = format!("GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await.ok()?;
-    parse_answer(&answer)
+    stream.take(MAX_RESPONSE_BYTES).read_to_end(&mut answer).await.ok()?;
+    parse_model_list(&answer)
 }
 
 /// The models in an HTTP answer; none if it is not a list of models.
-fn parse_answer(answer: &[u8]) -> Option<Vec<String>> {
+fn parse_model_list(answer: &[u8]) -> Option<Vec<String>> {
     #[derive(Deserialize)]
-    struct List {
-        data: Option<Vec<Model>>,
+    struct ModelListBody {
+        data: Option<Vec<ProbedModel>>,
     }
     #[derive(Deserialize)]
-    struct Model {
+    struct ProbedModel {
         id: String,
     }
     let end_of_head = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
@@ -98,7 +98,7 @@ fn parse_answer(answer: &[u8]) -> Option<Vec<String>> {
     if status != "200" {
         return None;
     }
-    let list: List = serde_json::from_slice(body).ok()?;
+    let list: ModelListBody = serde_json::from_slice(body).ok()?;
     // Ollama without models says `"data": null`.
     let models = list.data.unwrap_or_default();
     Some(models.into_iter().map(|model| model.id).collect())

@@ -4,15 +4,15 @@ use std::{fmt, io};
 
 use serde::Serialize;
 
-use super::{key_path::KeyPath, tree::Origin};
+use super::{key_path::KeyPath, tree::ValueOrigin};
 
 /// One thing that is wrong, with everything needed to find and fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub code: Code,
+pub(crate) struct ConfigProblem {
+    pub code: ProblemCode,
     pub severity: Severity,
     pub path: KeyPath,
-    pub origin: Origin,
+    pub origin: ValueOrigin,
     pub message: String,
     pub hint: Option<String>,
 }
@@ -26,23 +26,30 @@ pub(crate) enum Severity {
     Warning,
 }
 
-impl Problem {
-    pub(crate) fn error(code: Code, path: KeyPath, message: impl Into<String>) -> Self {
-        Self { code, severity: Severity::Error, path, origin: Origin::Default, message: message.into(), hint: None }
+impl ConfigProblem {
+    pub(crate) fn error(code: ProblemCode, path: KeyPath, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity: Severity::Error,
+            path,
+            origin: ValueOrigin::Default,
+            message: message.into(),
+            hint: None,
+        }
     }
 
-    pub(crate) fn warning(code: Code, path: KeyPath, message: impl Into<String>) -> Self {
+    pub(crate) fn warning(code: ProblemCode, path: KeyPath, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, path, message) }
     }
 
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     #[must_use]
-    pub(crate) fn from(mut self, origin: Origin) -> Self {
+    pub(crate) fn with_origin(mut self, origin: ValueOrigin) -> Self {
         self.origin = origin;
         self
     }
@@ -50,17 +57,17 @@ impl Problem {
 
 /// `error[PB0103] gateway.lisen (patchboard.toml:3): unknown key`, then an
 /// indented hint line.
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
         write!(formatter, "{severity}[{}]", self.code.as_str())?;
-        match (self.path.steps().is_empty(), &self.origin) {
-            (true, Origin::Default) => {}
+        match (self.path.segments().is_empty(), &self.origin) {
+            (true, ValueOrigin::Default) => {}
             (true, origin) => write!(formatter, " {origin}")?,
-            (false, Origin::Default) => write!(formatter, " {}", self.path)?,
+            (false, ValueOrigin::Default) => write!(formatter, " {}", self.path)?,
             (false, origin) => write!(formatter, " {} ({origin})", self.path)?,
         }
         write!(formatter, ": {}", self.message)?;
@@ -72,10 +79,10 @@ impl fmt::Display for Problem {
 }
 
 /// For `config check --json`.
-impl Serialize for Problem {
+impl Serialize for ConfigProblem {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Row<'a> {
+        struct ProblemRow<'a> {
             code: &'static str,
             severity: Severity,
             path: String,
@@ -83,7 +90,7 @@ impl Serialize for Problem {
             message: &'a str,
             hint: Option<&'a str>,
         }
-        Row {
+        ProblemRow {
             code: self.code.as_str(),
             severity: self.severity,
             path: self.path.to_string(),
@@ -97,18 +104,18 @@ impl Serialize for Problem {
 
 /// All problems of one configuration, in the order a reader meets them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ConfigProblems(Vec<Problem>);
+pub(crate) struct ConfigProblems(Vec<ConfigProblem>);
 
 impl ConfigProblems {
-    pub(crate) fn new(mut problems: Vec<Problem>) -> Self {
+    pub(crate) fn new(mut problems: Vec<ConfigProblem>) -> Self {
         problems.sort_by(|one, two| {
-            let key = |problem: &Problem| (problem.origin.clone(), problem.path.clone());
+            let key = |problem: &ConfigProblem| (problem.origin.clone(), problem.path.clone());
             key(one).cmp(&key(two))
         });
         Self(problems)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Problem> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ConfigProblem> {
         self.0.iter()
     }
 
@@ -148,9 +155,9 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal,)+) => {
         /// What kind of problem it is. Each code has a page in `docs/errors/`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub(crate) enum Code { $($(#[$doc])* $variant,)+ }
+        pub(crate) enum ProblemCode { $($(#[$doc])* $variant,)+ }
 
-        impl Code {
+        impl ProblemCode {
             #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
 

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Config, Environment, Loaded, Secrets,
+    Config, Environment, LoadedConfig, Secrets,
     agent_lookup::OFFLINE_PROVIDER,
     env::{ANTHROPIC_API_KEY, OPENAI_API_KEY},
     probe::probe,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::credentials::CredentialStore;
 
-pub(crate) use super::probe::{Candidate, LocalServer};
+pub(crate) use super::probe::{LocalServer, ServerCandidate};
 
 /// What the managed local model is called as a provider.
 pub(crate) const LOCAL_PROVIDER: &str = "local";
@@ -30,14 +30,14 @@ pub(crate) struct ProviderChoice {
     pub provider: ProviderConfig,
     pub key: Option<SecretString>,
     /// One sentence for the operator.
-    pub why: String,
+    pub reason: String,
     /// The managed local model was chosen, and is run from this.
     pub installed: Option<Prepared>,
 }
 
 /// What the choice depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Findings<'a> {
+pub(crate) struct ProviderSources<'a> {
     pub env: &'a Environment,
     /// Keys stored by `patchboard onboard`, by provider name.
     pub stored: &'a BTreeMap<String, SecretString>,
@@ -61,29 +61,31 @@ const VENDORS: [(&str, ProviderKind, &str, &str); 2] = [
 
 /// Chooses: keys in the environment, then stored keys, then a local server,
 /// then the installed local model, then the built-in offline provider.
-pub(crate) fn choose(findings: &Findings<'_>) -> ProviderChoice {
+pub(crate) fn choose_provider(findings: &ProviderSources<'_>) -> ProviderChoice {
     let from_environment = VENDORS.iter().find_map(|(name, kind, variable, title)| {
         let key = findings.env.get(variable)?.trim();
         (!key.is_empty()).then(|| {
             let because = format!("{variable} is set");
-            vendor(findings.env, name, *kind, title, key.into(), &because)
+            vendor_choice(findings.env, name, *kind, title, key.into(), &because)
         })
     });
     let from_store = || {
         VENDORS.iter().find_map(|(name, kind, _, title)| {
             let key = findings.stored.get(*name)?.clone();
             let because = "its key is stored on this machine";
-            Some(vendor(findings.env, name, *kind, title, key, because))
+            Some(vendor_choice(findings.env, name, *kind, title, key, because))
         })
     };
-    let from_local = || findings.local.iter().find_map(local_server);
+    let from_local = || findings.local.iter().find_map(local_server_choice);
     let from_installed = || {
-        findings.installed.map(|model| installed(model, "no provider or key is configured, and it is installed here"))
+        findings
+            .installed
+            .map(|model| installed_model_choice(model, "no provider or key is configured, and it is installed here"))
     };
-    from_environment.or_else(from_store).or_else(from_local).or_else(from_installed).unwrap_or_else(offline)
+    from_environment.or_else(from_store).or_else(from_local).or_else(from_installed).unwrap_or_else(offline_choice)
 }
 
-fn vendor(
+fn vendor_choice(
     env: &Environment,
     name: &str,
     kind: ProviderKind,
@@ -100,10 +102,10 @@ fn vendor(
         Some(_) | None => String::new(),
     };
     let why = format!("using {title}{place} with model {model}: {because}");
-    ProviderChoice { name: name.to_owned(), provider, key: Some(key), why, installed: None }
+    ProviderChoice { name: name.to_owned(), provider, key: Some(key), reason: why, installed: None }
 }
 
-fn local_server(server: &LocalServer) -> Option<ProviderChoice> {
+fn local_server_choice(server: &LocalServer) -> Option<ProviderChoice> {
     let model = server.chat_model()?;
     Some(ProviderChoice {
         name: server.name.to_owned(),
@@ -114,7 +116,7 @@ fn local_server(server: &LocalServer) -> Option<ProviderChoice> {
             ..ProviderConfig::of_kind(ProviderKind::Openai)
         },
         key: None,
-        why: format!(
+        reason: format!(
             "using {} at {} with model {model}: no provider or key is configured, and it runs on this machine",
             server.title,
             server.root()
@@ -124,13 +126,13 @@ fn local_server(server: &LocalServer) -> Option<ProviderChoice> {
 }
 
 /// Its address and key exist once there is a server.
-fn installed(model: InstalledModel<'_>, because: &str) -> ProviderChoice {
+fn installed_model_choice(model: InstalledModel<'_>, because: &str) -> ProviderChoice {
     let InstalledModel { name, idle_timeout } = model;
     ProviderChoice {
         name: LOCAL_PROVIDER.to_owned(),
         provider: local_provider(name),
         key: None,
-        why: format!(
+        reason: format!(
             "using the local model {name}: {because}; it starts with the first call and stops after {idle_timeout} without one"
         ),
         installed: None,
@@ -148,17 +150,17 @@ pub(crate) fn local_provider(model: &str) -> ProviderConfig {
     }
 }
 
-fn offline() -> ProviderChoice {
+fn offline_choice() -> ProviderChoice {
     ProviderChoice {
         name: OFFLINE_PROVIDER.to_owned(),
         provider: ProviderConfig::of_kind(ProviderKind::Offline),
         key: None,
-        why: "using the built-in offline provider: no provider or key is configured and no local model server answers; run `patchboard onboard` to choose one, or `patchboard serve --local-model` to fetch a small model".to_owned(),
+        reason: "using the built-in offline provider: no provider or key is configured and no local model server answers; run `patchboard onboard` to choose one, or `patchboard serve --local-model` to fetch a small model".to_owned(),
         installed: None,
     }
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// The provider to use where none is configured, with the reason; `None` where one is. Local servers, and then the
     /// installed local model, are only looked for when no key is found. With `local_model.enabled = "on"` it is that model
     /// whatever else there is.
@@ -172,25 +174,25 @@ impl Loaded {
             let Some(prepared) = managed::installed(&options, stop).await? else {
                 return Err(managed::Error::NotInstalled { data_dir: options.data_dir });
             };
-            let choice = installed(self.installed_model(&prepared), "`local_model.enabled` is \"on\"");
+            let choice = installed_model_choice(self.installed_model(&prepared), "`local_model.enabled` is \"on\"");
             return Ok(Some(ProviderChoice { installed: Some(prepared), ..choice }));
         }
         if !self.config.providers.is_empty() {
             return Ok(None);
         }
         let stored = self.stored_keys();
-        let findings = |local, installed| Findings { env: &self.env, stored: &stored, local, installed };
-        let choice = choose(&findings(&[], None));
+        let findings = |local, installed| ProviderSources { env: &self.env, stored: &stored, local, installed };
+        let choice = choose_provider(&findings(&[], None));
         if choice.provider.kind != ProviderKind::Offline {
             return Ok(Some(choice));
         }
         let local = probe(&candidates(&self.config)).await;
-        let choice = choose(&findings(&local, None));
+        let choice = choose_provider(&findings(&local, None));
         if choice.provider.kind != ProviderKind::Offline || usage == LocalModelUse::Off {
             return Ok(Some(choice));
         }
         let Some(prepared) = self.installed_or_warn(stop).await else { return Ok(Some(choice)) };
-        let choice = choose(&findings(&local, Some(self.installed_model(&prepared))));
+        let choice = choose_provider(&findings(&local, Some(self.installed_model(&prepared))));
         Ok(Some(ProviderChoice { installed: Some(prepared), ..choice }))
     }
 
@@ -236,7 +238,7 @@ impl Loaded {
 
 impl Config {
     /// Puts a chosen provider where a configured one would be.
-    pub(crate) fn adopt(&mut self, choice: &ProviderChoice, secrets: &mut Secrets) {
+    pub(crate) fn add_provider(&mut self, choice: &ProviderChoice, secrets: &mut Secrets) {
         self.providers.insert(choice.name.clone(), choice.provider.clone());
         if let Some(key) = &choice.key {
             secrets.provider_keys.insert(choice.name.clone(), key.clone());
@@ -246,8 +248,8 @@ impl Config {
 
 /// Where model servers listen by default, without our own listeners: asking
 /// ourselves would be answered by nobody, or by another Patchboard.
-pub(crate) fn candidates(config: &Config) -> Vec<Candidate> {
+pub(crate) fn candidates(config: &Config) -> Vec<ServerCandidate> {
     let own = [config.gateway.listen, config.runs.listen, config.hub.listen, config.bridge.listen];
     let own_ports: Vec<u16> = own.iter().filter_map(|listen| listen.address()).map(|address| address.port()).collect();
-    Candidate::DEFAULTS.into_iter().filter(|candidate| !own_ports.contains(&candidate.port)).collect()
+    ServerCandidate::DEFAULTS.into_iter().filter(|candidate| !own_ports.contains(&candidate.port)).collect()
 }

@@ -12,21 +12,21 @@ use super::{
     env::{ANTHROPIC_API_KEY, OPENAI_API_KEY},
     files::{FILE_NAME, FileLayer},
     key_path::KeyPath,
-    paths::{Folders, clean},
-    problem::{Code, Problem},
+    paths::{UserFolders, strip_current_dir_parts},
+    problem::{ConfigProblem, ProblemCode},
     section::{ProviderConfig, ProviderKind},
-    tree::Node,
+    tree::ConfigNode,
     types::SecretRef,
     validate::url,
 };
 use crate::credentials::CredentialStore;
 
 /// What decides about a provider's key.
-pub(crate) struct KeyRules<'a> {
+pub(crate) struct KeyResolver<'a> {
     pub environment: &'a Environment,
-    pub folders: &'a Folders,
+    pub folders: &'a UserFolders,
     /// Where values came from.
-    pub tree: &'a Node,
+    pub tree: &'a ConfigNode,
 }
 
 /// Where a provider's key is.
@@ -34,39 +34,39 @@ pub(crate) enum KeyChoice<'a> {
     /// Named in the configuration.
     Named(&'a SecretRef),
     /// Not named, but there.
-    Own(SecretString),
+    Implicit(SecretString),
     None,
     /// The user's key, which the provider's address must not get.
-    Withheld(Box<Problem>),
+    Withheld(Box<ConfigProblem>),
 }
 
-impl KeyRules<'_> {
+impl KeyResolver<'_> {
     pub(crate) fn choose<'p>(&self, name: &str, provider: &'p ProviderConfig) -> KeyChoice<'p> {
         let Some(variable) = vendor_variable(provider.kind) else {
             return provider.api_key.as_ref().map_or(KeyChoice::None, KeyChoice::Named);
         };
-        let foreign = self.foreign_address(name, provider);
+        let foreign = self.project_address(name, provider);
         match (&provider.api_key, foreign) {
             (Some(reference), Some(_)) if self.is_users_key(reference) => {
-                KeyChoice::Withheld(Box::new(self.withheld(name, &reference.to_string())))
+                KeyChoice::Withheld(Box::new(self.withheld_problem(name, &reference.to_string())))
             }
             (Some(reference), _) => KeyChoice::Named(reference),
-            (None, Some(address)) => match self.unnamed(name, variable, address) {
-                Some(source) => KeyChoice::Withheld(Box::new(self.withheld(name, &source))),
+            (None, Some(address)) => match self.implicit_key_source(name, variable, address) {
+                Some(source) => KeyChoice::Withheld(Box::new(self.withheld_problem(name, &source))),
                 None => KeyChoice::None,
             },
             (None, None) => {
                 // A vendor's key goes to that vendor only, unless the user stored it for this very provider.
                 let vendors = provider.base_url.is_none() || self.is_vendors_own(provider);
                 let from_environment = self.environment.get(variable).filter(|_| vendors).map(|key| key.trim().into());
-                let key = from_environment.or_else(|| self.stored(name));
-                key.map_or(KeyChoice::None, KeyChoice::Own)
+                let key = from_environment.or_else(|| self.stored_key(name));
+                key.map_or(KeyChoice::None, KeyChoice::Implicit)
             }
         }
     }
 
     /// The provider's address if a project's file says it and it is not the vendor's own.
-    fn foreign_address<'p>(&self, name: &str, provider: &'p ProviderConfig) -> Option<&'p str> {
+    fn project_address<'p>(&self, name: &str, provider: &'p ProviderConfig) -> Option<&'p str> {
         let address = provider.base_url.as_deref()?;
         let origin = self.tree.origin_of(&provider_path(name).key("base_url"));
         match origin.file_layer() {
@@ -88,7 +88,7 @@ impl KeyRules<'_> {
         match reference {
             SecretRef::Env(name) => [ANTHROPIC_API_KEY, OPENAI_API_KEY].contains(&name.as_str()),
             SecretRef::File(path) => {
-                let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| clean(path));
+                let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| strip_current_dir_parts(path));
                 self.folders.credentials_dir().is_some_and(|folder| real(path).starts_with(real(&folder)))
             }
         }
@@ -96,25 +96,25 @@ impl KeyRules<'_> {
 
     /// The key that a provider of the user's would have found here, in words. A server on this machine rarely needs the
     /// vendor's, so that one is not missed there.
-    fn unnamed(&self, name: &str, variable: &str, address: &str) -> Option<String> {
+    fn implicit_key_source(&self, name: &str, variable: &str, address: &str) -> Option<String> {
         let from_environment = self.environment.get(variable).filter(|_| !url::is_loopback(address));
-        let stored = || self.stored(name).map(|_| format!("the key stored for `{name}`"));
+        let stored = || self.stored_key(name).map(|_| format!("the key stored for `{name}`"));
         stored().or_else(|| from_environment.map(|_| variable.to_owned()))
     }
 
-    fn stored(&self, name: &str) -> Option<SecretString> {
+    fn stored_key(&self, name: &str) -> Option<SecretString> {
         CredentialStore::new(self.folders.credentials_dir()?).read(name)
     }
 
-    fn withheld(&self, name: &str, source: &str) -> Problem {
+    fn withheld_problem(&self, name: &str, source: &str) -> ConfigProblem {
         let path = provider_path(name).key("base_url");
         let users: PathBuf = self.folders.config_dir.as_ref().map(|folder| folder.join(FILE_NAME)).unwrap_or_default();
-        Problem::warning(
-            Code::WithheldKey,
+        ConfigProblem::warning(
+            ProblemCode::WithheldKey,
             path,
             format!("stands in a project's file, so {source} is not sent there and the provider has no key"),
         )
-        .hint(format!(
+        .with_hint(format!(
             "if you trust that address with it, write [providers.{name}] into {} instead; else give the provider a key of its own: api_key = \"env:NAME\"",
             users.display()
         ))

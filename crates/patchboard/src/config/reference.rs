@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::{
     env::VARIABLES,
-    key_path::quoted,
+    key_path::quoted_key,
     reload::{ReloadClass, rows_of},
-    sample::inline,
-    shape::{self, Entry, Leaf, Shape},
+    sample::inline_toml,
+    shape::{self, LeafKind, SchemaEntry, ValueShape},
     show::is_plain,
 };
 
@@ -40,8 +40,8 @@ fn reload(page: &mut String) {
     }
 }
 
-fn keys(page: &mut String, entry: &Entry, name: &str) {
-    let Shape::Table { keys, required } = &entry.shape else {
+fn keys(page: &mut String, entry: &SchemaEntry, name: &str) {
+    let ValueShape::Table { keys, required } = &entry.shape else {
         return;
     };
     let rows: Vec<String> = keys
@@ -50,12 +50,12 @@ fn keys(page: &mut String, entry: &Entry, name: &str) {
         .map(|(key, child)| {
             let default = match (&child.default, required.contains(key)) {
                 (_, true) => "required".to_owned(),
-                (Some(default), false) => format!("`{}`", inline(default)),
+                (Some(default), false) => format!("`{}`", inline_toml(default)),
                 (None, false) => "–".to_owned(),
             };
             let form = cell(&form(child));
             let meaning = cell(&meaning(child));
-            format!("| `{}` | {form} | {default} | {meaning} |", quoted(key))
+            format!("| `{}` | {form} | {default} | {meaning} |", quoted_key(key))
         })
         .collect();
     if !rows.is_empty() {
@@ -74,34 +74,34 @@ fn keys(page: &mut String, entry: &Entry, name: &str) {
     }
 }
 
-fn section(page: &mut String, entry: &Entry, name: &str) {
+fn section(page: &mut String, entry: &SchemaEntry, name: &str) {
     let (title, inner) = match &entry.shape {
-        Shape::Table { .. } => (format!("[{name}]"), Some((entry, name.to_owned()))),
-        Shape::List(item) => (format!("[[{name}]]"), Some((&**item, name.to_owned()))),
-        Shape::Map(item) if item.is_leaf() => (format!("[{name}]"), None),
-        Shape::Map(item) => {
+        ValueShape::Table { .. } => (format!("[{name}]"), Some((entry, name.to_owned()))),
+        ValueShape::List(item) => (format!("[[{name}]]"), Some((&**item, name.to_owned()))),
+        ValueShape::Map(item) if item.is_leaf() => (format!("[{name}]"), None),
+        ValueShape::Map(item) => {
             let name = format!("{name}.NAME");
             (format!("[{name}]"), Some((&**item, name)))
         }
-        Shape::Leaf(_) => return,
+        ValueShape::Leaf(_) => return,
     };
     push(page, &format!("### `{title}`\n\n{}\n", entry.description));
     match (inner, &entry.shape) {
         (Some((inner, name)), _) => keys(page, inner, &name),
-        (None, Shape::Map(item)) => {
+        (None, ValueShape::Map(item)) => {
             let form = form(item);
             push(page, &format!("Keys are chosen by you; values: {form}.\n"));
-            if let Shape::Leaf(Leaf::Choice(_)) = &item.shape {
+            if let ValueShape::Leaf(LeafKind::Choice(_)) = &item.shape {
                 push(page, &format!("{}.\n", meaning(item)));
             }
         }
-        (None, Shape::Table { .. } | Shape::List(_) | Shape::Leaf(_)) => {}
+        (None, ValueShape::Table { .. } | ValueShape::List(_) | ValueShape::Leaf(_)) => {}
     }
 }
 
-fn meaning(entry: &Entry) -> String {
+fn meaning(entry: &SchemaEntry) -> String {
     let mut words = entry.description.clone();
-    if let Shape::Leaf(Leaf::Choice(choices)) = &entry.shape {
+    if let ValueShape::Leaf(LeafKind::Choice(choices)) = &entry.shape {
         let choices: Vec<String> =
             choices.iter().map(|choice| format!("`{}`: {}", choice.word, choice.meaning)).collect();
         if !words.is_empty() {
@@ -112,30 +112,30 @@ fn meaning(entry: &Entry) -> String {
     words
 }
 
-fn form(entry: &Entry) -> String {
+fn form(entry: &SchemaEntry) -> String {
     let leaf = match &entry.shape {
-        Shape::List(item) => return format!("list of {}", form(item)),
-        Shape::Leaf(leaf) => leaf,
-        Shape::Table { .. } | Shape::Map(_) => return "table".to_owned(),
+        ValueShape::List(item) => return format!("list of {}", form(item)),
+        ValueShape::Leaf(leaf) => leaf,
+        ValueShape::Table { .. } | ValueShape::Map(_) => return "table".to_owned(),
     };
     match leaf {
-        Leaf::Text | Leaf::Variable => "text".to_owned(),
-        Leaf::Flag => "true or false".to_owned(),
-        Leaf::Integer(range) => bounds("whole number", range.min, range.max),
-        Leaf::Number(range) => bounds("number", range.min, range.max),
-        Leaf::Choice(choices) => {
+        LeafKind::Text | LeafKind::Variable => "text".to_owned(),
+        LeafKind::Flag => "true or false".to_owned(),
+        LeafKind::Integer(range) => bounds("whole number", range.min, range.max),
+        LeafKind::Number(range) => bounds("number", range.min, range.max),
+        LeafKind::Choice(choices) => {
             let words = choices.iter().map(|choice| format!("`\"{}\"`", choice.word));
             words.collect::<Vec<_>>().join(" | ")
         }
-        Leaf::Duration { .. } => "duration".to_owned(),
-        Leaf::Size => "size".to_owned(),
-        Leaf::Listen => "address".to_owned(),
-        Leaf::Hours => "hours".to_owned(),
-        Leaf::User => "user".to_owned(),
-        Leaf::Secret => "secret".to_owned(),
-        Leaf::Path | Leaf::DataPath => "path".to_owned(),
-        Leaf::Url => "web address".to_owned(),
-        Leaf::Glob => "pattern".to_owned(),
+        LeafKind::Duration { .. } => "duration".to_owned(),
+        LeafKind::Size => "size".to_owned(),
+        LeafKind::Listen => "address".to_owned(),
+        LeafKind::Hours => "hours".to_owned(),
+        LeafKind::User => "user".to_owned(),
+        LeafKind::Secret => "secret".to_owned(),
+        LeafKind::Path | LeafKind::DataPath => "path".to_owned(),
+        LeafKind::Url => "web address".to_owned(),
+        LeafKind::Glob => "pattern".to_owned(),
     }
 }
 

@@ -9,9 +9,9 @@ use toml::{Table, Value};
 
 use super::{
     Config,
-    key_path::{KeyPath, Step},
-    problem::{Problem, Severity},
-    shape::{self, Entry, Leaf, Shape},
+    key_path::{KeyPath, PathSegment},
+    problem::{ConfigProblem, Severity},
+    shape::{self, LeafKind, SchemaEntry, ValueShape},
     validate,
 };
 
@@ -124,17 +124,17 @@ pub(crate) const RELOAD_CLASSES: &[(&str, ReloadClass)] = &[
 
 /// The class of a key; what no row knows waits for a restart.
 pub(crate) fn class_of(path: &KeyPath) -> ReloadClass {
-    RELOAD_CLASSES.iter().find(|(row, _)| covers(row, path)).map_or(Restart, |(_, class)| *class)
+    RELOAD_CLASSES.iter().find(|(row, _)| row_matches(row, path)).map_or(Restart, |(_, class)| *class)
 }
 
-fn covers(row: &str, path: &KeyPath) -> bool {
-    let mut steps = path.steps().iter();
+fn row_matches(row: &str, path: &KeyPath) -> bool {
+    let mut steps = path.segments().iter();
     for part in row.split('.') {
         if part == "**" {
             return steps.next().is_some();
         }
         match steps.next() {
-            Some(Step::Key(key)) if part == "*" || key == part => {}
+            Some(PathSegment::Key(key)) if part == "*" || key == part => {}
             Some(_) | None => return false,
         }
     }
@@ -143,7 +143,7 @@ fn covers(row: &str, path: &KeyPath) -> bool {
 
 /// A new configuration as far as a running server can take it over.
 #[derive(Debug)]
-pub(crate) struct Merged {
+pub(crate) struct MergedConfig {
     pub(crate) config: Config,
     /// Keys that changed and are in `config`.
     pub(crate) changed: Vec<KeyPath>,
@@ -151,9 +151,9 @@ pub(crate) struct Merged {
     pub(crate) needs_restart: Vec<KeyPath>,
 }
 
-impl Merged {
+impl MergedConfig {
     /// Problems that `new` by itself does not have.
-    pub(crate) fn broken_by_waiting(&self, new: &Config) -> Vec<Problem> {
+    pub(crate) fn errors_from_deferred_keys(&self, new: &Config) -> Vec<ConfigProblem> {
         if self.needs_restart.is_empty() {
             return Vec::new();
         }
@@ -163,14 +163,14 @@ impl Merged {
     }
 
     /// Is the provider as the new configuration has it?
-    pub(crate) fn takes_provider(&self, name: &str) -> bool {
+    pub(crate) fn applies_provider(&self, name: &str) -> bool {
         !self.needs_restart.contains(&KeyPath::dotted("providers").key(name))
     }
 }
 
 /// Neither configuration should be one that cannot be written down, such as one with paths that are no text.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CannotCompare {
+pub(crate) enum CompareError {
     #[error("the configuration cannot be compared with the one in effect")]
     Write(#[from] toml::ser::Error),
     #[error("the changes cannot be told from what needs a restart")]
@@ -178,20 +178,24 @@ pub(crate) enum CannotCompare {
 }
 
 /// `is_protected` knows the files that nothing the server runs can read: a key may come from those only.
-pub(crate) fn merge(old: &Config, new: &Config, is_protected: &dyn Fn(&Path) -> bool) -> Result<Merged, CannotCompare> {
+pub(crate) fn merge(
+    old: &Config,
+    new: &Config,
+    is_protected: &dyn Fn(&Path) -> bool,
+) -> Result<MergedConfig, CompareError> {
     let (old, mut merged) = (Value::try_from(old)?, Value::try_from(new)?);
-    let mut found = Differences { is_protected, list: Vec::new() };
-    found.entry(shape::root(), Some(&old), Some(&merged), &KeyPath::default());
+    let mut found = ConfigDiff { is_protected, entries: Vec::new() };
+    found.compare_entry(shape::root(), Some(&old), Some(&merged), &KeyPath::default());
     let (mut changed, mut needs_restart) = (Vec::new(), Vec::new());
-    for Difference { path, is_taken } in found.list {
+    for KeyDifference { path, is_live: is_taken } in found.entries {
         if is_taken {
             changed.push(path);
         } else {
-            restore(&mut merged, path.steps(), value_at(&old, path.steps()));
+            restore_value(&mut merged, path.segments(), value_at(&old, path.segments()));
             needs_restart.push(path);
         }
     }
-    Ok(Merged { config: Config::deserialize(merged)?, changed, needs_restart })
+    Ok(MergedConfig { config: Config::deserialize(merged)?, changed, needs_restart })
 }
 
 /// The files that hold secrets a server knows of, and the folders that are closed as a whole.
@@ -204,76 +208,76 @@ fn is_upwards(component: std::path::Component<'_>) -> bool {
     component == std::path::Component::ParentDir
 }
 
-struct Difference {
+struct KeyDifference {
     path: KeyPath,
-    is_taken: bool,
+    is_live: bool,
 }
 
-struct Differences<'a> {
+struct ConfigDiff<'a> {
     is_protected: &'a dyn Fn(&Path) -> bool,
-    list: Vec<Difference>,
+    entries: Vec<KeyDifference>,
 }
 
-impl Differences<'_> {
-    fn entry(&mut self, entry: &Entry, old: Option<&Value>, new: Option<&Value>, path: &KeyPath) {
+impl ConfigDiff<'_> {
+    fn compare_entry(&mut self, entry: &SchemaEntry, old: Option<&Value>, new: Option<&Value>, path: &KeyPath) {
         if old == new {
             return;
         }
         match &entry.shape {
-            Shape::Table { keys, .. } => {
+            ValueShape::Table { keys, .. } => {
                 for (key, child) in keys.iter() {
-                    self.entry(child, field(old, key), field(new, key), &path.key(key));
+                    self.compare_entry(child, field(old, key), field(new, key), &path.key(key));
                 }
             }
-            Shape::Map(child) => {
+            ValueShape::Map(child) => {
                 let names = [old, new].into_iter().flatten().filter_map(Value::as_table).flat_map(Table::keys);
                 let mut names: Vec<&String> = names.collect();
                 names.sort();
                 names.dedup();
                 for name in names {
-                    self.named(child, field(old, name), field(new, name), &path.key(name));
+                    self.compare_named(child, field(old, name), field(new, name), &path.key(name));
                 }
             }
-            Shape::List(_) | Shape::Leaf(_) => {
-                let is_taken = class_of(path) == Live && self.may_be_read(entry, new);
-                self.list.push(Difference { path: path.clone(), is_taken });
+            ValueShape::List(_) | ValueShape::Leaf(_) => {
+                let is_taken = class_of(path) == Live && self.is_readable_secret(entry, new);
+                self.entries.push(KeyDifference { path: path.clone(), is_live: is_taken });
             }
         }
     }
 
     /// An entry of a table whose keys the user chose.
-    fn named(&mut self, entry: &Entry, old: Option<&Value>, new: Option<&Value>, path: &KeyPath) {
-        let before = self.list.len();
-        self.entry(entry, old, new, path);
-        let found = self.list.split_off(before);
-        let is_provider = *path == KeyPath::dotted("providers").key(last(path));
-        if is_provider && found.iter().any(|difference| !difference.is_taken) {
+    fn compare_named(&mut self, entry: &SchemaEntry, old: Option<&Value>, new: Option<&Value>, path: &KeyPath) {
+        let before = self.entries.len();
+        self.compare_entry(entry, old, new, path);
+        let found = self.entries.split_off(before);
+        let is_provider = *path == KeyPath::dotted("providers").key(last_key(path));
+        if is_provider && found.iter().any(|difference| !difference.is_live) {
             // As a whole or not at all: no key ever meets the address of another configuration.
-            self.list.push(Difference { path: path.clone(), is_taken: false });
+            self.entries.push(KeyDifference { path: path.clone(), is_live: false });
         } else if old.is_none() || new.is_none() {
-            let is_taken = found.iter().any(|difference| difference.is_taken);
-            self.list.push(Difference { path: path.clone(), is_taken });
+            let is_taken = found.iter().any(|difference| difference.is_live);
+            self.entries.push(KeyDifference { path: path.clone(), is_live: is_taken });
             // What of a new one has to wait is told by itself.
             if is_taken && old.is_none() {
-                self.list
-                    .extend(found.into_iter().filter(|difference| !difference.is_taken && difference.path != *path));
+                self.entries
+                    .extend(found.into_iter().filter(|difference| !difference.is_live && difference.path != *path));
             }
         } else {
-            self.list.extend(found);
+            self.entries.extend(found);
         }
     }
 
-    fn may_be_read(&self, entry: &Entry, new: Option<&Value>) -> bool {
-        let is_secret = matches!(entry.shape, Shape::Leaf(Leaf::Secret));
+    fn is_readable_secret(&self, entry: &SchemaEntry, new: Option<&Value>) -> bool {
+        let is_secret = matches!(entry.shape, ValueShape::Leaf(LeafKind::Secret));
         let file = new.and_then(Value::as_str).filter(|_| is_secret).and_then(|text| text.strip_prefix("file:"));
         file.is_none_or(|file| (self.is_protected)(Path::new(file)))
     }
 }
 
-fn last(path: &KeyPath) -> &str {
-    match path.steps().last() {
-        Some(Step::Key(key)) => key,
-        Some(Step::Index(_)) | None => "",
+fn last_key(path: &KeyPath) -> &str {
+    match path.segments().last() {
+        Some(PathSegment::Key(key)) => key,
+        Some(PathSegment::Index(_)) | None => "",
     }
 }
 
@@ -281,16 +285,16 @@ fn field<'a>(value: Option<&'a Value>, key: &str) -> Option<&'a Value> {
     value.and_then(|value| value.get(key))
 }
 
-fn value_at<'a>(value: &'a Value, steps: &[Step]) -> Option<&'a Value> {
+fn value_at<'a>(value: &'a Value, steps: &[PathSegment]) -> Option<&'a Value> {
     steps.iter().try_fold(value, |value, step| match step {
-        Step::Key(key) => value.get(key),
-        Step::Index(index) => value.get(index),
+        PathSegment::Key(key) => value.get(key),
+        PathSegment::Index(index) => value.get(index),
     })
 }
 
 /// Puts back what was there; tables that hold nothing any more go.
-fn restore(value: &mut Value, steps: &[Step], old: Option<&Value>) {
-    let (Value::Table(table), Some((Step::Key(key), rest))) = (value, steps.split_first()) else { return };
+fn restore_value(value: &mut Value, steps: &[PathSegment], old: Option<&Value>) {
+    let (Value::Table(table), Some((PathSegment::Key(key), rest))) = (value, steps.split_first()) else { return };
     match (rest, old) {
         ([], Some(old)) => {
             table.insert(key.clone(), old.clone());
@@ -303,7 +307,7 @@ fn restore(value: &mut Value, steps: &[Step], old: Option<&Value>) {
                 return;
             }
             let inner = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
-            restore(inner, rest, old);
+            restore_value(inner, rest, old);
             if inner.as_table().is_some_and(Table::is_empty) {
                 table.remove(key);
             }

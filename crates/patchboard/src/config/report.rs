@@ -4,25 +4,28 @@ use std::{fmt, path::PathBuf};
 
 use super::{
     LoadRequest,
-    load::examine_for_start,
-    problem::{ConfigProblems, Problem, Severity},
+    load::load_with_secrets,
+    problem::{ConfigProblem, ConfigProblems, Severity},
 };
 
 /// The outcome of `config check`.
 #[derive(Clone, Debug)]
-pub(crate) struct Report {
+pub(crate) struct CheckReport {
     /// The files that were read, in order.
     pub files: Vec<PathBuf>,
     pub problems: ConfigProblems,
 }
 
 /// Checks everything that starting a server would, secrets included.
-pub(crate) fn check(request: LoadRequest) -> Report {
-    let (loaded, _secrets, problems) = examine_for_start(request);
-    Report { files: loaded.files.into_iter().map(|file| file.path).collect(), problems: ConfigProblems::new(problems) }
+pub(crate) fn check(request: LoadRequest) -> CheckReport {
+    let (loaded, _secrets, problems) = load_with_secrets(request);
+    CheckReport {
+        files: loaded.files.into_iter().map(|file| file.path).collect(),
+        problems: ConfigProblems::new(problems),
+    }
 }
 
-impl Report {
+impl CheckReport {
     /// Whether a server would start.
     pub(crate) fn is_ok(&self) -> bool {
         !self.problems.has_errors()
@@ -30,12 +33,12 @@ impl Report {
 
     /// The same for programs, on one line.
     pub(crate) fn to_json(&self) -> String {
-        let problems: Vec<&Problem> = self.problems.iter().collect();
+        let problems: Vec<&ConfigProblem> = self.problems.iter().collect();
         serde_json::json!({ "ok": self.is_ok(), "files": self.files, "problems": problems }).to_string()
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CheckReport {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for problem in self.problems.iter() {
             writeln!(formatter, "{problem}")?;

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::{
-    key_path::quoted,
-    shape::{self, Entry, Shape},
+    key_path::quoted_key,
+    shape::{self, SchemaEntry, ValueShape},
     show::is_plain,
 };
 
@@ -26,15 +26,15 @@ const WIDTH: usize = 96;
 pub(crate) fn sample() -> String {
     let mut text = String::new();
     for line in PREFACE.lines() {
-        push(&mut text, &format!("# {line}"));
+        push_line(&mut text, &format!("# {line}"));
     }
-    push(&mut text, "");
-    table(&mut text, shape::root(), "", Header::None);
+    push_line(&mut text, "");
+    table(&mut text, shape::root(), "", SampleHeader::None);
     text
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Header {
+enum SampleHeader {
     None,
     /// `[name]`: a table that is always there.
     Live,
@@ -44,99 +44,99 @@ enum Header {
     Element,
 }
 
-fn table(text: &mut String, entry: &Entry, name: &str, header: Header) {
+fn table(text: &mut String, entry: &SchemaEntry, name: &str, header: SampleHeader) {
     match header {
-        Header::None => {}
-        Header::Live => push(text, &format!("[{name}]")),
-        Header::Commented => push(text, &format!("#[{name}]")),
-        Header::Element => push(text, &format!("#[[{name}]]")),
+        SampleHeader::None => {}
+        SampleHeader::Live => push_line(text, &format!("[{name}]")),
+        SampleHeader::Commented => push_line(text, &format!("#[{name}]")),
+        SampleHeader::Element => push_line(text, &format!("#[[{name}]]")),
     }
-    let Shape::Table { keys, .. } = &entry.shape else {
+    let ValueShape::Table { keys, .. } = &entry.shape else {
         return;
     };
     for (key, child) in keys.iter().filter(|(_, child)| is_plain(child)) {
-        explain(text, &child.description);
-        if let Shape::Leaf(shape::Leaf::Choice(choices)) = &child.shape {
+        push_explanation(text, &child.description);
+        if let ValueShape::Leaf(shape::LeafKind::Choice(choices)) = &child.shape {
             for choice in choices {
-                explain(text, &format!("  {}: {}", choice.word, choice.meaning));
+                push_explanation(text, &format!("  {}: {}", choice.word, choice.meaning));
             }
         }
-        push(text, &format!("#{} = {}", quoted(key), value(child)));
+        push_line(text, &format!("#{} = {}", quoted_key(key), sample_value(child)));
     }
-    push(text, "");
+    push_line(text, "");
     for (key, child) in keys.iter().filter(|(_, child)| !is_plain(child)) {
         let name = match name {
-            "" => quoted(key),
-            parent => format!("{parent}.{}", quoted(key)),
+            "" => quoted_key(key),
+            parent => format!("{parent}.{}", quoted_key(key)),
         };
         section(text, child, &name, header);
     }
 }
 
-fn section(text: &mut String, entry: &Entry, name: &str, parent: Header) {
-    explain(text, &entry.description);
+fn section(text: &mut String, entry: &SchemaEntry, name: &str, parent: SampleHeader) {
+    push_explanation(text, &entry.description);
     match &entry.shape {
-        Shape::Table { .. } => {
+        ValueShape::Table { .. } => {
             // A table without a default is one that may be left out.
-            let live = entry.default.is_some() && matches!(parent, Header::None | Header::Live);
-            let header = if live { Header::Live } else { Header::Commented };
+            let live = entry.default.is_some() && matches!(parent, SampleHeader::None | SampleHeader::Live);
+            let header = if live { SampleHeader::Live } else { SampleHeader::Commented };
             table(text, entry, name, header);
         }
-        Shape::List(item) => table(text, item, name, Header::Element),
-        Shape::Map(item) if item.is_leaf() => {
-            let live = matches!(parent, Header::None | Header::Live);
-            push(text, &format!("{}[{name}]", if live { "" } else { "#" }));
+        ValueShape::List(item) => table(text, item, name, SampleHeader::Element),
+        ValueShape::Map(item) if item.is_leaf() => {
+            let live = matches!(parent, SampleHeader::None | SampleHeader::Live);
+            push_line(text, &format!("{}[{name}]", if live { "" } else { "#" }));
             if let Some(Value::Object(examples)) = &entry.example {
                 for (key, example) in examples {
-                    push(text, &format!("#{} = {}", quoted(key), inline(example)));
+                    push_line(text, &format!("#{} = {}", quoted_key(key), inline_toml(example)));
                 }
             }
-            push(text, "");
+            push_line(text, "");
         }
-        Shape::Map(item) => {
+        ValueShape::Map(item) => {
             let example = entry.example_name.as_deref().unwrap_or("name");
-            let name = format!("{name}.{}", quoted(example));
-            table(text, item, &name, Header::Commented);
+            let name = format!("{name}.{}", quoted_key(example));
+            table(text, item, &name, SampleHeader::Commented);
         }
-        Shape::Leaf(_) => {}
+        ValueShape::Leaf(_) => {}
     }
 }
 
 /// The default, or an example where there is none or where it is empty.
-fn value(entry: &Entry) -> String {
+fn sample_value(entry: &SchemaEntry) -> String {
     match (&entry.default, &entry.example) {
         (Some(Value::Array(items)), Some(example)) if items.is_empty() => {
-            format!("[]  # for example {}", inline(example))
+            format!("[]  # for example {}", inline_toml(example))
         }
-        (Some(default), _) => inline(default),
-        (None, Some(example)) => inline(example),
+        (Some(default), _) => inline_toml(default),
+        (None, Some(example)) => inline_toml(example),
         (None, None) => "\"\"".to_owned(),
     }
 }
 
 /// JSON as inline TOML.
-pub(crate) fn inline(value: &Value) -> String {
+pub(crate) fn inline_toml(value: &Value) -> String {
     toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string())
 }
 
 /// An explanation, wrapped.
-fn explain(text: &mut String, words: &str) {
+fn push_explanation(text: &mut String, words: &str) {
     let indent: String = words.chars().take_while(|c| *c == ' ').collect();
     let mut line = format!("#{indent}");
     for word in words.split_whitespace() {
         if line.chars().count() + word.chars().count() >= WIDTH {
-            push(text, &line);
+            push_line(text, &line);
             line = format!("#{indent}");
         }
         line.push(' ');
         line.push_str(word);
     }
     if line.chars().count() > 1 + indent.len() {
-        push(text, &line);
+        push_line(text, &line);
     }
 }
 
-fn push(text: &mut String, line: &str) {
+fn push_line(text: &mut String, line: &str) {
     // Writing to a string cannot fail.
     writeln!(text, "{line}").unwrap_or_default();
 }

@@ -9,8 +9,8 @@ use super::Config;
 pub(crate) fn schema() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<Config>().to_value();
-    tidy(&mut schema);
-    sorted(schema)
+    normalize(&mut schema);
+    sort_keys(schema)
 }
 
 /// The schema as committed in `patchboard.schema.json`.
@@ -21,9 +21,9 @@ pub(crate) fn schema_text() -> String {
 
 /// Brings the generated schema to one plain form: TOML has no null, so an
 /// optional key is simply one that is not required.
-fn tidy(value: &mut Value) {
+fn normalize(value: &mut Value) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => items.iter_mut().for_each(normalize),
         Value::Object(map) => {
             unwrap_optional(map);
             if let Some(Value::Array(types)) = map.get_mut("type") {
@@ -54,9 +54,9 @@ fn tidy(value: &mut Value) {
                 match (key.as_str(), value) {
                     // Its keys are names of settings, not words of the schema.
                     ("properties", Value::Object(properties)) => {
-                        properties.values_mut().for_each(tidy);
+                        properties.values_mut().for_each(normalize);
                     }
-                    (_, value) => tidy(value),
+                    (_, value) => normalize(value),
                 }
             }
         }
@@ -102,13 +102,13 @@ fn drop_defaults_of_required(map: &mut Map<String, Value>) {
 }
 
 /// Sorted keys, whatever order the JSON library keeps.
-fn sorted(value: Value) -> Value {
+fn sort_keys(value: Value) -> Value {
     match value {
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(sort_keys).collect()),
         Value::Object(map) => {
             let mut entries: Vec<(String, Value)> = map.into_iter().collect();
             entries.sort_by(|one, two| one.0.cmp(&two.0));
-            Value::Object(entries.into_iter().map(|(key, value)| (key, sorted(value))).collect())
+            Value::Object(entries.into_iter().map(|(key, value)| (key, sort_keys(value))).collect())
         }
         scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,
     }

@@ -6,16 +6,16 @@ use secrecy::SecretString;
 
 use super::{
     Config, Environment,
-    files::FileReader,
+    files::ConfigFileReader,
     key_path::KeyPath,
-    paths::Folders,
-    problem::{Code, Problem, plain_reason},
-    provider_key::{KeyChoice, KeyRules},
+    paths::UserFolders,
+    problem::{ConfigProblem, ProblemCode, plain_reason},
+    provider_key::{KeyChoice, KeyResolver},
     token_length,
-    tree::Node,
-    types::{SecretMissing, SecretRef},
+    tree::ConfigNode,
+    types::{SecretError, SecretRef},
 };
-use crate::data_dir::random_text;
+use crate::data_dir::random_secret;
 
 /// Secrets by what they are for. They are zeroed when dropped and never shown.
 #[derive(Clone, Default)]
@@ -83,7 +83,7 @@ impl Config {
         let references = references.flatten().chain(plugins).cloned();
         let environments = self.mcp.values().map(|server| &server.env);
         let environments = environments.chain(self.workers.iter().map(|worker| &worker.env));
-        let variables = environments.flat_map(|env| env.values().filter_map(|value| as_reference(value)));
+        let variables = environments.flat_map(|env| env.values().filter_map(|value| parse_reference(value)));
         let mut files: Vec<PathBuf> = references
             .chain(variables)
             .filter_map(|reference| match reference {
@@ -99,27 +99,28 @@ impl Config {
 /// Reads every secret; what cannot be read is a problem at its key. What waits to be trusted is only a warning.
 pub(crate) fn resolve(
     config: &Config,
-    tree: &Node,
-    files: &dyn FileReader,
+    tree: &ConfigNode,
+    files: &dyn ConfigFileReader,
     environment: &Environment,
-    folders: &Folders,
-) -> (Secrets, Vec<Problem>) {
-    let mut reader = Reader { environment, files, problems: Vec::new(), refused: 0, referenced: Vec::new() };
+    folders: &UserFolders,
+) -> (Secrets, Vec<ConfigProblem>) {
+    let mut reader =
+        SecretReader { environment, files, problems: Vec::new(), untrusted_count: 0, referenced_env: Vec::new() };
     let mut secrets = Secrets::default();
     let at = KeyPath::dotted;
 
-    secrets.gateway_token = reader.read_lock(config.gateway.token.as_ref(), || at("gateway.token"));
+    secrets.gateway_token = reader.read_verifier(config.gateway.token.as_ref(), || at("gateway.token"));
     secrets.runs_token = match &config.runs.token {
-        Some(token) => reader.read_lock(Some(token), || at("runs.token")),
+        Some(token) => reader.read_verifier(Some(token), || at("runs.token")),
         None => secrets.gateway_token.clone(),
     };
-    secrets.bridge_token = reader.read_lock(config.bridge.token.as_ref(), || at("bridge.token"));
+    secrets.bridge_token = reader.read_verifier(config.bridge.token.as_ref(), || at("bridge.token"));
 
-    let rules = KeyRules { environment, folders, tree };
+    let rules = KeyResolver { environment, folders, tree };
     for (name, provider) in &config.providers {
         let key = match rules.choose(name, provider) {
             KeyChoice::Named(reference) => reader.read(Some(reference), || at("providers").key(name).key("api_key")),
-            KeyChoice::Own(key) => Some(key),
+            KeyChoice::Implicit(key) => Some(key),
             KeyChoice::None => None,
             KeyChoice::Withheld(problem) => {
                 reader.problems.push(*problem);
@@ -161,42 +162,42 @@ pub(crate) fn resolve(
         let path = || at("channels").key(name).key("secret");
         secrets
             .channel_secrets
-            .extend(reader.read_lock(channel.secret.as_ref(), path).map(|read| (name.clone(), read)));
+            .extend(reader.read_verifier(channel.secret.as_ref(), path).map(|read| (name.clone(), read)));
     }
-    secrets.referenced_env = reader.referenced;
+    secrets.referenced_env = reader.referenced_env;
     let mut problems = reader.problems;
     problems.extend(token_length::check(config, &secrets));
     (secrets, problems)
 }
 
-struct Reader<'a> {
+struct SecretReader<'a> {
     environment: &'a Environment,
-    files: &'a dyn FileReader,
-    problems: Vec<Problem>,
+    files: &'a dyn ConfigFileReader,
+    problems: Vec<ConfigProblem>,
     /// Files that are not used because they wait to be trusted.
-    refused: usize,
+    untrusted_count: usize,
     /// What variables of child processes referred to.
-    referenced: Vec<SecretString>,
+    referenced_env: Vec<SecretString>,
 }
 
-impl Reader<'_> {
+impl SecretReader<'_> {
     fn read(&mut self, reference: Option<&SecretRef>, path: impl FnOnce() -> KeyPath) -> Option<SecretString> {
         let reference = reference?;
         if let SecretRef::File(file) = reference
-            && let Some(reason) = self.files.refuses_secret(file)
+            && let Some(reason) = self.files.untrusted_secret_reason(file)
         {
             // Somebody whom the server ran may have put it there; that must not keep it from starting.
             let message =
                 format!("appeared where agents may write and is not used: {reason}; what needs it does not work");
             let hint = format!("look at it and let it count with `patchboard trust {}`", file.display());
-            self.problems.push(Problem::warning(Code::MissingSecret, path(), message).hint(hint));
-            self.refused += 1;
+            self.problems.push(ConfigProblem::warning(ProblemCode::MissingSecret, path(), message).with_hint(hint));
+            self.untrusted_count += 1;
             return None;
         }
         match reference.resolve(self.environment) {
             Ok(secret) => Some(secret),
             Err(missing) => {
-                self.problems.push(describe(&missing, path()));
+                self.problems.push(missing_secret_problem(&missing, path()));
                 None
             }
         }
@@ -204,10 +205,10 @@ impl Reader<'_> {
 
     /// What those who come are checked with. A missing one would mean that everybody is let in; while its file waits, nobody
     /// knows the one in its place.
-    fn read_lock(&mut self, reference: Option<&SecretRef>, path: impl FnOnce() -> KeyPath) -> Option<SecretString> {
-        let before = self.refused;
+    fn read_verifier(&mut self, reference: Option<&SecretRef>, path: impl FnOnce() -> KeyPath) -> Option<SecretString> {
+        let before = self.untrusted_count;
         let read = self.read(reference, path);
-        read.or_else(|| (self.refused > before).then(|| random_text().into()))
+        read.or_else(|| (self.untrusted_count > before).then(|| random_secret().into()))
     }
 
     /// Values of child processes' variables: references or plain text.
@@ -218,10 +219,10 @@ impl Reader<'_> {
     ) -> BTreeMap<String, SecretString> {
         let mut read = BTreeMap::new();
         for (name, value) in variables {
-            let secret = match as_reference(value) {
+            let secret = match parse_reference(value) {
                 Some(reference) => {
                     let secret = self.read(Some(&reference), || path.key(name));
-                    self.referenced.extend(secret.clone());
+                    self.referenced_env.extend(secret.clone());
                     secret
                 }
                 None => Some(value.as_str().into()),
@@ -233,19 +234,19 @@ impl Reader<'_> {
 }
 
 /// A child process' variable that refers to a secret, rather than being text.
-pub(crate) fn as_reference(value: &str) -> Option<SecretRef> {
+pub(crate) fn parse_reference(value: &str) -> Option<SecretRef> {
     value.parse().ok()
 }
 
-fn describe(missing: &SecretMissing, path: KeyPath) -> Problem {
+fn missing_secret_problem(missing: &SecretError, path: KeyPath) -> ConfigProblem {
     let (message, hint) = match missing {
-        SecretMissing::EnvUnset(name) => (missing.to_string(), format!("set it before starting: export {name}=…")),
-        SecretMissing::FileUnreadable { path, source } => {
+        SecretError::EnvUnset(name) => (missing.to_string(), format!("set it before starting: export {name}=…")),
+        SecretError::FileUnreadable { path, source } => {
             (format!("{missing}: {}", plain_reason(source)), format!("create {} with mode 0600", path.display()))
         }
-        SecretMissing::FileEmpty(path) | SecretMissing::FileUnusable(path) => {
+        SecretError::FileEmpty(path) | SecretError::FileUnusable(path) => {
             (missing.to_string(), format!("put the secret and nothing else into {}", path.display()))
         }
     };
-    Problem::error(Code::MissingSecret, path, message).hint(hint)
+    ConfigProblem::error(ProblemCode::MissingSecret, path, message).with_hint(hint)
 }

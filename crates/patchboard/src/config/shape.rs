@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use serde_json::Value;
 
-use super::{order, schema::schema, types::KIND};
+use super::{key_order, schema::schema, types::KIND};
 
 /// One key, or one element of a list or map.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub shape: Shape,
+pub(crate) struct SchemaEntry {
+    pub shape: ValueShape,
     pub description: String,
     pub default: Option<Value>,
     pub example: Option<Value>,
@@ -19,29 +19,29 @@ pub(crate) struct Entry {
 }
 
 #[derive(Debug)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     /// Fixed keys.
     Table {
-        keys: Keys,
+        keys: TableKeys,
         required: BTreeSet<String>,
     },
     /// Names chosen by the operator.
-    Map(Box<Entry>),
-    List(Box<Entry>),
-    Leaf(Leaf),
+    Map(Box<SchemaEntry>),
+    List(Box<SchemaEntry>),
+    Leaf(LeafKind),
 }
 
 /// Keys of a table in the order their type declares them.
 #[derive(Debug)]
-pub(crate) struct Keys(Vec<(String, Entry)>);
+pub(crate) struct TableKeys(Vec<(String, SchemaEntry)>);
 
-impl Keys {
-    pub(crate) fn get(&self, name: &str) -> Option<&Entry> {
+impl TableKeys {
+    pub(crate) fn get(&self, name: &str) -> Option<&SchemaEntry> {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, entry)| entry)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> + Clone {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &SchemaEntry)> + Clone {
         self.0.iter().map(|(key, entry)| (key.as_str(), entry))
     }
 
@@ -51,14 +51,14 @@ impl Keys {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Leaf {
+pub(crate) enum LeafKind {
     Text,
     /// Text that may be empty and is not shown back: it may hold anything.
     Variable,
     Flag,
-    Integer(Range<i64>),
-    Number(Range<f64>),
-    Choice(Vec<Choice>),
+    Integer(NumberRange<i64>),
+    Number(NumberRange<f64>),
+    Choice(Vec<AllowedWord>),
     Duration {
         zero: bool,
     },
@@ -78,29 +78,29 @@ pub(crate) enum Leaf {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Range<T> {
+pub(crate) struct NumberRange<T> {
     pub min: Option<T>,
     pub max: Option<T>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Choice {
+pub(crate) struct AllowedWord {
     pub word: String,
     pub meaning: String,
 }
 
 /// The shape of the whole file.
-pub(crate) fn root() -> &'static Entry {
-    static ROOT: LazyLock<Entry> = LazyLock::new(|| Entry::read(&schema(), None));
+pub(crate) fn root() -> &'static SchemaEntry {
+    static ROOT: LazyLock<SchemaEntry> = LazyLock::new(|| SchemaEntry::read(&schema(), None));
     &ROOT
 }
 
-impl Entry {
+impl SchemaEntry {
     fn read(schema: &Value, inherited_kind: Option<&str>) -> Self {
         let text = |key: &str| schema.get(key).and_then(Value::as_str);
         let kind = text(KIND).or(inherited_kind);
         Self {
-            shape: Shape::read(schema, kind),
+            shape: ValueShape::read(schema, kind),
             description: text("description").unwrap_or_default().to_owned(),
             default: schema.get("default").cloned(),
             example: schema.get("examples").and_then(Value::as_array).and_then(|examples| examples.first()).cloned(),
@@ -109,21 +109,21 @@ impl Entry {
     }
 
     pub(crate) fn is_leaf(&self) -> bool {
-        matches!(self.shape, Shape::Leaf(_))
+        matches!(self.shape, ValueShape::Leaf(_))
     }
 }
 
-impl Shape {
+impl ValueShape {
     fn read(schema: &Value, kind: Option<&str>) -> Self {
         if let Some(Value::Object(properties)) = schema.get("properties") {
             let names = properties.keys().map(String::as_str).collect();
-            let declared = order::declared(&names).unwrap_or_else(|| names.into_iter().collect());
+            let declared = key_order::declared_order(&names).unwrap_or_else(|| names.into_iter().collect());
             let keys = declared.into_iter().filter_map(|name| {
                 let property = properties.get(name)?;
-                Some((name.to_owned(), Entry::read(property, None)))
+                Some((name.to_owned(), SchemaEntry::read(property, None)))
             });
             return Self::Table {
-                keys: Keys(keys.collect()),
+                keys: TableKeys(keys.collect()),
                 required: schema
                     .get("required")
                     .and_then(Value::as_array)
@@ -136,18 +136,18 @@ impl Shape {
         match schema.get("type").and_then(Value::as_str) {
             Some("object") => {
                 let value = schema.get("additionalProperties").unwrap_or(&Value::Null);
-                Self::Map(Box::new(Entry::read(value, kind)))
+                Self::Map(Box::new(SchemaEntry::read(value, kind)))
             }
             Some("array") => {
                 let item = schema.get("items").unwrap_or(&Value::Null);
-                Self::List(Box::new(Entry::read(item, kind)))
+                Self::List(Box::new(SchemaEntry::read(item, kind)))
             }
-            _ => Self::Leaf(Leaf::read(schema, kind)),
+            _ => Self::Leaf(LeafKind::read(schema, kind)),
         }
     }
 }
 
-impl Leaf {
+impl LeafKind {
     fn read(schema: &Value, kind: Option<&str>) -> Self {
         let choices = choices(schema);
         if !choices.is_empty() {
@@ -169,8 +169,8 @@ impl Leaf {
             Some("environment") => Self::Variable,
             _ => match schema.get("type").and_then(Value::as_str) {
                 Some("boolean") => Self::Flag,
-                Some("integer") => Self::Integer(Range { min: integer("minimum"), max: integer("maximum") }),
-                Some("number") => Self::Number(Range { min: number("minimum"), max: number("maximum") }),
+                Some("integer") => Self::Integer(NumberRange { min: integer("minimum"), max: integer("maximum") }),
+                Some("number") => Self::Number(NumberRange { min: number("minimum"), max: number("maximum") }),
                 _ => Self::Text,
             },
         }
@@ -198,9 +198,9 @@ impl Leaf {
 }
 
 /// The words of an enum, whether or not its variants are documented.
-fn choices(schema: &Value) -> Vec<Choice> {
+fn choices(schema: &Value) -> Vec<AllowedWord> {
     let choice = |word: &Value, meaning: Option<&Value>| {
-        word.as_str().map(|word| Choice {
+        word.as_str().map(|word| AllowedWord {
             word: word.to_owned(),
             meaning: meaning.and_then(Value::as_str).unwrap_or_default().to_owned(),
         })

@@ -4,10 +4,10 @@
 use std::fmt::Write;
 
 use super::{
-    Loaded,
-    key_path::{KeyPath, quoted},
-    secrets::as_reference,
-    shape::{self, Entry, Leaf, Shape},
+    LoadedConfig,
+    key_path::{KeyPath, quoted_key},
+    secrets::parse_reference,
+    shape::{self, LeafKind, SchemaEntry, ValueShape},
 };
 
 /// Whether each line says which layer set it.
@@ -18,13 +18,13 @@ pub(crate) enum ShowOrigin {
 }
 
 /// The effective configuration as TOML that could be loaded again.
-pub(crate) fn show(loaded: &Loaded, origin: ShowOrigin) -> String {
-    let mut printer = Printer { loaded, origin, text: String::new() };
+pub(crate) fn show(loaded: &LoadedConfig, origin: ShowOrigin) -> String {
+    let mut printer = TomlPrinter { loaded, origin, text: String::new() };
     if let Ok(value) = toml::Value::try_from(&loaded.config) {
-        printer.table(shape::root(), &value, &KeyPath::default(), &Header::default());
+        printer.table(shape::root(), &value, &KeyPath::default(), &TableHeader::default());
     }
     // Comments, so that the text can still be loaded.
-    for off in &loaded.switched_off {
+    for off in &loaded.disabled {
         let origin = match origin {
             ShowOrigin::Yes => format!(": {}", off.origin),
             ShowOrigin::No => String::new(),
@@ -36,37 +36,37 @@ pub(crate) fn show(loaded: &Loaded, origin: ShowOrigin) -> String {
 
 /// A table's header: keys as TOML writes them, without list positions.
 #[derive(Clone, Default)]
-struct Header {
+struct TableHeader {
     keys: Vec<String>,
     element: bool,
 }
 
-impl Header {
+impl TableHeader {
     fn child(&self, key: &str) -> Self {
         let mut keys = self.keys.clone();
-        keys.push(quoted(key));
+        keys.push(quoted_key(key));
         Self { keys, element: false }
     }
 }
 
-struct Printer<'a> {
-    loaded: &'a Loaded,
+struct TomlPrinter<'a> {
+    loaded: &'a LoadedConfig,
     origin: ShowOrigin,
     text: String,
 }
 
-impl Printer<'_> {
+impl TomlPrinter<'_> {
     /// Plain keys first: in TOML they belong to the header above them.
-    fn table(&mut self, entry: &Entry, value: &toml::Value, path: &KeyPath, header: &Header) {
+    fn table(&mut self, entry: &SchemaEntry, value: &toml::Value, path: &KeyPath, header: &TableHeader) {
         let toml::Value::Table(table) = value else {
             return;
         };
-        let children: Vec<(&str, &Entry, &toml::Value)> = match &entry.shape {
-            Shape::Table { keys, .. } => {
+        let children: Vec<(&str, &SchemaEntry, &toml::Value)> = match &entry.shape {
+            ValueShape::Table { keys, .. } => {
                 keys.iter().filter_map(|(key, child)| Some((key, child, table.get(key)?))).collect()
             }
-            Shape::Map(child) => table.iter().map(|(key, value)| (key.as_str(), &**child, value)).collect(),
-            Shape::List(_) | Shape::Leaf(_) => return,
+            ValueShape::Map(child) => table.iter().map(|(key, value)| (key.as_str(), &**child, value)).collect(),
+            ValueShape::List(_) | ValueShape::Leaf(_) => return,
         };
         let (plain, nested): (Vec<_>, Vec<_>) = children.into_iter().partition(|(_, child, _)| is_plain(child));
         if !header.keys.is_empty() && (!plain.is_empty() || header.element) {
@@ -78,13 +78,13 @@ impl Printer<'_> {
             });
         }
         for (key, child, value) in plain {
-            self.pair(key, child, value, &path.key(key));
+            self.key_value(key, child, value, &path.key(key));
         }
         for (key, child, value) in nested {
             let (path, header) = (path.key(key), header.child(key));
             match (&child.shape, value) {
-                (Shape::List(item), toml::Value::Array(elements)) => {
-                    let header = Header { element: true, ..header };
+                (ValueShape::List(item), toml::Value::Array(elements)) => {
+                    let header = TableHeader { element: true, ..header };
                     for (index, element) in elements.iter().enumerate() {
                         self.table(item, element, &path.index(index), &header);
                     }
@@ -94,11 +94,11 @@ impl Printer<'_> {
         }
     }
 
-    fn pair(&mut self, key: &str, entry: &Entry, value: &toml::Value, path: &KeyPath) {
+    fn key_value(&mut self, key: &str, entry: &SchemaEntry, value: &toml::Value, path: &KeyPath) {
         let shown = match (&entry.shape, value) {
             // A variable of a child process may hold anything, so only
             // references are shown.
-            (Shape::Leaf(Leaf::Variable), toml::Value::String(text)) if as_reference(text).is_none() => {
+            (ValueShape::Leaf(LeafKind::Variable), toml::Value::String(text)) if parse_reference(text).is_none() => {
                 "\"(set)\"".to_owned()
             }
             _ => value.to_string(),
@@ -107,7 +107,7 @@ impl Printer<'_> {
             ShowOrigin::Yes => format!("  # {}", self.loaded.tree.origin_of(path)),
             ShowOrigin::No => String::new(),
         };
-        self.line(&format!("{} = {shown}{origin}", quoted(key)));
+        self.line(&format!("{} = {shown}{origin}", quoted_key(key)));
     }
 
     fn line(&mut self, line: &str) {
@@ -117,10 +117,10 @@ impl Printer<'_> {
 }
 
 /// Whether a value fits on the line of its key.
-pub(crate) fn is_plain(entry: &Entry) -> bool {
+pub(crate) fn is_plain(entry: &SchemaEntry) -> bool {
     match &entry.shape {
-        Shape::Leaf(_) => true,
-        Shape::List(item) => item.is_leaf(),
-        Shape::Table { .. } | Shape::Map(_) => false,
+        ValueShape::Leaf(_) => true,
+        ValueShape::List(item) => item.is_leaf(),
+        ValueShape::Table { .. } | ValueShape::Map(_) => false,
     }
 }

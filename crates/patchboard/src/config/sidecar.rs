@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use patchboard_core::plugin::PluginGrant;
 use serde::Deserialize;
 
-use super::validate::plugins::{MAX_GRANTS, MAX_SETTING_BYTES, MAX_SETTINGS, is_key};
+use super::validate::plugins::{MAX_GRANTS, MAX_SETTING_BYTES, MAX_SETTINGS, is_setting_key};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Sidecar {
+struct PluginSidecar {
     grants: Vec<String>,
     settings: BTreeMap<String, String>,
 }
 
 /// Reads such a file. `Err` is a sentence for the operator, and says nothing of what stands in the file but its keys.
-pub(crate) fn read(text: &str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> {
-    let Sidecar { grants, settings } = toml::from_str(text).map_err(|error| {
+pub(crate) fn parse_sidecar(text: &str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> {
+    let PluginSidecar { grants, settings } = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
         let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
         format!("{place}{}", error.message().replace('\n', ", "))
@@ -28,7 +28,7 @@ pub(crate) fn read(text: &str) -> Result<(Vec<PluginGrant>, BTreeMap<String, Str
     if settings.len() > MAX_SETTINGS {
         return Err(format!("`settings` has {} entries; {MAX_SETTINGS} are the most", settings.len()));
     }
-    if let Some(key) = settings.keys().find(|key| !is_key(key)) {
+    if let Some(key) = settings.keys().find(|key| !is_setting_key(key)) {
         let shown: String = key.chars().take(80).collect();
         return Err(format!("`settings.{shown}`: a key has 1 to 64 letters, digits, `-` and `_`"));
     }

@@ -5,13 +5,13 @@ use secrecy::{ExposeSecret, SecretString};
 use super::{
     Config, Secrets,
     key_path::KeyPath,
-    problem::{Code, Problem},
+    problem::{ConfigProblem, ProblemCode},
 };
 
 /// In bytes. Of random letters and digits, 95 bits.
-const SHORTEST: usize = 16;
+const MIN_TOKEN_BYTES: usize = 16;
 
-pub(super) fn check(config: &Config, secrets: &Secrets) -> Vec<Problem> {
+pub(super) fn check(config: &Config, secrets: &Secrets) -> Vec<ConfigProblem> {
     let runs = if config.runs.token.is_some() { "runs.token" } else { "gateway.token" };
     let tokens = [
         (config.gateway.listen, "gateway.token", &secrets.gateway_token),
@@ -20,10 +20,11 @@ pub(super) fn check(config: &Config, secrets: &Secrets) -> Vec<Problem> {
     ];
     let short = tokens.into_iter().filter_map(|(listen, key, token)| {
         let length = token.as_ref().filter(|_| listen.is_off_loopback()).map(length)?;
-        (length < SHORTEST).then(|| {
+        (length < MIN_TOKEN_BYTES).then(|| {
             let message = format!("has {length} bytes, and other machines may guess it at {listen}");
-            Problem::error(Code::ShortToken, KeyPath::dotted(key), message)
-                .hint(format!("take one of {SHORTEST} bytes or more, such as that of `openssl rand -hex 32`"))
+            ConfigProblem::error(ProblemCode::ShortToken, KeyPath::dotted(key), message).with_hint(format!(
+                "take one of {MIN_TOKEN_BYTES} bytes or more, such as that of `openssl rand -hex 32`"
+            ))
         })
     });
     short.collect()

@@ -4,19 +4,19 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use super::{
     files::{ConfigFile, FileLayer},
-    key_path::{KeyPath, Step},
+    key_path::{KeyPath, PathSegment},
 };
 
 /// Which layer set a value. Ordered as layers are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Origin {
+pub(crate) enum ValueOrigin {
     Default,
     File { file: Arc<ConfigFile>, line: usize },
     Env(String),
     Flag(String),
 }
 
-impl Origin {
+impl ValueOrigin {
     /// Whose file set the value, if a file did.
     pub(crate) fn file_layer(&self) -> Option<FileLayer> {
         match self {
@@ -26,7 +26,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => formatter.write_str("default"),
@@ -39,81 +39,81 @@ impl fmt::Display for Origin {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
-    pub origin: Origin,
-    pub content: Content,
+pub(crate) struct ConfigNode {
+    pub origin: ValueOrigin,
+    pub content: NodeContent,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Content {
-    Table(BTreeMap<String, Node>),
-    List(Vec<Node>),
+pub(crate) enum NodeContent {
+    Table(BTreeMap<String, ConfigNode>),
+    List(Vec<ConfigNode>),
     Leaf(toml::Value),
 }
 
-impl Node {
-    pub(crate) fn table(origin: Origin) -> Self {
-        Self { origin, content: Content::Table(BTreeMap::new()) }
+impl ConfigNode {
+    pub(crate) fn table(origin: ValueOrigin) -> Self {
+        Self { origin, content: NodeContent::Table(BTreeMap::new()) }
     }
 
-    pub(crate) fn from_value(value: toml::Value, origin: &Origin) -> Self {
+    pub(crate) fn from_value(value: toml::Value, origin: &ValueOrigin) -> Self {
         let content = match value {
-            toml::Value::Table(table) => {
-                Content::Table(table.into_iter().map(|(key, value)| (key, Self::from_value(value, origin))).collect())
-            }
+            toml::Value::Table(table) => NodeContent::Table(
+                table.into_iter().map(|(key, value)| (key, Self::from_value(value, origin))).collect(),
+            ),
             toml::Value::Array(items) => {
-                Content::List(items.into_iter().map(|item| Self::from_value(item, origin)).collect())
+                NodeContent::List(items.into_iter().map(|item| Self::from_value(item, origin)).collect())
             }
             scalar @ (toml::Value::String(_)
             | toml::Value::Integer(_)
             | toml::Value::Float(_)
             | toml::Value::Boolean(_)
-            | toml::Value::Datetime(_)) => Content::Leaf(scalar),
+            | toml::Value::Datetime(_)) => NodeContent::Leaf(scalar),
         };
         Self { origin: origin.clone(), content }
     }
 
     pub(crate) fn to_value(&self) -> toml::Value {
         match &self.content {
-            Content::Table(table) => {
+            NodeContent::Table(table) => {
                 toml::Value::Table(table.iter().map(|(key, node)| (key.clone(), node.to_value())).collect())
             }
-            Content::List(items) => toml::Value::Array(items.iter().map(Self::to_value).collect()),
-            Content::Leaf(value) => value.clone(),
+            NodeContent::List(items) => toml::Value::Array(items.iter().map(Self::to_value).collect()),
+            NodeContent::Leaf(value) => value.clone(),
         }
     }
 
     pub(crate) fn get(&self, path: &KeyPath) -> Option<&Self> {
-        path.steps().iter().try_fold(self, |node, step| node.child(step))
+        path.segments().iter().try_fold(self, |node, step| node.child(step))
     }
 
-    fn child(&self, step: &Step) -> Option<&Self> {
+    fn child(&self, step: &PathSegment) -> Option<&Self> {
         match (&self.content, step) {
-            (Content::Table(table), Step::Key(key)) => table.get(key),
-            (Content::List(items), Step::Index(index)) => items.get(*index),
-            (Content::Table(_) | Content::List(_) | Content::Leaf(_), _) => None,
+            (NodeContent::Table(table), PathSegment::Key(key)) => table.get(key),
+            (NodeContent::List(items), PathSegment::Index(index)) => items.get(*index),
+            (NodeContent::Table(_) | NodeContent::List(_) | NodeContent::Leaf(_), _) => None,
         }
     }
 
     /// The files that this or anything in it came from.
     pub(crate) fn files(&self) -> Vec<Arc<ConfigFile>> {
         let own = match &self.origin {
-            Origin::File { file, .. } => vec![Arc::clone(file)],
-            Origin::Default | Origin::Env(_) | Origin::Flag(_) => Vec::new(),
+            ValueOrigin::File { file, .. } => vec![Arc::clone(file)],
+            ValueOrigin::Default | ValueOrigin::Env(_) | ValueOrigin::Flag(_) => Vec::new(),
         };
         match &self.content {
-            Content::Table(table) => own.into_iter().chain(table.values().flat_map(Self::files)).collect(),
-            Content::List(items) => own.into_iter().chain(items.iter().flat_map(Self::files)).collect(),
-            Content::Leaf(_) => own,
+            NodeContent::Table(table) => own.into_iter().chain(table.values().flat_map(Self::files)).collect(),
+            NodeContent::List(items) => own.into_iter().chain(items.iter().flat_map(Self::files)).collect(),
+            NodeContent::Leaf(_) => own,
         }
     }
 
     /// Where the value at `path` came from; for a key nobody set, where the
     /// innermost table around it did, so that a complaint about an absent key
     /// points at its section.
-    pub(crate) fn origin_near(&self, path: &KeyPath) -> Origin {
+    pub(crate) fn nearest_origin(&self, path: &KeyPath) -> ValueOrigin {
         let mut node = self;
-        for step in path.steps() {
+        for step in path.segments() {
             match node.child(step) {
                 Some(child) => node = child,
                 None => break,
@@ -123,17 +123,17 @@ impl Node {
     }
 
     /// Where the value at `path` came from: a layer that set it, or the default.
-    pub(crate) fn origin_of(&self, path: &KeyPath) -> Origin {
-        self.get(path).map_or(Origin::Default, |node| node.origin.clone())
+    pub(crate) fn origin_of(&self, path: &KeyPath) -> ValueOrigin {
+        self.get(path).map_or(ValueOrigin::Default, |node| node.origin.clone())
     }
 
     /// A layer that says nothing but `node` at a path of keys.
-    pub(crate) fn at(path: &KeyPath, node: Self) -> Self {
-        path.steps().iter().rev().fold(node, |inner, step| {
+    pub(crate) fn nested(path: &KeyPath, node: Self) -> Self {
+        path.segments().iter().rev().fold(node, |inner, step| {
             let origin = inner.origin.clone();
             let content = match step {
-                Step::Key(key) => Content::Table(BTreeMap::from([(key.clone(), inner)])),
-                Step::Index(_) => Content::List(vec![inner]),
+                PathSegment::Key(key) => NodeContent::Table(BTreeMap::from([(key.clone(), inner)])),
+                PathSegment::Index(_) => NodeContent::List(vec![inner]),
             };
             Self { origin, content }
         })
@@ -141,15 +141,15 @@ impl Node {
 
     /// Removes the value at `path`; reports whether there was one.
     pub(crate) fn remove(&mut self, path: &KeyPath) -> bool {
-        let Some((last, parents)) = path.steps().split_last() else {
+        let Some((last, parents)) = path.segments().split_last() else {
             return false;
         };
         let mut node = self;
         for step in parents {
             let child = match (&mut node.content, step) {
-                (Content::Table(table), Step::Key(key)) => table.get_mut(key),
-                (Content::List(items), Step::Index(index)) => items.get_mut(*index),
-                (Content::Table(_) | Content::List(_) | Content::Leaf(_), _) => None,
+                (NodeContent::Table(table), PathSegment::Key(key)) => table.get_mut(key),
+                (NodeContent::List(items), PathSegment::Index(index)) => items.get_mut(*index),
+                (NodeContent::Table(_) | NodeContent::List(_) | NodeContent::Leaf(_), _) => None,
             };
             match child {
                 Some(child) => node = child,
@@ -157,21 +157,21 @@ impl Node {
             }
         }
         match (&mut node.content, last) {
-            (Content::Table(table), Step::Key(key)) => table.remove(key).is_some(),
-            (Content::List(items), Step::Index(index)) if *index < items.len() => {
+            (NodeContent::Table(table), PathSegment::Key(key)) => table.remove(key).is_some(),
+            (NodeContent::List(items), PathSegment::Index(index)) if *index < items.len() => {
                 items.remove(*index);
                 true
             }
-            (Content::Table(_) | Content::List(_) | Content::Leaf(_), _) => false,
+            (NodeContent::Table(_) | NodeContent::List(_) | NodeContent::Leaf(_), _) => false,
         }
     }
 
     /// What a value is called in messages.
     pub(crate) fn type_name(&self) -> &'static str {
         match &self.content {
-            Content::Table(_) => "a table",
-            Content::List(_) => "a list",
-            Content::Leaf(value) => match value {
+            NodeContent::Table(_) => "a table",
+            NodeContent::List(_) => "a list",
+            NodeContent::Leaf(value) => match value {
                 toml::Value::String(_) => "text",
                 toml::Value::Integer(_) => "a whole number",
                 toml::Value::Float(_) => "a number",

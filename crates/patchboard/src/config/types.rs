@@ -12,8 +12,8 @@ mod user;
 mod tests;
 
 pub(crate) use hours::DayHours;
-pub(crate) use listen::Listen;
-pub(crate) use secret::{SECRET_BYTES_MAX, SecretMissing, SecretRef};
+pub(crate) use listen::ListenAddress;
+pub(crate) use secret::{SECRET_BYTES_MAX, SecretError, SecretRef};
 pub(crate) use size::ByteSize;
 pub(crate) use timespan::TimeSpan;
 pub(crate) use user::SystemUser;
@@ -38,8 +38,8 @@ macro_rules! string_value {
             fn deserialize<D: serde::Deserializer<'de>>(
                 deserializer: D,
             ) -> Result<Self, D::Error> {
-                struct Text;
-                impl serde::de::Visitor<'_> for Text {
+                struct TextVisitor;
+                impl serde::de::Visitor<'_> for TextVisitor {
                     type Value = $type;
                     fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
                         formatter.write_str($expects)
@@ -48,7 +48,7 @@ macro_rules! string_value {
                         text.parse().map_err(E::custom)
                     }
                 }
-                deserializer.deserialize_str(Text)
+                deserializer.deserialize_str(TextVisitor)
             }
         }
 

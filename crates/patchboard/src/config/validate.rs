@@ -17,11 +17,11 @@ use super::{
     Config,
     key_path::KeyPath,
     nearest::nearest,
-    problem::{Code, Problem},
+    problem::{ConfigProblem, ProblemCode},
 };
 
 /// Every broken rule.
-pub(crate) fn validate(config: &Config) -> Vec<Problem> {
+pub(crate) fn validate(config: &Config) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     listeners::validate(config, &mut problems);
     providers::validate(config, &mut problems);
@@ -37,7 +37,7 @@ pub(crate) fn validate(config: &Config) -> Vec<Problem> {
 
 /// Names of agents, providers, plugins, workers and MCP servers become parts
 /// of tool names, URLs and file names, so one narrow alphabet serves all.
-fn name_complaint(name: &str) -> Option<&'static str> {
+fn invalid_name_reason(name: &str) -> Option<&'static str> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if name.is_empty() || name.len() > 64 {
         Some("a name has 1 to 64 characters")
@@ -48,24 +48,33 @@ fn name_complaint(name: &str) -> Option<&'static str> {
     }
 }
 
-fn check_name(name: &str, path: KeyPath, problems: &mut Vec<Problem>) {
-    if let Some(complaint) = name_complaint(name) {
-        problems.push(Problem::error(Code::UnusableName, path, complaint));
+fn check_name(name: &str, path: KeyPath, problems: &mut Vec<ConfigProblem>) {
+    if let Some(complaint) = invalid_name_reason(name) {
+        problems.push(ConfigProblem::error(ProblemCode::UnusableName, path, complaint));
     }
 }
 
 /// Warns where a key would be readable on its way to another machine.
-fn check_key_travels_safely(address: &str, path: KeyPath, problems: &mut Vec<Problem>) {
+fn warn_unencrypted_key(address: &str, path: KeyPath, problems: &mut Vec<ConfigProblem>) {
     if address.starts_with("http://") && !url::is_loopback(address) {
         problems.push(
-            Problem::warning(Code::RiskySetting, path, "the API key travels unencrypted to another machine")
-                .hint("use https://"),
+            ConfigProblem::warning(
+                ProblemCode::RiskySetting,
+                path,
+                "the API key travels unencrypted to another machine",
+            )
+            .with_hint("use https://"),
         );
     }
 }
 
 /// A name that refers to something which is not configured.
-fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str> + Clone, path: KeyPath) -> Problem {
+fn unknown_reference<'a>(
+    what: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+    path: KeyPath,
+) -> ConfigProblem {
     let hint = match nearest(name, known.clone()) {
         Some(meant) => format!("did you mean \"{meant}\"?"),
         None => {
@@ -78,11 +87,11 @@ fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str> 
         }
     };
     let message = format!("no {what} named `{name}` is configured");
-    Problem::error(Code::UnknownReference, path, message).hint(hint)
+    ConfigProblem::error(ProblemCode::UnknownReference, path, message).with_hint(hint)
 }
 
 /// Elements whose name an earlier one already has, with the earlier index.
-fn repeated<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(usize, usize)> {
+fn duplicates<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(usize, usize)> {
     let mut seen: Vec<&str> = Vec::new();
     let mut repeats = Vec::new();
     for (index, name) in names.into_iter().enumerate() {

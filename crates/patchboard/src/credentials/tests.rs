@@ -7,7 +7,7 @@ use std::{
 use secrecy::{ExposeSecret, SecretString};
 use tempfile::TempDir;
 
-use super::{CredentialStore, Error, PendingFile};
+use super::{CredentialError, CredentialStore, PendingFile};
 
 fn store() -> (TempDir, CredentialStore) {
     let folder = TempDir::new().unwrap();
@@ -15,7 +15,7 @@ fn store() -> (TempDir, CredentialStore) {
     (folder, store)
 }
 
-fn write(store: &CredentialStore, provider: &str, key: &str) -> Result<PathBuf, Error> {
+fn write(store: &CredentialStore, provider: &str, key: &str) -> Result<PathBuf, CredentialError> {
     store.prepare(provider, &SecretString::from(key))?.commit()
 }
 
@@ -94,7 +94,7 @@ fn names_cannot_leave_the_folder() {
     let (folder, store) = store();
     for name in ["", "..", "../x", "a/b", "/etc/passwd", "a.b", ".hidden", "-x", "a b", "ä", &"x".repeat(65), "a\0b"] {
         assert_eq!(store.path(name), None, "{name}");
-        assert!(matches!(write(&store, name, "k"), Err(Error::BadName(_))), "{name}");
+        assert!(matches!(write(&store, name, "k"), Err(CredentialError::BadName(_))), "{name}");
         assert!(store.read(name).is_none());
     }
     assert!(names(folder.path()).is_empty());
@@ -104,10 +104,10 @@ fn names_cannot_leave_the_folder() {
 fn bad_keys_are_refused_before_anything_is_written() {
     let (folder, store) = store();
     for key in ["", " ", "\n\t"] {
-        assert!(matches!(write(&store, "openai", key), Err(Error::EmptyKey)));
+        assert!(matches!(write(&store, "openai", key), Err(CredentialError::EmptyKey)));
     }
     for key in ["two words", "line\nbreak", "schlüssel", "\u{feff}sk", "a\0b"] {
-        assert!(matches!(write(&store, "openai", key), Err(Error::BadKey)), "{key}");
+        assert!(matches!(write(&store, "openai", key), Err(CredentialError::BadKey)), "{key}");
     }
     assert!(names(folder.path()).is_empty());
 }
@@ -150,7 +150,7 @@ fn errors_name_the_place_and_not_the_key() {
     fs::write(&blocked, "").unwrap();
     let store = CredentialStore::new(blocked.join("credentials"));
     let error = write(&store, "openai", "hunter2").unwrap_err();
-    assert!(matches!(error, Error::Folder { .. }));
+    assert!(matches!(error, CredentialError::Folder { .. }));
     assert!(!format!("{error} {error:?}").contains("hunter2"));
     let error = PendingFile::write(&folder.path().join("no/such/folder"), b"hunter2", 0o600).unwrap_err();
     assert!(error.to_string().starts_with("cannot write"), "{error}");

@@ -21,21 +21,21 @@ const ROOT: u32 = 0;
 
 /// Who besides this user may use the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    Nobody,
+pub(crate) enum DirSharing {
+    OwnerOnly,
     /// `data_dir_group`: it may belong to somebody else, and its group may write there.
     Group,
 }
 
-impl Sharing {
+impl DirSharing {
     pub(crate) fn of(config: &Config) -> Self {
-        if config.data_dir_group { Self::Group } else { Self::Nobody }
+        if config.data_dir_group { Self::Group } else { Self::OwnerOnly }
     }
 
     /// Permissions that nobody else may have.
     fn forbidden(self) -> u32 {
         match self {
-            Self::Nobody => GROUP | OTHERS,
+            Self::OwnerOnly => GROUP | OTHERS,
             Self::Group => OTHERS,
         }
     }
@@ -48,7 +48,7 @@ pub(crate) enum UnsafeFolder {
          `chown -R {own} {}`, name another with --data-dir, or set data_dir_group = true if it is a volume of an \
          orchestrator", .path.display(), .path.display()
     )]
-    OfAnother { path: PathBuf, owner: u32, own: u32 },
+    OwnedByOther { path: PathBuf, owner: u32, own: u32 },
     #[error(
         "every user may write to the data directory `{}`, which belongs to user {owner}: `chmod o-rwx {}` as that user",
         .path.display(), .path.display()
@@ -60,7 +60,7 @@ pub(crate) enum UnsafeFolder {
         "others could write to the data directory, and `{}` in it belongs to user {owner}: look at it, then remove it or \
          `chown {own} {}`", .path.display(), .path.display()
     )]
-    FileOfAnother { path: PathBuf, owner: u32, own: u32 },
+    ForeignEntry { path: PathBuf, owner: u32, own: u32 },
     #[error("cannot close the data directory `{}` to other users", .path.display())]
     Unchangeable {
         path: PathBuf,
@@ -71,16 +71,18 @@ pub(crate) enum UnsafeFolder {
 
 /// The folder's permissions, if it has some that it must not have and that can be taken away. An error is why it cannot be
 /// used.
-pub(crate) fn inspect(path: &Path, sharing: Sharing) -> Result<Option<u32>, UnsafeFolder> {
-    let found = fs::metadata(path).map_err(|source| unchangeable(path, source))?;
-    let own = own_user();
+pub(crate) fn inspect(path: &Path, sharing: DirSharing) -> Result<Option<u32>, UnsafeFolder> {
+    let found = fs::metadata(path).map_err(|source| permission_error(path, source))?;
+    let own = effective_uid();
     let mode = found.mode();
     if found.uid() != own {
         let owner = found.uid();
         return match sharing {
-            Sharing::Nobody => Err(UnsafeFolder::OfAnother { path: path.to_owned(), owner, own }),
-            Sharing::Group if mode & OTHERS_WRITE != 0 => Err(UnsafeFolder::OpenToAll { path: path.to_owned(), owner }),
-            Sharing::Group => Ok(None),
+            DirSharing::OwnerOnly => Err(UnsafeFolder::OwnedByOther { path: path.to_owned(), owner, own }),
+            DirSharing::Group if mode & OTHERS_WRITE != 0 => {
+                Err(UnsafeFolder::OpenToAll { path: path.to_owned(), owner })
+            }
+            DirSharing::Group => Ok(None),
         };
     }
     if mode & STICKY != 0 && mode & OTHERS_WRITE != 0 {
@@ -90,19 +92,19 @@ pub(crate) fn inspect(path: &Path, sharing: Sharing) -> Result<Option<u32>, Unsa
 }
 
 /// Closes a directory of this user to others; refuses one that others could have filled or could still change.
-pub(super) fn secure(path: &Path, sharing: Sharing) -> Result<(), UnsafeFolder> {
+pub(super) fn close_to_other_users(path: &Path, sharing: DirSharing) -> Result<(), UnsafeFolder> {
     if inspect(path, sharing)?.is_none() {
         return Ok(());
     }
-    let mode = fs::metadata(path).map_err(|source| unchangeable(path, source))?.mode();
-    let (open, own) = (mode & sharing.forbidden(), own_user());
+    let mode = fs::metadata(path).map_err(|source| permission_error(path, source))?.mode();
+    let (open, own) = (mode & sharing.forbidden(), effective_uid());
     let could_write = open & (GROUP_WRITE | OTHERS_WRITE) != 0;
     // Left open while there is something, or the next start would not look for it.
     if could_write {
         refuse_foreign_entries(path, own)?;
     }
     let closed = Permissions::from_mode(mode & !open);
-    fs::set_permissions(path, closed).map_err(|source| unchangeable(path, source))?;
+    fs::set_permissions(path, closed).map_err(|source| permission_error(path, source))?;
     tracing::warn!(
         "the data directory `{}` was open to other users (mode {:o}) and is now closed to them (mode {:o})",
         path.display(),
@@ -112,7 +114,7 @@ pub(super) fn secure(path: &Path, sharing: Sharing) -> Result<(), UnsafeFolder> 
     if could_write && let Err(refused) = refuse_foreign_entries(path, own) {
         // It came in the moment before.
         let reopened = fs::set_permissions(path, Permissions::from_mode(mode));
-        reopened.map_err(|source| unchangeable(path, source))?;
+        reopened.map_err(|source| permission_error(path, source))?;
         return Err(refused);
     }
     Ok(())
@@ -120,7 +122,7 @@ pub(super) fn secure(path: &Path, sharing: Sharing) -> Result<(), UnsafeFolder> 
 
 fn refuse_foreign_entries(path: &Path, own: u32) -> Result<(), UnsafeFolder> {
     match foreign_entry(path, own, &mut { MAX_ENTRIES }) {
-        Some((path, owner)) => Err(UnsafeFolder::FileOfAnother { path, owner, own }),
+        Some((path, owner)) => Err(UnsafeFolder::ForeignEntry { path, owner, own }),
         None => Ok(()),
     }
 }
@@ -128,7 +130,7 @@ fn refuse_foreign_entries(path: &Path, own: u32) -> Result<(), UnsafeFolder> {
 /// Whether `folder` in a data directory can hold records of this user: it is this user's own, or can be made as such.
 /// Asked before the configuration is read, so whatever that says of the data directory is not known yet.
 pub(crate) fn may_hold_records(data_dir: &Path, folder: &Path) -> bool {
-    let own = own_user();
+    let own = effective_uid();
     match fs::symlink_metadata(folder) {
         Ok(found) => found.is_dir() && found.uid() == own,
         Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::metadata(data_dir) {
@@ -143,7 +145,7 @@ pub(crate) fn may_hold_records(data_dir: &Path, folder: &Path) -> bool {
 
 /// A record that this user wrote: a file of its own that others cannot change.
 pub(crate) fn is_own_record(found: &Metadata) -> bool {
-    found.is_file() && found.uid() == own_user() && found.mode() & (GROUP_WRITE | OTHERS_WRITE) == 0
+    found.is_file() && found.uid() == effective_uid() && found.mode() & (GROUP_WRITE | OTHERS_WRITE) == 0
 }
 
 /// Something in a folder that is neither this user's nor root's.
@@ -164,16 +166,16 @@ fn foreign_entry(folder: &Path, own: u32, left: &mut usize) -> Option<(PathBuf, 
 }
 
 /// A file, not a link, that others can neither read nor change.
-pub(super) fn is_private_file(found: &Metadata, sharing: Sharing) -> bool {
-    let is_ours = found.uid() == own_user() || sharing == Sharing::Group;
+pub(super) fn is_private_file(found: &Metadata, sharing: DirSharing) -> bool {
+    let is_ours = found.uid() == effective_uid() || sharing == DirSharing::Group;
     found.is_file() && is_ours && found.mode() & sharing.forbidden() == 0
 }
 
-fn unchangeable(path: &Path, source: io::Error) -> UnsafeFolder {
+fn permission_error(path: &Path, source: io::Error) -> UnsafeFolder {
     UnsafeFolder::Unchangeable { path: path.to_owned(), source }
 }
 
-fn own_user() -> u32 {
+fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 

@@ -25,8 +25,8 @@ pub(crate) struct ProcessRecord {
     /// RFC 3339.
     pub(crate) started_at: String,
     pub(crate) version: String,
-    pub(crate) role: Role,
-    pub(crate) state: State,
+    pub(crate) role: ProcessRole,
+    pub(crate) state: ProcessState,
     /// How long work in progress may go on once it stops.
     pub(crate) drain_ms: u64,
     /// Runs at work while it stops.
@@ -35,7 +35,7 @@ pub(crate) struct ProcessRecord {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Role {
+pub(crate) enum ProcessRole {
     /// `patchboard serve`
     Server,
     /// Another command, for as long as it takes; it does not stop in order.
@@ -44,13 +44,13 @@ pub(crate) enum Role {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
+pub(crate) enum ProcessState {
     Starting,
     Ready,
     Stopping,
 }
 
-impl State {
+impl ProcessState {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -83,12 +83,12 @@ impl ProcessRecord {
             (Some(now), Some(then)) => now == then,
             (None, Some(_)) => false,
             // The kernel tells nothing more than that there is one.
-            (_, None) => exists(self.pid),
+            (_, None) => process_exists(self.pid),
         }
     }
 
     /// Why it must not be signalled, if it must not: `lock` is the lock file of the data directory.
-    pub(crate) fn doubt(&self, lock: &File) -> Option<String> {
+    pub(crate) fn signal_refusal(&self, lock: &File) -> Option<String> {
         let pid = self.pid;
         if !self.is_alive() {
             return Some(format!("process {pid} is another program now, or gone"));
@@ -103,7 +103,7 @@ impl ProcessRecord {
 }
 
 /// What the record says, whether or not that process lives.
-pub(super) fn read(data_dir: &Path) -> Option<ProcessRecord> {
+pub(super) fn read_record(data_dir: &Path) -> Option<ProcessRecord> {
     read_json(&data_dir.join(PROCESS_RECORD))
 }
 
@@ -120,7 +120,7 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {
 /// When the kernel started the process; `None` for one that is gone or has only its exit code left.
 #[cfg(target_os = "linux")]
 pub(crate) fn started_tick(pid: u32) -> Option<u64> {
-    tick_of(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_start_tick(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -130,7 +130,7 @@ pub(crate) fn started_tick(_: u32) -> Option<u64> {
 
 /// From the text of `/proc/PID/stat`. The program's name may hold anything, so fields are counted from its end.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no /proc elsewhere"))]
-fn tick_of(stat: &str) -> Option<u64> {
+fn parse_start_tick(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
     // Field 3; `Z` and `X` are what is left of a process that has ended.
@@ -141,7 +141,7 @@ fn tick_of(stat: &str) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-fn exists(pid: u32) -> bool {
+fn process_exists(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }

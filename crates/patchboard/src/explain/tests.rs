@@ -1,11 +1,11 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use super::{codes, explain};
-use crate::config::problem::Code;
+use crate::config::problem::ProblemCode;
 
 #[test]
 fn every_configuration_problem_is_explained() {
-    for code in Code::ALL {
+    for code in ProblemCode::ALL {
         let code = code.as_str();
         let page = explain(code).unwrap_or_else(|| panic!("{code} has no page"));
         assert!(page.starts_with(&format!("# {code}: ")), "{code} has no heading");

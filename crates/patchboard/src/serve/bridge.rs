@@ -11,34 +11,34 @@ use sha2::{Digest, Sha256};
 use tokio_util::task::TaskTracker;
 
 use super::reload::LiveTls;
-use super::{Bound, Plugs, bind, guard};
-use crate::assemble::Pools;
-use crate::config::Loaded;
-use crate::config::files::{FileReader, FileWarning};
+use super::{BoundListener, SurfaceContext, bind, guard};
+use crate::assemble::RunningPools;
+use crate::config::LoadedConfig;
+use crate::config::files::{ConfigFileReader, FileWarning};
 use crate::config::section::bridge::TlsConfig;
 use crate::system::SystemClock;
 use crate::trust::TrustedReader;
-use crate::trust::obeyed::{content_file, trust_store};
-use crate::trust::waiting::waiting_secret;
+use crate::trust::guarded_files::{content_file, trust_store};
+use crate::trust::pending_trust::untrusted_secret;
 
 /// Everything that can go wrong, before the database is touched.
-pub(super) struct Sockets {
-    pub(super) tcp: Option<Bound>,
+pub(super) struct BridgeSockets {
+    pub(super) tcp: Option<BoundListener>,
     unix: Option<UnixSocket>,
     pub(super) tls: Option<LiveTls>,
 }
 
-impl Sockets {
-    pub(super) async fn bind(loaded: &Loaded) -> anyhow::Result<Self> {
+impl BridgeSockets {
+    pub(super) async fn bind(loaded: &LoadedConfig) -> anyhow::Result<Self> {
         let bridge = &loaded.config.bridge;
         let reader = TrustedReader { store: trust_store(loaded) };
         let tls = match bridge.tls.as_ref().map(|tls| read_certificates(tls, &reader)).transpose()? {
-            Some(Certificates::Waiting(reason)) => {
+            Some(CertificateState::Untrusted(reason)) => {
                 // An agent may have put them there; that must not keep the server from starting.
                 tracing::warn!("the bridge is closed: {reason}");
                 return Ok(Self { tcp: None, unix: None, tls: None });
             }
-            Some(Certificates::Ready(tls)) => Some(*tls),
+            Some(CertificateState::Ready(tls)) => Some(*tls),
             None => None,
         };
         let tcp = bind("bridge", bridge.listen).await?;
@@ -51,14 +51,20 @@ impl Sockets {
     }
 
     /// Serves what is bound, and workers wherever there are any.
-    pub(super) fn open(self, board: &Board, plugs: &Plugs<'_>, pools: Option<&Pools>, background: &TaskTracker) {
+    pub(super) fn open(
+        self,
+        board: &Board,
+        plugs: &SurfaceContext<'_>,
+        pools: Option<&RunningPools>,
+        background: &TaskTracker,
+    ) {
         let Self { tcp, unix, tls } = self;
         if tcp.is_none() && pools.is_none() {
             return;
         }
-        let bridge = Bridge::new(board.clone(), options(plugs, tcp.as_ref(), pools));
+        let bridge = Bridge::new(board.clone(), bridge_options(plugs, tcp.as_ref(), pools));
         if let Some(pools) = pools {
-            pools.doors.attach(&bridge);
+            pools.listeners.attach(&bridge);
         }
         if let Some(bound) = tcp {
             background.spawn(bridge.clone().serve_public(bound.socket, tls.map(|live| live.tls)));
@@ -69,7 +75,11 @@ impl Sockets {
     }
 }
 
-fn options(plugs: &Plugs<'_>, tcp: Option<&Bound>, pools: Option<&Pools>) -> BridgeOptions {
+fn bridge_options(
+    plugs: &SurfaceContext<'_>,
+    tcp: Option<&BoundListener>,
+    pools: Option<&RunningPools>,
+) -> BridgeOptions {
     let config = &plugs.config.bridge;
     let address = tcp.map_or_else(|| ([127, 0, 0, 1], 0).into(), |bound| bound.address);
     BridgeOptions {
@@ -85,21 +95,21 @@ fn options(plugs: &Plugs<'_>, tcp: Option<&Bound>, pools: Option<&Pools>) -> Bri
             stream: config.stream_timeout.into(),
         },
         allow_pickle: config.allow_pickle,
-        settled: pools.map_or_else(|| std::future::ready(()).boxed(), Pools::settled),
+        settled: pools.map_or_else(|| std::future::ready(()).boxed(), RunningPools::settled),
         draining: plugs.draining.clone(),
         patience: plugs.config.drain.into(),
         tracker: plugs.connections.clone(),
     }
 }
 
-pub(super) enum Certificates {
+pub(super) enum CertificateState {
     Ready(Box<LiveTls>),
     /// One of them is not used until it is trusted. Says which, and what to type.
-    Waiting(String),
+    Untrusted(String),
 }
 
 /// Certificates count as far as they are trusted: one of clients' authority decides who may call.
-pub(super) fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Result<Certificates> {
+pub(super) fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Result<CertificateState> {
     let failed = |path: &Path| format!("cannot read `{}` for TLS on the bridge", path.display());
     let agree = |path: &Path| format!("look at it and allow it with `patchboard trust {}`", path.display());
     let read = |path: &Path| {
@@ -109,17 +119,17 @@ pub(super) fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> a
         }
         reader.read(&file).with_context(|| failed(path))
     };
-    if let Some(problem) = waiting_secret(&reader.store, &config.key) {
-        return Ok(Certificates::Waiting(format!("{problem}; {}", agree(&config.key))));
+    if let Some(problem) = untrusted_secret(&reader.store, &config.key) {
+        return Ok(CertificateState::Untrusted(format!("{problem}; {}", agree(&config.key))));
     }
     let key = std::fs::read(&config.key).with_context(|| failed(&config.key))?;
     let Some(certificate) = read(&config.cert)? else {
-        return Ok(Certificates::Waiting(agree(&config.cert)));
+        return Ok(CertificateState::Untrusted(agree(&config.cert)));
     };
     let client_authority = match config.client_ca.as_deref() {
         Some(path) => match read(path)? {
             Some(text) => Some(text),
-            None => return Ok(Certificates::Waiting(agree(path))),
+            None => return Ok(CertificateState::Untrusted(agree(path))),
         },
         None => None,
     };
@@ -135,5 +145,5 @@ pub(super) fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> a
         digest.update(part.len().to_le_bytes());
         digest.update(part);
     }
-    Ok(Certificates::Ready(Box::new(LiveTls { tls, digest: digest.finalize().into() })))
+    Ok(CertificateState::Ready(Box::new(LiveTls { tls, digest: digest.finalize().into() })))
 }

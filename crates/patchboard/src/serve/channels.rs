@@ -20,14 +20,14 @@ pub(super) fn checks(config: &Config, secrets: &Secrets) -> Vec<ChannelCheck> {
 fn verify(channel: &ChannelConfig) -> Verify {
     let header = |usual: &str| channel.header.as_deref().unwrap_or(usual).into();
     match channel.verify {
-        section::Verify::Telegram => Verify::Telegram,
-        section::Verify::Slack => Verify::Slack,
-        section::Verify::HmacSha256 => Verify::HmacSha256 {
+        section::WebhookVerification::Telegram => Verify::Telegram,
+        section::WebhookVerification::Slack => Verify::Slack,
+        section::WebhookVerification::HmacSha256 => Verify::HmacSha256 {
             header: header(SIGNATURE_HEADER),
             timestamp_header: channel.timestamp_header.as_deref().map(Into::into),
         },
-        section::Verify::Token => Verify::Token { header: header(TOKEN_HEADER) },
-        section::Verify::None => Verify::None,
+        section::WebhookVerification::Token => Verify::Token { header: header(TOKEN_HEADER) },
+        section::WebhookVerification::None => Verify::None,
     }
 }
 

@@ -20,26 +20,26 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::bridge::{Certificates, read_certificates};
+use super::bridge::{CertificateState, read_certificates};
 use super::client_limits;
 use crate::assemble::{self, LiveEmbedder};
 use crate::cli::local_model;
 use crate::config::key_path::KeyPath;
-use crate::config::reload::{self, Merged, ReloadClass, class_of, secret_changes};
-use crate::config::{Config, LoadRequest, Loaded, Secrets};
+use crate::config::reload::{self, MergedConfig, ReloadClass, class_of, secret_changes};
+use crate::config::{Config, LoadRequest, LoadedConfig, Secrets};
 use crate::telemetry::{LogControl, LogFilter};
 use crate::trust::TrustedReader;
-use crate::trust::obeyed::trust_store;
+use crate::trust::guarded_files::trust_store;
 
 /// Reloads that wait while one is under way; whoever asks for one more waits to be let in.
-const MAX_WAITING: usize = 16;
+const MAX_QUEUED_RELOADS: usize = 16;
 
 /// What a server started from, and what of it can be changed.
 #[derive(Debug)]
 pub(crate) struct ReloadSource {
     pub(crate) request: LoadRequest,
     /// As configured: before a provider was chosen where none is.
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedConfig,
     pub(crate) secrets: Secrets,
     pub(crate) logs: LogControl,
     pub(crate) local_model: Option<Arc<ManagedServer>>,
@@ -64,11 +64,11 @@ pub(super) struct LiveTls {
     pub(super) digest: [u8; 32],
 }
 
-type Reply = oneshot::Sender<ReloadReport>;
+type ReportSender = oneshot::Sender<ReloadReport>;
 
 /// Asks the task.
 #[derive(Debug)]
-pub(super) struct ReloadHandle(mpsc::Sender<Reply>);
+pub(super) struct ReloadHandle(mpsc::Sender<ReportSender>);
 
 impl ServerControl for ReloadHandle {
     fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, BoardError>> {
@@ -88,9 +88,9 @@ pub(super) fn start(
     background: &TaskTracker,
     stop: &CancellationToken,
 ) -> Arc<ReloadHandle> {
-    let (asked, mut wanted) = mpsc::channel::<Reply>(MAX_WAITING);
+    let (asked, mut wanted) = mpsc::channel::<ReportSender>(MAX_QUEUED_RELOADS);
     let reader = TrustedReader { store: trust_store(&source.loaded) };
-    let mut reloader = Reloader { source, parts, reader, background: background.clone(), stop: stop.clone() };
+    let mut reloader = ReloadTask { source, parts, reader, background: background.clone(), stop: stop.clone() };
     background.spawn(async move {
         loop {
             let reply = tokio::select! {
@@ -107,7 +107,7 @@ pub(super) fn start(
     Arc::new(ReloadHandle(asked))
 }
 
-struct Reloader {
+struct ReloadTask {
     source: ReloadSource,
     parts: LiveParts,
     reader: TrustedReader,
@@ -116,12 +116,12 @@ struct Reloader {
 }
 
 /// Everything that can go wrong has gone well.
-struct Prepared {
+struct PreparedReload {
     /// As configured, as far as it is taken over.
-    configured: Loaded,
+    configured: LoadedConfig,
     configured_secrets: Secrets,
     /// With the provider that was chosen where none is configured.
-    effective: Loaded,
+    effective: LoadedConfig,
     effective_secrets: Secrets,
     settings: Settings,
     filter: LogFilter,
@@ -130,7 +130,7 @@ struct Prepared {
     report: ReloadReport,
 }
 
-impl Reloader {
+impl ReloadTask {
     async fn reload(&mut self) -> ReloadReport {
         let prepared = match self.prepare().await {
             Ok(prepared) => prepared,
@@ -140,7 +140,7 @@ impl Reloader {
                 return ReloadReport { problems, ..ReloadReport::default() };
             }
         };
-        let report = self.take_over(prepared);
+        let report = self.apply(prepared);
         let list = |keys: &[Arc<str>]| if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
         let (changed, waits) = (list(&report.changed), list(&report.needs_restart));
         tracing::info!("the configuration was read anew; changed: {changed}; waits for a restart: {waits}");
@@ -148,16 +148,16 @@ impl Reloader {
     }
 
     /// Changes nothing.
-    async fn prepare(&self) -> Result<Prepared, Vec<String>> {
+    async fn prepare(&self) -> Result<PreparedReload, Vec<String>> {
         let request = self.source.request.clone();
         let loading = tokio::task::spawn_blocking(move || Config::load_for_start(request)).await;
         let loaded = loading.map_err(|_| vec!["reading the configuration failed inside".to_owned()])?;
         let (mut configured, secrets) =
             loaded.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-        let merged = self.merge(&configured)?;
-        let configured_secrets = self.secrets(&merged, &secrets);
-        let mut report =
-            self.report(&merged, &Secrets { provider_keys: configured_secrets.provider_keys.clone(), ..secrets });
+        let merged = self.merge_with_running(&configured)?;
+        let configured_secrets = self.merged_secrets(&merged, &secrets);
+        let mut report = self
+            .reload_report(&merged, &Secrets { provider_keys: configured_secrets.provider_keys.clone(), ..secrets });
         report.notes = configured.warnings.iter().map(|warning| warning.to_string().into()).collect();
         configured.config = merged.config;
         let (mut effective, mut effective_secrets) = (configured.clone(), configured_secrets.clone());
@@ -171,7 +171,7 @@ impl Reloader {
         };
         let filter = LogFilter::parse(&effective.config.log.directives(&effective.env)).map_err(|error| vec![error])?;
         let tls = self.certificates(&effective, &mut report)?;
-        Ok(Prepared {
+        Ok(PreparedReload {
             configured,
             configured_secrets,
             effective,
@@ -184,7 +184,7 @@ impl Reloader {
         })
     }
 
-    fn merge(&self, new: &Loaded) -> Result<Merged, Vec<String>> {
+    fn merge_with_running(&self, new: &LoadedConfig) -> Result<MergedConfig, Vec<String>> {
         let old = &self.source.loaded;
         let known_files = old.config.secret_files();
         let mut closed: Vec<PathBuf> = old.folders.credentials_dir().into_iter().collect();
@@ -192,7 +192,7 @@ impl Reloader {
         let is_protected = |path: &std::path::Path| reload::is_protected(path, &known_files, &closed);
         let merged = reload::merge(&old.config, &new.config, &is_protected);
         let merged = merged.map_err(|error| vec![format!("{:#}", anyhow::Error::from(error))])?;
-        let broken = merged.broken_by_waiting(&new.config);
+        let broken = merged.errors_from_deferred_keys(&new.config);
         if broken.is_empty() {
             return Ok(merged);
         }
@@ -203,12 +203,12 @@ impl Reloader {
 
     /// Keys of providers that are taken over; of everything else what it had. A key whose file waits to be trusted is not
     /// read, and the provider goes on with the one it has.
-    fn secrets(&self, merged: &Merged, new: &Secrets) -> Secrets {
+    fn merged_secrets(&self, merged: &MergedConfig, new: &Secrets) -> Secrets {
         let (old, before) = (&self.source.secrets, &self.source.loaded.config.providers);
         let keys = merged.config.providers.iter().filter_map(|(name, provider)| {
             let is_the_same = before.get(name).is_some_and(|before| before == provider) && provider.api_key.is_some();
             let kept = || old.provider_keys.get(name).filter(|_| is_the_same);
-            let key = match merged.takes_provider(name) {
+            let key = match merged.applies_provider(name) {
                 true => new.provider_keys.get(name).or_else(kept),
                 false => old.provider_keys.get(name),
             };
@@ -217,11 +217,11 @@ impl Reloader {
         Secrets { provider_keys: keys.collect(), ..old.clone() }
     }
 
-    fn report(&self, merged: &Merged, new: &Secrets) -> ReloadReport {
+    fn reload_report(&self, merged: &MergedConfig, new: &Secrets) -> ReloadReport {
         let (mut changed, mut needs_restart) = (merged.changed.clone(), merged.needs_restart.clone());
         for path in secret_changes(&self.source.secrets, new) {
             // Told already, by itself or with the whole table.
-            if changed.iter().chain(&needs_restart).any(|told| told.touches(&path)) {
+            if changed.iter().chain(&needs_restart).any(|told| told.is_related_to(&path)) {
                 continue;
             }
             match class_of(&path) {
@@ -236,7 +236,7 @@ impl Reloader {
     /// As at the start. Says which one it is where none is configured.
     async fn choose_provider(
         &self,
-        effective: &mut Loaded,
+        effective: &mut LoadedConfig,
         secrets: &mut Secrets,
     ) -> Result<Option<String>, Vec<String>> {
         let running = self.source.local_model.clone();
@@ -249,15 +249,19 @@ impl Reloader {
     }
 
     /// Certificates that are read anew; `None` where they stay as they are.
-    fn certificates(&self, effective: &Loaded, report: &mut ReloadReport) -> Result<Option<LiveTls>, Vec<String>> {
+    fn certificates(
+        &self,
+        effective: &LoadedConfig,
+        report: &mut ReloadReport,
+    ) -> Result<Option<LiveTls>, Vec<String>> {
         let (Some(live), Some(config)) = (&self.parts.tls, &effective.config.bridge.tls) else { return Ok(None) };
         match read_certificates(config, &self.reader).map_err(|error| vec![format!("bridge.tls: {error:#}")])? {
-            Certificates::Waiting(reason) => {
+            CertificateState::Untrusted(reason) => {
                 report.notes.push(format!("the bridge keeps its certificates: {reason}").into());
                 Ok(None)
             }
-            Certificates::Ready(read) if read.digest == live.digest => Ok(None),
-            Certificates::Ready(read) => {
+            CertificateState::Ready(read) if read.digest == live.digest => Ok(None),
+            CertificateState::Ready(read) => {
                 report.changed.push("bridge.tls".into());
                 Ok(Some(*read))
             }
@@ -265,12 +269,13 @@ impl Reloader {
     }
 
     /// Nothing here can fail in a way that would leave half of it.
-    fn take_over(&mut self, prepared: Prepared) -> ReloadReport {
-        let Prepared { configured, configured_secrets, effective, effective_secrets, settings, filter, tls, .. } =
-            prepared;
+    fn apply(&mut self, prepared: PreparedReload) -> ReloadReport {
+        let PreparedReload {
+            configured, configured_secrets, effective, effective_secrets, settings, filter, tls, ..
+        } = prepared;
         let (embedder, mut report) = (prepared.embedder, prepared.report);
         // First of all: what is logged from now on may hold them.
-        self.source.logs.redactor.learn(effective_secrets.all());
+        self.source.logs.redactor.add_secrets(effective_secrets.all());
         if let (Some(live), Some(read)) = (&mut self.parts.tls, tls) {
             match live.tls.replace(&read.tls) {
                 Ok(()) => live.digest = read.digest,

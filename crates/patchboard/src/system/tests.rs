@@ -17,9 +17,9 @@ fn a_soul_is_read_from_its_file_and_again_when_it_changed() {
 
     std::fs::write(&path, "Be brief.").unwrap();
     // As if a second had passed.
-    let mut read = souls.read.lock().unwrap();
+    let mut read = souls.cache.lock().unwrap();
     let known = read.get_mut("default").unwrap();
-    known.looked_at -= LOOK_AGAIN;
+    known.checked_at -= RECHECK_INTERVAL;
     drop(read);
     assert_eq!(souls.soul("default").as_deref(), Some("Be brief."));
 }
@@ -46,7 +46,7 @@ fn of_a_soul_that_an_agent_replaced_the_trusted_text_counts() {
     std::fs::write(&path, "Be kind.").unwrap();
     std::fs::write(&secret, "the operator's token").unwrap();
     let store = TrustStore::at(&folder.path().join("data"));
-    let reader: Arc<dyn FileReader> = Arc::new(TrustedReader { store: store.clone() });
+    let reader: Arc<dyn ConfigFileReader> = Arc::new(TrustedReader { store: store.clone() });
     assert_eq!(reader.read(&content_file(&path)).unwrap().as_deref(), Some("Be kind."));
     store.expose(folder.path()).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -59,6 +59,6 @@ fn of_a_soul_that_an_agent_replaced_the_trusted_text_counts() {
 #[test]
 fn a_closed_process_cannot_be_looked_into() {
     use rustix::process::{DumpableBehavior, dumpable_behavior};
-    close_to_others().unwrap();
+    disable_process_dumps().unwrap();
     assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
 }

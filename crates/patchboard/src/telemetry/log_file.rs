@@ -21,9 +21,9 @@ pub(crate) const LOG_NAME: &str = "patchboard.log";
 pub(crate) const LOG_FILES: usize = 5;
 const FILE_BYTES: u64 = 10 * 1024 * 1024;
 /// What is logged before there is a file waits for it; what is more is on standard error only.
-const HELD_BYTES: usize = 64 * 1024;
+const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 /// While writing fails, only every so manieth line tries again.
-const TRY_AGAIN_AFTER: u64 = 256;
+const RETRY_EVERY_LINES: u64 = 256;
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
 
@@ -36,7 +36,7 @@ pub(crate) fn log_name(age: usize) -> String {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum LogFileError {
     #[error("cannot use `{}`: {source}", .path.display())]
     Unusable { path: PathBuf, source: io::Error },
     #[error("`{}` is not a plain file or folder of this user: move it away", .0.display())]
@@ -45,12 +45,12 @@ pub(crate) enum Error {
 
 /// How large files may become, and how many there are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rotation {
+pub(crate) struct RotationLimits {
     pub(crate) file_bytes: u64,
     pub(crate) files: usize,
 }
 
-impl Default for Rotation {
+impl Default for RotationLimits {
     fn default() -> Self {
         Self { file_bytes: FILE_BYTES, files: LOG_FILES }
     }
@@ -58,37 +58,37 @@ impl Default for Rotation {
 
 /// Where lines go; shared by whoever writes them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LogFile(Arc<Mutex<Target>>);
+pub(crate) struct LogFile(Arc<Mutex<LogTarget>>);
 
 #[derive(Debug)]
-enum Target {
+enum LogTarget {
     /// There is no data directory yet.
-    Held(Vec<u8>),
+    Buffered(Vec<u8>),
     Open(RotatingFile),
     Off,
 }
 
-impl Default for Target {
+impl Default for LogTarget {
     fn default() -> Self {
-        Self::Held(Vec::new())
+        Self::Buffered(Vec::new())
     }
 }
 
 impl LogFile {
     /// From now on lines go to the file, those that were held first. On an error none is written.
-    pub(crate) fn open(&self, data_dir: &Path) -> Result<(), Error> {
-        let opened = RotatingFile::open(data_dir, Rotation::default());
+    pub(crate) fn open(&self, data_dir: &Path) -> Result<(), LogFileError> {
+        let opened = RotatingFile::open(data_dir, RotationLimits::default());
         let mut target = self.target();
         match opened {
             Ok(mut file) => {
-                if let Target::Held(held) = &*target {
+                if let LogTarget::Buffered(held) = &*target {
                     held.split_inclusive(|&byte| byte == b'\n').for_each(|line| file.write_line(line));
                 }
-                *target = Target::Open(file);
+                *target = LogTarget::Open(file);
                 Ok(())
             }
             Err(error) => {
-                *target = Target::Off;
+                *target = LogTarget::Off;
                 Err(error)
             }
         }
@@ -97,13 +97,13 @@ impl LogFile {
     /// One whole line, its end included.
     pub(super) fn write_line(&self, line: &[u8]) {
         match &mut *self.target() {
-            Target::Held(held) if held.len() + line.len() <= HELD_BYTES => held.extend_from_slice(line),
-            Target::Held(_) | Target::Off => {}
-            Target::Open(file) => file.write_line(line),
+            LogTarget::Buffered(held) if held.len() + line.len() <= MAX_BUFFERED_BYTES => held.extend_from_slice(line),
+            LogTarget::Buffered(_) | LogTarget::Off => {}
+            LogTarget::Open(file) => file.write_line(line),
         }
     }
 
-    fn target(&self) -> MutexGuard<'_, Target> {
+    fn target(&self) -> MutexGuard<'_, LogTarget> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,17 +115,17 @@ struct RotatingFile {
     shown: PathBuf,
     file: Option<File>,
     size: u64,
-    rotation: Rotation,
+    rotation: RotationLimits,
     /// Lines that could not be written since the last one that could.
-    lost: u64,
+    dropped_lines: u64,
     /// The last line was written in part.
-    is_torn: bool,
+    has_partial_line: bool,
 }
 
 impl RotatingFile {
-    fn open(data_dir: &Path, rotation: Rotation) -> Result<Self, Error> {
+    fn open(data_dir: &Path, rotation: RotationLimits) -> Result<Self, LogFileError> {
         let shown = data_dir.join(LOG_FOLDER);
-        let unusable = |errno: Errno| Error::Unusable { path: shown.clone(), source: errno.into() };
+        let unusable = |errno: Errno| LogFileError::Unusable { path: shown.clone(), source: errno.into() };
         let folder_flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = rustix::fs::openat(CWD, data_dir, folder_flags, Mode::empty()).map_err(unusable)?;
         match rustix::fs::mkdirat(&parent, LOG_FOLDER, PRIVATE_FOLDER) {
@@ -135,33 +135,33 @@ impl RotatingFile {
         let opened = rustix::fs::openat(&parent, LOG_FOLDER, folder_flags | OFlags::NOFOLLOW, Mode::empty());
         let folder = match opened {
             Ok(folder) => folder,
-            Err(Errno::LOOP | Errno::NOTDIR) => return Err(Error::Suspicious(shown)),
+            Err(Errno::LOOP | Errno::NOTDIR) => return Err(LogFileError::Suspicious(shown)),
             Err(errno) => return Err(unusable(errno)),
         };
-        let mut file = Self { folder, shown, file: None, size: 0, rotation, lost: 0, is_torn: false };
+        let mut file = Self { folder, shown, file: None, size: 0, rotation, dropped_lines: 0, has_partial_line: false };
         file.open_newest()?;
         Ok(file)
     }
 
-    fn open_newest(&mut self) -> Result<(), Error> {
+    fn open_newest(&mut self) -> Result<(), LogFileError> {
         let path = self.shown.join(LOG_NAME);
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
         // Not waited for, should somebody have put a pipe there.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let opened = match rustix::fs::openat(&self.folder, LOG_NAME, flags, PRIVATE_FILE) {
             Ok(opened) => File::from(opened),
-            Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Err(Error::Suspicious(path)),
-            Err(errno) => return Err(Error::Unusable { path, source: errno.into() }),
+            Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Err(LogFileError::Suspicious(path)),
+            Err(errno) => return Err(LogFileError::Unusable { path, source: errno.into() }),
         };
-        let found = opened.metadata().map_err(|source| Error::Unusable { path: path.clone(), source })?;
+        let found = opened.metadata().map_err(|source| LogFileError::Unusable { path: path.clone(), source })?;
         // One with another name could be read, or filled, through that name.
         let is_own = found.is_file() && found.nlink() == 1 && found.uid() == rustix::process::geteuid().as_raw();
         if !is_own {
-            return Err(Error::Suspicious(path));
+            return Err(LogFileError::Suspicious(path));
         }
         if found.mode() & 0o777 != 0o600 {
             rustix::fs::fchmod(&opened, PRIVATE_FILE)
-                .map_err(|errno| Error::Unusable { path, source: errno.into() })?;
+                .map_err(|errno| LogFileError::Unusable { path, source: errno.into() })?;
         }
         self.size = found.size();
         self.file = Some(opened);
@@ -169,39 +169,41 @@ impl RotatingFile {
     }
 
     fn write_line(&mut self, line: &[u8]) {
-        if self.lost > 0 && !self.lost.is_multiple_of(TRY_AGAIN_AFTER) {
-            self.lost += 1;
+        if self.dropped_lines > 0 && !self.dropped_lines.is_multiple_of(RETRY_EVERY_LINES) {
+            self.dropped_lines += 1;
             return;
         }
-        match self.try_line(line) {
+        match self.try_write_line(line) {
             Ok(()) => {}
             Err(error) => {
-                if self.lost == 0 {
-                    complain(&self.shown, &error);
+                if self.dropped_lines == 0 {
+                    report_write_failure(&self.shown, &error);
                 }
-                self.lost += 1;
+                self.dropped_lines += 1;
             }
         }
     }
 
-    fn try_line(&mut self, line: &[u8]) -> io::Result<()> {
+    fn try_write_line(&mut self, line: &[u8]) -> io::Result<()> {
         if self.file.is_none() || (self.size > 0 && self.size + line.len() as u64 > self.rotation.file_bytes) {
             self.rotate()?;
         }
-        if self.is_torn {
-            self.put(b"\n")?;
-            self.is_torn = false;
+        if self.has_partial_line {
+            self.write_bytes(b"\n")?;
+            self.has_partial_line = false;
         }
-        if self.lost > 0 {
-            let lost =
-                format!("{{\"level\":\"WARN\",\"message\":\"{} lines could not be written here\"}}\n", self.lost);
-            self.put(lost.as_bytes())?;
-            self.lost = 0;
+        if self.dropped_lines > 0 {
+            let lost = format!(
+                "{{\"level\":\"WARN\",\"message\":\"{} lines could not be written here\"}}\n",
+                self.dropped_lines
+            );
+            self.write_bytes(lost.as_bytes())?;
+            self.dropped_lines = 0;
         }
-        self.put(line)
+        self.write_bytes(line)
     }
 
-    fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    fn write_bytes(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Err(io::ErrorKind::NotFound.into()) };
         while !bytes.is_empty() {
             match file.write(bytes) {
@@ -209,7 +211,7 @@ impl RotatingFile {
                 Ok(written) => {
                     self.size += written as u64;
                     bytes = bytes.get(written..).unwrap_or_default();
-                    self.is_torn = !bytes.is_empty();
+                    self.has_partial_line = !bytes.is_empty();
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -220,7 +222,7 @@ impl RotatingFile {
 
     /// Every file becomes one older; the oldest goes. Renaming takes whatever has the name, and follows nothing.
     fn rotate(&mut self) -> io::Result<()> {
-        if self.is_there(LOG_NAME)? {
+        if self.file_exists(LOG_NAME)? {
             for age in (0..self.rotation.files.saturating_sub(1)).rev() {
                 let (from, to) = (log_name(age), log_name(age + 1));
                 match rustix::fs::renameat(&self.folder, &from, &self.folder, &to) {
@@ -234,10 +236,10 @@ impl RotatingFile {
     }
 
     /// A file is moved when it has grown, and not when somebody took it away.
-    fn is_there(&self, name: &str) -> io::Result<bool> {
+    fn file_exists(&self, name: &str) -> io::Result<bool> {
         match rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
-                Err(io::Error::other(Error::Suspicious(self.shown.join(name))))
+                Err(io::Error::other(LogFileError::Suspicious(self.shown.join(name))))
             }
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
@@ -247,7 +249,7 @@ impl RotatingFile {
 }
 
 /// Said where the log still goes; logging it would lead back here.
-fn complain(folder: &Path, error: &io::Error) {
+fn report_write_failure(folder: &Path, error: &io::Error) {
     let line = format!("the log file in {} cannot be written: {error}; it goes on here\n", folder.display());
     drop(io::stderr().lock().write_all(line.as_bytes()));
 }

@@ -12,11 +12,11 @@ pub(super) fn spans_dropped(reason: &'static str, count: usize) {
 }
 
 /// `kind` is one of a closed set.
-pub(super) fn signal(kind: &'static str) {
+pub(super) fn worker_event(kind: &'static str) {
     counter!("patchboard_telemetry_events_total", "kind" => kind).increment(1);
 }
 
-pub(super) fn signals_missed(count: u64) {
+pub(super) fn worker_events_missed(count: u64) {
     counter!("patchboard_telemetry_events_missed_total").increment(count);
 }
 

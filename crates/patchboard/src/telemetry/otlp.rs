@@ -17,17 +17,17 @@ mod queue;
 mod span;
 mod wire;
 
-pub(crate) use export::Exporter;
+pub(crate) use export::SpanExporter;
 pub(crate) use layer::TraceLayer;
 pub(crate) use queue::SpanQueue;
-pub(super) use span::{FinishedSpan, IdSource, Kind, Value};
+pub(super) use span::{AttributeValue, FinishedSpan, IdSource, TraceSpanKind};
 
-use export::Pace;
-use span::Sampler;
+use export::ExportTiming;
+use span::TraceSampler;
 use wire::Resource;
 
 #[derive(Debug)]
-pub(crate) struct Options<'a> {
+pub(crate) struct TraceOptions<'a> {
     /// The collector's root; `/v1/traces` is added.
     pub(crate) endpoint: &'a str,
     pub(crate) service_name: &'a str,
@@ -41,27 +41,27 @@ pub(crate) struct Options<'a> {
 
 /// What there is to do for traces besides listening.
 #[derive(Debug)]
-pub(crate) struct Traces {
+pub(crate) struct TracePipeline {
     /// Runs until the server stops.
-    pub(crate) exporter: Exporter,
+    pub(crate) exporter: SpanExporter,
     /// Takes spans of other programs.
     pub(crate) spans: SpanQueue,
 }
 
 /// For servers that keep no log either.
-pub(crate) const UNTRACED: Option<Traces> = None;
+pub(crate) const TRACES_DISABLED: Option<TracePipeline> = None;
 
 /// The layer that makes spans, and what sends them. An error says what is wrong with the address.
-pub(crate) fn prepare(options: Options<'_>) -> Result<(TraceLayer, Traces), String> {
+pub(crate) fn build_pipeline(options: TraceOptions<'_>) -> Result<(TraceLayer, TracePipeline), String> {
     let address = PostAddress::below(options.endpoint, "/v1/traces")
         .map_err(|problem| format!("`telemetry.otlp_endpoint` cannot be used: {problem}"))?;
     let instance = options.ids.next().to_string();
     let resource = Resource { service: options.service_name.to_owned(), version: options.version, instance };
     let (spans, finished) = SpanQueue::new(IdSource::random());
-    let exporter = Exporter::new(finished, address, resource, options.redactor, Pace::default());
-    let layer = TraceLayer::new(spans.clone(), Sampler::new(options.sample_ratio), options.clock);
-    trace::install(layer::KEEPER);
-    Ok((layer, Traces { exporter, spans }))
+    let exporter = SpanExporter::new(finished, address, resource, options.redactor, ExportTiming::default());
+    let layer = TraceLayer::new(spans.clone(), TraceSampler::new(options.sample_ratio), options.clock);
+    trace::install(layer::SPAN_BACKEND);
+    Ok((layer, TracePipeline { exporter, spans }))
 }
 
 #[cfg(test)]

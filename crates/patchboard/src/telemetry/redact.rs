@@ -7,11 +7,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 const MASK: &str = "[redacted]";
 /// Shorter values would cut ordinary words out of every line.
-const SHORTEST: usize = 6;
+const MIN_SECRET_LEN: usize = 6;
 /// What keys of common services begin with.
-const PREFIXES: &[&str] = &["sk-", "Bearer ", "bearer."];
+const KEY_PREFIXES: &[&str] = &["sk-", "Bearer ", "bearer."];
 /// Characters of a key after its prefix, at the least.
-const SHORTEST_TAIL: usize = 8;
+const MIN_KEY_LEN: usize = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct Redactor {
@@ -19,9 +19,9 @@ pub(crate) struct Redactor {
 }
 
 impl Redactor {
-    pub(crate) fn learn<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
+    pub(crate) fn add_secrets<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
         let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
-        for secret in secrets.into_iter().filter(|secret| secret.expose_secret().len() >= SHORTEST) {
+        for secret in secrets.into_iter().filter(|secret| secret.expose_secret().len() >= MIN_SECRET_LEN) {
             if !known.iter().any(|known| known.expose_secret() == secret.expose_secret()) {
                 known.push(secret.clone());
             }
@@ -44,7 +44,7 @@ impl Redactor {
                 text = Cow::Owned(text.replace(secret.expose_secret(), MASK));
             }
         }
-        for prefix in PREFIXES {
+        for prefix in KEY_PREFIXES {
             if text.contains(prefix) {
                 text = Cow::Owned(mask_after(&text, prefix));
             }
@@ -63,7 +63,7 @@ fn mask_after(text: &str, prefix: &str) -> String {
         let is_key = |c: char| c.is_ascii_alphanumeric() || "-_.~+/=".contains(c);
         let tail = after.find(|c| !is_key(c)).unwrap_or(after.len());
         let (key, remaining) = after.split_at(tail);
-        out.push_str(if key.len() >= SHORTEST_TAIL { MASK } else { key });
+        out.push_str(if key.len() >= MIN_KEY_LEN { MASK } else { key });
         rest = remaining;
     }
     out.push_str(rest);

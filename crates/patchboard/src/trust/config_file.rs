@@ -4,14 +4,14 @@ use std::io;
 use std::path::Path;
 
 use super::TrustStore;
-use super::asks::{asks, difference};
+use super::config_review::{review_changes, review_config};
 use super::exposure::is_exposed;
-use super::waiting::waiting_secret;
+use super::pending_trust::untrusted_secret;
 use crate::cli::output::one_line;
-use crate::config::files::{ConfigFile, DiskReader, FileLayer, FileReader, FileWarning, unreadable};
+use crate::config::files::{ConfigFile, ConfigFileReader, DiskReader, FileLayer, FileWarning, unreadable_reason};
 
 /// Lines of a file that a warning shows.
-const SHOWN: usize = 6;
+const MAX_SHOWN_LINES: usize = 6;
 
 /// Reads configuration files as far as they are trusted.
 #[derive(Debug, Clone)]
@@ -47,42 +47,42 @@ impl From<&io::Result<Option<String>>> for DiskText {
             Ok(Some(text)) => Self::Text(text.clone()),
             Ok(None) => Self::Absent,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Absent,
-            Err(error) => Self::Unreadable(unreadable(error)),
+            Err(error) => Self::Unreadable(unreadable_reason(error)),
         }
     }
 }
 
-impl FileReader for TrustedReader {
+impl ConfigFileReader for TrustedReader {
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>> {
         let read = DiskReader.read(file);
         match judge_config(&self.store, file, &DiskText::from(&read)) {
-            ConfigVerdict::AsItIs => read,
-            ConfigVerdict::Changed { trusted } => Ok(Some(trusted)),
+            ConfigVerdict::Accepted => read,
+            ConfigVerdict::UseTrusted { trusted } => Ok(Some(trusted)),
             ConfigVerdict::Untrusted => Ok(None),
         }
     }
 
-    fn refuses_secret(&self, path: &Path) -> Option<String> {
-        waiting_secret(&self.store, path)
+    fn untrusted_secret_reason(&self, path: &Path) -> Option<String> {
+        untrusted_secret(&self.store, path)
     }
 
     fn warning(&self, file: &ConfigFile) -> Option<FileWarning> {
         let found = DiskText::of(file);
         let message = match (judge_config(&self.store, file, &found), &found) {
-            (ConfigVerdict::AsItIs, _) => return None,
-            (ConfigVerdict::Changed { .. }, DiskText::Unreadable(reason)) => {
+            (ConfigVerdict::Accepted, _) => return None,
+            (ConfigVerdict::UseTrusted { .. }, DiskText::Unreadable(reason)) => {
                 format!("cannot be read as it is now ({reason}); the content that was trusted counts")
             }
-            (ConfigVerdict::Changed { trusted }, _) => {
-                let changed = difference(&trusted, found.text().unwrap_or_default());
-                let changed = changed.in_short(SHOWN, is_change).join(" | ");
+            (ConfigVerdict::UseTrusted { trusted }, _) => {
+                let changed = review_changes(&trusted, found.text().unwrap_or_default());
+                let changed = changed.summary(MAX_SHOWN_LINES, is_change).join(" | ");
                 format!("changed where agents may write; the content that was trusted counts: {changed}")
             }
             (ConfigVerdict::Untrusted, DiskText::Unreadable(reason)) => {
                 format!("was never trusted and is left out: it cannot be read ({reason})")
             }
             (ConfigVerdict::Untrusted, _) => {
-                let asked = asks(found.text().unwrap_or_default()).in_short(SHOWN, |_| true);
+                let asked = review_config(found.text().unwrap_or_default()).summary(MAX_SHOWN_LINES, |_| true);
                 format!("was never trusted and is left out: it {}", asked.join("; "))
             }
         };
@@ -99,9 +99,9 @@ fn is_change(line: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConfigVerdict {
     /// The file's own text counts, or there is no file.
-    AsItIs,
+    Accepted,
     /// It changed in an exposed folder: the trusted text counts.
-    Changed { trusted: String },
+    UseTrusted { trusted: String },
     /// It was never trusted and is left out.
     Untrusted,
 }
@@ -111,30 +111,30 @@ pub(crate) fn judge_config(store: &TrustStore, file: &ConfigFile, found: &DiskTe
     let path = &*file.path;
     let trusted = store.config(path);
     if trusted.as_deref() == found.text() && !matches!(found, DiskText::Unreadable(_)) {
-        return ConfigVerdict::AsItIs;
+        return ConfigVerdict::Accepted;
     }
     let is_exposed = is_exposed(store, path);
     match (file.layer, trusted, found) {
-        (_, Some(trusted), _) if is_exposed => ConfigVerdict::Changed { trusted },
+        (_, Some(trusted), _) if is_exposed => ConfigVerdict::UseTrusted { trusted },
         // Removed by its owner. If it comes back, it is judged against what was trusted.
-        (_, _, DiskText::Absent) => ConfigVerdict::AsItIs,
+        (_, _, DiskText::Absent) => ConfigVerdict::Accepted,
         // It may come from anybody, so it does not keep the server from starting.
-        (FileLayer::Project, Some(trusted), DiskText::Unreadable(_)) => ConfigVerdict::Changed { trusted },
+        (FileLayer::Project, Some(trusted), DiskText::Unreadable(_)) => ConfigVerdict::UseTrusted { trusted },
         (FileLayer::Project, None, _) => ConfigVerdict::Untrusted,
         // It came, or got this name, where agents may write; or what was on record of it cannot be read.
         (FileLayer::User | FileLayer::Named, None, _) if is_exposed => ConfigVerdict::Untrusted,
         // The operator's own file: an error like any other.
-        (FileLayer::Named | FileLayer::User, _, DiskText::Unreadable(_)) => ConfigVerdict::AsItIs,
-        (_, _, DiskText::Text(text)) => accept(store, path, text),
+        (FileLayer::Named | FileLayer::User, _, DiskText::Unreadable(_)) => ConfigVerdict::Accepted,
+        (_, _, DiskText::Text(text)) => trust_current_text(store, path, text),
     }
 }
 
-fn accept(store: &TrustStore, path: &Path, text: &str) -> ConfigVerdict {
+fn trust_current_text(store: &TrustStore, path: &Path, text: &str) -> ConfigVerdict {
     if let Err(error) = store.trust_config(path, text) {
         // Without a record a later change in an exposed folder is not obeyed: that is safe, and only a nuisance.
         tracing::debug!(%error, path = %path.display(), "what this configuration file says now cannot be recorded");
     }
-    ConfigVerdict::AsItIs
+    ConfigVerdict::Accepted
 }
 
 #[cfg(test)]

@@ -6,21 +6,21 @@
 use std::path::{Path, PathBuf};
 
 use super::TrustStore;
-use super::trail::Trail;
+use super::path_resolution::PathResolution;
 
 /// Folders whose exposure concerns a file: its own by name, that of what it leads to, and those of the links between.
 pub(crate) fn exposure_keys(path: &Path) -> Vec<PathBuf> {
-    let trail = Trail::of(path);
-    keys([path.parent(), trail.end.parent()].into_iter().flatten().chain(trail.detours()))
+    let trail = PathResolution::of(path);
+    sorted_unique([path.parent(), trail.target.parent()].into_iter().flatten().chain(trail.detour_folders()))
 }
 
 /// The same for what is itself a folder.
 pub(crate) fn folder_keys(folder: &Path) -> Vec<PathBuf> {
-    let trail = Trail::of(folder);
-    keys([folder, trail.end.as_path()].into_iter().chain(trail.detours()))
+    let trail = PathResolution::of(folder);
+    sorted_unique([folder, trail.target.as_path()].into_iter().chain(trail.detour_folders()))
 }
 
-fn keys<'a>(folders: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
+fn sorted_unique<'a>(folders: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
     let mut keys: Vec<PathBuf> = folders.map(Path::to_owned).collect();
     keys.sort();
     keys.dedup();
@@ -30,7 +30,7 @@ fn keys<'a>(folders: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
 /// Its folder is exposed, or it was replaced while a process ran that could then write to it.
 pub(crate) fn is_exposed(store: &TrustStore, path: &Path) -> bool {
     exposure_keys(path).iter().any(|folder| store.is_exposed(folder))
-        || Trail::of(path).names().any(|name| store.has_lost_hold(name))
+        || PathResolution::of(path).visited_paths().any(|name| store.was_replaced_while_held(name))
 }
 
 pub(crate) fn is_folder_exposed(store: &TrustStore, folder: &Path) -> bool {

@@ -17,10 +17,10 @@ pub(crate) const MAX_FILES: usize = 5_000;
 /// No hash is kept of a larger file, nor of what exceeds this in one folder: there a different stamp is a change.
 const MAX_HASHED_BYTES: u64 = 64 * 1024 * 1024;
 /// Filled by package managers and interpreters; looked at by nobody who writes programs.
-const LEFT_OUT: &[&str] = &[".venv", "venv", "site-packages", "node_modules", "__pycache__", ".git"];
+const SKIPPED_FOLDERS: &[&str] = &[".venv", "venv", "site-packages", "node_modules", "__pycache__", ".git"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FileStamp {
+pub(crate) struct FileFingerprint {
     device: u64,
     inode: u64,
     size: u64,
@@ -30,18 +30,18 @@ pub(crate) struct FileStamp {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FolderPrint {
+pub(crate) struct FolderFingerprint {
     /// By path relative to the folder, escaped.
-    files: BTreeMap<String, FileStamp>,
+    files: BTreeMap<String, FileFingerprint>,
     /// There are more files than are watched.
     is_cut: bool,
 }
 
-impl FileStamp {
+impl FileFingerprint {
     /// Only what can be opened at once and is a file is read.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let found = fs::metadata(path)?;
-        Ok(Self { sha256: hash(path, &found), ..Self::without_hash(&found) })
+        Ok(Self { sha256: hash_file(path, &found), ..Self::without_hash(&found) })
     }
 
     fn without_hash(found: &Metadata) -> Self {
@@ -55,17 +55,17 @@ impl FileStamp {
     }
 
     /// Is the file still what it was? Reads it only where its stamp differs and its size does not.
-    pub(crate) fn still_holds(&self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|found| self.fits(path, &found))
+    pub(crate) fn matches_disk(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|found| self.matches_metadata(path, &found))
     }
 
     /// Is this stamp, taken elsewhere or later, one of the same content?
-    pub(crate) fn is_of(&self, now: &Self) -> bool {
-        self.has_stamp_of(now) || (self.size == now.size && self.sha256.is_some() && self.sha256 == now.sha256)
+    pub(crate) fn same_content_as(&self, now: &Self) -> bool {
+        self.same_metadata_as(now) || (self.size == now.size && self.sha256.is_some() && self.sha256 == now.sha256)
     }
 
     /// The same file, unchanged as far as the kernel says.
-    fn has_stamp_of(&self, now: &Self) -> bool {
+    fn same_metadata_as(&self, now: &Self) -> bool {
         (self.device, self.inode, self.size, self.changed) == (now.device, now.inode, now.size, now.changed)
     }
 
@@ -74,45 +74,53 @@ impl FileStamp {
         self.sha256.as_ref().map(|trusted| trusted == sha256)
     }
 
-    fn fits(&self, path: &Path, found: &Metadata) -> bool {
-        let has_content = || self.size == found.size() && self.sha256.is_some() && self.sha256 == hash(path, found);
-        self.has_stamp_of(&Self::without_hash(found)) || has_content()
+    fn matches_metadata(&self, path: &Path, found: &Metadata) -> bool {
+        let has_content =
+            || self.size == found.size() && self.sha256.is_some() && self.sha256 == hash_file(path, found);
+        self.same_metadata_as(&Self::without_hash(found)) || has_content()
     }
 }
 
-impl FolderPrint {
+impl FolderFingerprint {
     /// `left_out` are real paths, of the server's own data.
     pub(crate) fn of(folder: &Path, left_out: &[PathBuf]) -> Self {
         let mut print = Self::default();
         let mut hashed_bytes: u64 = 0;
         print.is_cut = walk(folder, left_out, |name, path, found| {
             hashed_bytes = hashed_bytes.saturating_add(found.len());
-            let sha256 = if hashed_bytes <= MAX_HASHED_BYTES { hash(path, found) } else { None };
-            print.files.insert(name, FileStamp { sha256, ..FileStamp::without_hash(found) });
+            let sha256 = if hashed_bytes <= MAX_HASHED_BYTES { hash_file(path, found) } else { None };
+            print.files.insert(name, FileFingerprint { sha256, ..FileFingerprint::without_hash(found) });
         });
         print
     }
 
     /// What differs on disk now, a line each; empty when nothing does. Content is read only where it has to be.
-    pub(crate) fn differences(&self, folder: &Path, left_out: &[PathBuf]) -> Vec<String> {
+    pub(crate) fn differences_on_disk(&self, folder: &Path, left_out: &[PathBuf]) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut different = Vec::new();
         let is_cut = walk(folder, left_out, |name, path, found| {
-            different.extend(difference(&name, self.files.get(&name), |trusted| trusted.fits(path, found)));
+            different
+                .extend(file_difference(&name, self.files.get(&name), |trusted| trusted.matches_metadata(path, found)));
             seen.insert(name);
         });
-        self.finish(different, |name| seen.contains(name), is_cut)
+        self.add_summary_differences(different, |name| seen.contains(name), is_cut)
     }
 
     /// What differs in a print that was taken later: so that what is shown is what was taken.
     pub(crate) fn differences_to(&self, now: &Self) -> Vec<String> {
         let files = now.files.iter();
-        let different =
-            files.filter_map(|(name, found)| difference(name, self.files.get(name), |trusted| trusted.is_of(found)));
-        self.finish(different.collect(), |name| now.files.contains_key(name), now.is_cut)
+        let different = files.filter_map(|(name, found)| {
+            file_difference(name, self.files.get(name), |trusted| trusted.same_content_as(found))
+        });
+        self.add_summary_differences(different.collect(), |name| now.files.contains_key(name), now.is_cut)
     }
 
-    fn finish(&self, mut different: Vec<String>, is_there: impl Fn(&String) -> bool, is_cut: bool) -> Vec<String> {
+    fn add_summary_differences(
+        &self,
+        mut different: Vec<String>,
+        is_there: impl Fn(&String) -> bool,
+        is_cut: bool,
+    ) -> Vec<String> {
         let gone = self.files.keys().filter(|name| !is_there(name));
         different.extend(gone.map(|name| format!("gone {name}")));
         if self.is_cut || is_cut {
@@ -122,7 +130,11 @@ impl FolderPrint {
     }
 }
 
-fn difference(name: &str, trusted: Option<&FileStamp>, fits: impl FnOnce(&FileStamp) -> bool) -> Option<String> {
+fn file_difference(
+    name: &str,
+    trusted: Option<&FileFingerprint>,
+    fits: impl FnOnce(&FileFingerprint) -> bool,
+) -> Option<String> {
     match trusted {
         Some(trusted) if fits(trusted) => None,
         Some(_) => Some(format!("changed {name}")),
@@ -148,7 +160,7 @@ fn walk(folder: &Path, left_out: &[PathBuf], mut each: impl FnMut(String, &Path,
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
-            if LEFT_OUT.iter().any(|left_out| name == *left_out) {
+            if SKIPPED_FOLDERS.iter().any(|left_out| name == *left_out) {
                 continue;
             }
             let (path, relative) = (entry.path(), relative.join(&name));
@@ -171,7 +183,7 @@ fn walk(folder: &Path, left_out: &[PathBuf], mut each: impl FnMut(String, &Path,
 }
 
 /// `None` if it is no file, is too large, or is no longer the file that was found.
-fn hash(path: &Path, found: &Metadata) -> Option<String> {
+fn hash_file(path: &Path, found: &Metadata) -> Option<String> {
     if !found.is_file() || found.len() > MAX_HASHED_BYTES {
         return None;
     }

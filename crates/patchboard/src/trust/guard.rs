@@ -11,40 +11,40 @@ use patchboard_tools::guard::{
 
 use super::TrustStore;
 use super::exposure::{exposure_keys, folder_keys, is_exposed};
-use super::program::ObeyedProgram;
-use super::reach::{FileReach, file_reach, pinned, touches_folder};
-use super::store::{Vouched, VouchedPaths};
-use super::waiting::waiting;
+use super::pending_trust::pending_changes;
+use super::program::GuardedProgram;
+use super::reach::{FileReach, can_change_folder, file_reach, pinned_ancestors};
+use super::store::{TrustedPathIndex, TrustedPaths};
 use crate::config::files::FileLayer;
 
 mod baseline;
 mod holds;
 
-use baseline::{Baseline, Obeyed};
-use holds::Holds;
+use baseline::{Baseline, GuardedPath};
+use holds::FileHolds;
 
 /// Differences that a message shows; the rest is counted.
-const SHOWN: usize = 5;
+const MAX_SHOWN_CHANGES: usize = 5;
 /// Of other configurations. What is beyond is exposed instead: each costs a mount in every jail.
 const MAX_HELD_OF_OTHERS: usize = 128;
 
 /// Everything that this server executes or obeys.
 #[derive(Debug, Default)]
-pub(crate) struct ObeyedFiles {
+pub(crate) struct GuardedFiles {
     /// Files whose trusted content is kept: configuration and certificates. Existing or not.
     pub(crate) configs: Vec<(PathBuf, FileLayer)>,
-    pub(crate) programs: BTreeMap<ProgramName, ObeyedProgram>,
+    pub(crate) programs: BTreeMap<ProgramName, GuardedProgram>,
     /// Plugins and other single files.
     pub(crate) files: Vec<PathBuf>,
     /// Files that are kept from being written to, and need nobody's trust.
-    pub(crate) held: Vec<PathBuf>,
+    pub(crate) read_only: Vec<PathBuf>,
     /// Files with keys and tokens. Those that exist are closed to everything the server runs; one that is absent could be
     /// made by what it runs.
     pub(crate) secrets: Vec<PathBuf>,
     /// The server's own: closed to everything it runs.
     pub(crate) data_dir: PathBuf,
     /// Left out of prints of folders: the data directories and the database.
-    pub(crate) own: Vec<PathBuf>,
+    pub(crate) server_data: Vec<PathBuf>,
 }
 
 /// A configured program, by its table.
@@ -57,26 +57,26 @@ pub(crate) enum ProgramName {
 #[derive(Debug)]
 pub(crate) struct TrustGuard {
     store: TrustStore,
-    obeyed: ObeyedFiles,
+    guarded: GuardedFiles,
     /// Folders that agents' commands and tools may write to, real paths; grows with what is granted to single runs.
     agent_roots: Mutex<Vec<PathBuf>>,
     /// What commands of agents may reach.
     bash: ReducedRights,
     /// What the store vouches for, of whatever configuration.
-    vouched: Mutex<VouchedPaths>,
-    holds: Arc<Holds>,
+    trusted_paths: Mutex<TrustedPathIndex>,
+    holds: Arc<FileHolds>,
     /// One at a time: a baseline is recorded before its folder is exposed. Nothing is read or compared meanwhile.
-    turn: Mutex<()>,
+    record_lock: Mutex<()>,
 }
 
 /// What comes of a start.
 #[derive(Default)]
-struct Plan {
+struct ExposurePlan {
     mounts: ReadOnlyMounts,
     /// What is to be on record before: everything that the process could change, were it not held, and could.
-    touched: Vec<Obeyed>,
+    baselines_needed: Vec<GuardedPath>,
     /// Held, by their real paths.
-    held: Vec<(Obeyed, PathBuf)>,
+    held: Vec<(GuardedPath, PathBuf)>,
     exposed: BTreeSet<PathBuf>,
     absent_secrets: Vec<PathBuf>,
 }
@@ -91,69 +91,69 @@ impl ProgramName {
 }
 
 impl TrustGuard {
-    pub(crate) fn new(store: TrustStore, obeyed: ObeyedFiles, agent_roots: Vec<PathBuf>, bash: ReducedRights) -> Self {
+    pub(crate) fn new(store: TrustStore, obeyed: GuardedFiles, agent_roots: Vec<PathBuf>, bash: ReducedRights) -> Self {
         let agent_roots = agent_roots.iter().map(|root| root.canonicalize().unwrap_or_else(|_| root.clone())).collect();
-        let holds = Holds::new(store.clone(), &obeyed.data_dir);
+        let holds = FileHolds::new(store.clone(), &obeyed.data_dir);
         Self {
             store,
-            obeyed,
+            guarded: obeyed,
             agent_roots: Mutex::new(agent_roots),
             bash,
-            vouched: Mutex::default(),
+            trusted_paths: Mutex::default(),
             holds,
-            turn: Mutex::default(),
+            record_lock: Mutex::default(),
         }
     }
 
-    fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_records(&self) -> MutexGuard<'_, ()> {
+        self.record_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn vouched(&self) -> Vouched {
-        self.vouched.lock().unwrap_or_else(PoisonError::into_inner).now(&self.store)
+    fn trusted_paths(&self) -> TrustedPaths {
+        self.trusted_paths.lock().unwrap_or_else(PoisonError::into_inner).current_paths(&self.store)
     }
 
-    fn plan(&self, reach: &WriteReach) -> Plan {
-        let mut plan = Plan::default();
+    fn plan(&self, reach: &WriteReach) -> ExposurePlan {
+        let mut plan = ExposurePlan::default();
         // File tools refuse these by name.
-        let configs = self.obeyed.configs.iter().filter(|_| reach.held != HeldFiles::Sealed);
+        let configs = self.guarded.configs.iter().filter(|_| reach.held != HeldFiles::Sealed);
         for (path, layer) in configs {
-            plan.add_file(Obeyed::Content(path.clone(), *layer), reach);
+            plan.add_file(GuardedPath::Content(path.clone(), *layer), reach);
         }
-        let programs = self.obeyed.programs.values();
-        for path in programs.clone().flat_map(|program| &program.files).chain(&self.obeyed.files) {
-            plan.add_file(Obeyed::File(path.clone()), reach);
+        let programs = self.guarded.programs.values();
+        for path in programs.clone().flat_map(|program| &program.files).chain(&self.guarded.files) {
+            plan.add_file(GuardedPath::File(path.clone()), reach);
         }
         for folder in programs.flat_map(|program| &program.folders) {
             plan.add_folder(folder, reach);
         }
         // That it is absent is what is trusted. One that exists is closed to everything that is started.
-        let absent = self.obeyed.secrets.iter().filter(|path| !path.exists());
+        let absent = self.guarded.secrets.iter().filter(|path| !path.exists());
         for path in absent.filter(|path| file_reach(path, reach) == FileReach::Open) {
             plan.exposed.extend(exposure_keys(path));
             plan.absent_secrets.push(path.clone());
         }
-        self.add_vouched(&mut plan, reach);
+        self.add_trusted_paths(&mut plan, reach);
         plan
     }
 
     /// What other configurations obey, as far as it was ever on record.
-    fn add_vouched(&self, plan: &mut Plan, reach: &WriteReach) {
-        let Vouched { configs, files, folders } = self.vouched();
-        let own_configs: BTreeSet<&PathBuf> = self.obeyed.configs.iter().map(|(path, _)| path).collect();
-        let programs = self.obeyed.programs.values();
-        let own_files = programs.clone().flat_map(|program| &program.files).chain(&self.obeyed.files);
+    fn add_trusted_paths(&self, plan: &mut ExposurePlan, reach: &WriteReach) {
+        let TrustedPaths { configs, files, folders } = self.trusted_paths();
+        let own_configs: BTreeSet<&PathBuf> = self.guarded.configs.iter().map(|(path, _)| path).collect();
+        let programs = self.guarded.programs.values();
+        let own_files = programs.clone().flat_map(|program| &program.files).chain(&self.guarded.files);
         // Those of this configuration that exist are closed, and are not obeyed by what they hold.
-        let own_files: BTreeSet<&PathBuf> = own_files.chain(&self.obeyed.secrets).collect();
+        let own_files: BTreeSet<&PathBuf> = own_files.chain(&self.guarded.secrets).collect();
         let own_folders: BTreeSet<&PathBuf> = programs.flat_map(|program| &program.folders).collect();
         let configs = configs.into_iter().filter(|path| !own_configs.contains(path));
-        let configs = configs.map(|path| Obeyed::Content(path, FileLayer::Project));
-        let files = files.into_iter().filter(|path| !own_files.contains(path)).map(Obeyed::File);
+        let configs = configs.map(|path| GuardedPath::Content(path, FileLayer::Project));
+        let files = files.into_iter().filter(|path| !own_files.contains(path)).map(GuardedPath::File);
         let mut room = MAX_HELD_OF_OTHERS;
         for obeyed in configs.chain(files) {
             let is_crowded = room == 0 && reach.held == HeldFiles::Existing;
             let reach = if is_crowded { &WriteReach { held: HeldFiles::Nothing, ..reach.clone() } } else { reach };
-            if plan.add_file(obeyed, reach) == Added::Held {
+            if plan.add_file(obeyed, reach) == AddOutcome::Held {
                 room = room.saturating_sub(1);
             }
         }
@@ -163,46 +163,48 @@ impl TrustGuard {
     }
 
     /// A folder that becomes exposed may be that of other obeyed files too, of which nothing is on record yet.
-    fn complete(&self, plan: &mut Plan) {
+    fn add_files_in_newly_exposed_folders(&self, plan: &mut ExposurePlan) {
         let new: BTreeSet<&PathBuf> = plan.exposed.iter().filter(|folder| !self.store.has_exposure(folder)).collect();
         if new.is_empty() {
             return;
         }
-        let configs = self.obeyed.configs.iter().map(|(path, layer)| Obeyed::Content(path.clone(), *layer));
-        let programs = self.obeyed.programs.values();
-        let files = programs.clone().flat_map(|program| &program.files).chain(&self.obeyed.files);
-        let files = files.chain(&self.obeyed.secrets).map(|path| Obeyed::File(path.clone()));
-        let folders = programs.flat_map(|program| &program.folders).map(|folder| Obeyed::Folder(folder.clone()));
+        let configs = self.guarded.configs.iter().map(|(path, layer)| GuardedPath::Content(path.clone(), *layer));
+        let programs = self.guarded.programs.values();
+        let files = programs.clone().flat_map(|program| &program.files).chain(&self.guarded.files);
+        let files = files.chain(&self.guarded.secrets).map(|path| GuardedPath::File(path.clone()));
+        let folders = programs.flat_map(|program| &program.folders).map(|folder| GuardedPath::Folder(folder.clone()));
         let beside = configs.chain(files).chain(folders);
-        let beside: Vec<Obeyed> = beside.filter(|one| one.keys().iter().any(|key| new.contains(key))).collect();
+        let beside: Vec<GuardedPath> =
+            beside.filter(|one| one.exposure_keys().iter().any(|key| new.contains(key))).collect();
         for one in beside {
-            if !plan.touched.contains(&one) {
-                plan.touched.push(one);
+            if !plan.baselines_needed.contains(&one) {
+                plan.baselines_needed.push(one);
             }
         }
     }
 
     /// Everything on record before the process exists. What lies there until now is its owner's, unless something could have
     /// written there before: so all baselines come first, and none is taken anew.
-    fn record(&self, plan: &Plan) -> io::Result<Option<holds::Hold>> {
-        let held = plan.held.iter().filter(|(_, real)| !self.holds.has(real)).map(|(obeyed, _)| obeyed);
+    fn record_plan(&self, plan: &ExposurePlan) -> io::Result<Option<holds::HoldGuard>> {
+        let held = plan.held.iter().filter(|(_, real)| !self.holds.is_held(real)).map(|(obeyed, _)| obeyed);
         // Read before it is anybody's turn, for it may take long; whether it still counts is decided then.
-        let baselines = plan.touched.iter().chain(held).filter(|obeyed| !obeyed.is_exposed(&self.store));
+        let baselines = plan.baselines_needed.iter().chain(held).filter(|obeyed| !obeyed.is_exposed(&self.store));
         let baselines: Vec<Baseline<'_>> =
-            baselines.map(|obeyed| obeyed.baseline(&self.store, &self.obeyed.own)).collect();
-        let _turn = self.turn();
-        for baseline in baselines.iter().filter(|baseline| !baseline.of.is_exposed(&self.store)) {
+            baselines.map(|obeyed| obeyed.baseline(&self.store, &self.guarded.server_data)).collect();
+        let _turn = self.lock_records();
+        for baseline in baselines.iter().filter(|baseline| !baseline.guarded.is_exposed(&self.store)) {
             baseline.record(&self.store)?;
         }
         plan.absent_secrets.iter().try_for_each(|path| self.store.forget_file(path))?;
         let mut new = plan.exposed.iter().filter(|folder| !self.store.has_exposure(folder));
         new.try_for_each(|folder| self.store.expose(folder))?;
         // In an exposed folder a mark would say nothing more.
-        let held = plan.held.iter().filter(|(obeyed, real)| self.holds.has(real) || !obeyed.is_exposed(&self.store));
+        let held =
+            plan.held.iter().filter(|(obeyed, real)| self.holds.is_held(real) || !obeyed.is_exposed(&self.store));
         let mut held: Vec<PathBuf> = held.map(|(_, real)| real.clone()).collect();
         held.sort();
         held.dedup();
-        (!held.is_empty()).then(|| self.holds.take(&held)).transpose()
+        (!held.is_empty()).then(|| self.holds.acquire(&held)).transpose()
     }
 
     /// May this plugin be loaded? Asked with the hash of what was read, so that no other content can take its place.
@@ -212,7 +214,7 @@ impl TrustGuard {
         }
         let trusted = self.store.file(path);
         let is_trusted =
-            trusted.is_some_and(|trusted| trusted.has_content(sha256).unwrap_or_else(|| trusted.still_holds(path)));
+            trusted.is_some_and(|trusted| trusted.has_content(sha256).unwrap_or_else(|| trusted.matches_disk(path)));
         match is_trusted {
             true => Ok(()),
             false => Err(format!(
@@ -224,34 +226,34 @@ impl TrustGuard {
 }
 
 #[derive(PartialEq, Eq)]
-enum Added {
+enum AddOutcome {
     Nothing,
     Held,
     Exposed,
 }
 
-impl Plan {
-    fn add_file(&mut self, obeyed: Obeyed, reach: &WriteReach) -> Added {
+impl ExposurePlan {
+    fn add_file(&mut self, obeyed: GuardedPath, reach: &WriteReach) -> AddOutcome {
         match file_reach(obeyed.path(), reach) {
-            FileReach::Outside => Added::Nothing,
+            FileReach::Outside => AddOutcome::Nothing,
             FileReach::Holdable(real) => {
-                self.mounts.pinned.extend(pinned(&real, reach));
+                self.mounts.pinned.extend(pinned_ancestors(&real, reach));
                 self.mounts.files.push(real.clone());
                 self.held.push((obeyed, real));
-                Added::Held
+                AddOutcome::Held
             }
             FileReach::Open => {
                 self.exposed.extend(exposure_keys(obeyed.path()));
-                self.touched.push(obeyed);
-                Added::Exposed
+                self.baselines_needed.push(obeyed);
+                AddOutcome::Exposed
             }
         }
     }
 
     fn add_folder(&mut self, folder: &Path, reach: &WriteReach) {
-        if touches_folder(folder, reach) {
+        if can_change_folder(folder, reach) {
             self.exposed.extend(folder_keys(folder));
-            self.touched.push(Obeyed::Folder(folder.to_owned()));
+            self.baselines_needed.push(GuardedPath::Folder(folder.to_owned()));
         }
     }
 }
@@ -259,12 +261,12 @@ impl Plan {
 impl WriteGuard for TrustGuard {
     fn before_write(&self, reach: &WriteReach) -> Result<Kept, String> {
         let mut plan = self.plan(reach);
-        self.complete(&mut plan);
-        let hold = self.record(&plan).map_err(|error| not_recorded(&error))?;
+        self.add_files_in_newly_exposed_folders(&mut plan);
+        let hold = self.record_plan(&plan).map_err(|error| record_failure_message(&error))?;
         let mut mounts = plan.mounts;
-        for path in &self.obeyed.held {
+        for path in &self.guarded.read_only {
             if let FileReach::Holdable(real) = file_reach(path, reach) {
-                mounts.pinned.extend(pinned(&real, reach));
+                mounts.pinned.extend(pinned_ancestors(&real, reach));
                 mounts.files.push(real);
             }
         }
@@ -276,11 +278,11 @@ impl WriteGuard for TrustGuard {
     }
 
     fn admit(&self, key: ProgramKey<'_>) -> Result<Admission, String> {
-        let Some(program) = self.obeyed.programs.get(&ProgramName::of(key)) else { return Ok(Admission::Full) };
-        let waiting = waiting(&self.store, program, &self.obeyed.own);
+        let Some(program) = self.guarded.programs.get(&ProgramName::of(key)) else { return Ok(Admission::Full) };
+        let waiting = pending_changes(&self.store, program, &self.guarded.server_data);
         if !waiting.is_empty() {
-            let more = waiting.len().saturating_sub(SHOWN);
-            let mut shown: Vec<String> = waiting.into_iter().take(SHOWN).collect();
+            let more = waiting.len().saturating_sub(MAX_SHOWN_CHANGES);
+            let mut shown: Vec<String> = waiting.into_iter().take(MAX_SHOWN_CHANGES).collect();
             if more > 0 {
                 shown.push(format!("{more} more"));
             }
@@ -314,7 +316,7 @@ impl WriteGuard for TrustGuard {
     }
 }
 
-fn not_recorded(error: &io::Error) -> String {
+fn record_failure_message(error: &io::Error) -> String {
     format!("not started, because it cannot be recorded which files of the server it could change: {error}")
 }
 

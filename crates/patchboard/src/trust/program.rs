@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+mod command_line;
 mod locate;
-mod words;
 
-use locate::{after_env, interpreter, locate};
-use words::{Place, Reader, absolute, named, places, values};
+use command_line::{CommandSyntax, WordRole, absolute_word, classify_words, existing_paths, path_candidates};
+use locate::{locate, shebang_command, strip_env};
 
 /// Longer command lines are looked at as far as this.
 const MAX_ARGUMENTS: usize = 64;
@@ -19,11 +19,11 @@ const LIBRARY_FOLDERS: &[&str] = &["PYTHONHOME", "RUBYLIB", "PERL5LIB", "LD_LIBR
 /// Variables that name files with code.
 const CODE_FILES: &[&str] = &["PYTHONSTARTUP", "BASH_ENV", "ENV", "LD_PRELOAD"];
 /// Options for every program of that interpreter.
-const OPTIONS: &str = "NODE_OPTIONS";
+const NODE_OPTIONS: &str = "NODE_OPTIONS";
 
 /// What has to be looked at to know a command again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ObeyedProgram {
+pub(crate) struct GuardedProgram {
     /// The program, its scripts and other files it is given.
     pub(crate) files: Vec<PathBuf>,
     /// Folders that its scripts load code from.
@@ -33,7 +33,7 @@ pub(crate) struct ObeyedProgram {
 }
 
 /// Surroundings that decide what a command line means.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct ProgramContext<'a> {
     /// Where the program and the words of its command are looked for.
     pub(crate) base: &'a Path,
     /// Where it runs; `None` for a private folder, in which nobody else writes.
@@ -49,7 +49,7 @@ pub(crate) struct Surroundings<'a> {
 
 /// The command line as it is started: the very program that was looked at, by its absolute path; and, for one that runs in a
 /// private folder, absolute paths of what its words name.
-pub(crate) fn started(command: &[String], around: &Surroundings<'_>) -> Vec<String> {
+pub(crate) fn resolved_command(command: &[String], around: &ProgramContext<'_>) -> Vec<String> {
     let Some((name, arguments)) = command.split_first() else { return Vec::new() };
     let found = locate(name, around.base, around.search_path).found;
     // What is not there is not found at its start either.
@@ -57,17 +57,17 @@ pub(crate) fn started(command: &[String], around: &Surroundings<'_>) -> Vec<Stri
     let arguments = match around.working_folder {
         Some(_) => arguments.to_vec(),
         None => {
-            let words = places(Reader::of(name), arguments, around.base);
-            words.map(|word| absolute(word, around.base)).collect()
+            let words = classify_words(CommandSyntax::of(name), arguments, around.base);
+            words.map(|word| absolute_word(word, around.base)).collect()
         }
     };
     [program].into_iter().chain(arguments).collect()
 }
 
-impl ObeyedProgram {
-    pub(crate) fn of(command: &[String], around: &Surroundings<'_>) -> Self {
+impl GuardedProgram {
+    pub(crate) fn of(command: &[String], around: &ProgramContext<'_>) -> Self {
         let mut found = Self::default();
-        let started = started(command, around);
+        let started = resolved_command(command, around);
         let (Some(name), Some((_, arguments))) = (command.first(), started.split_first()) else { return found };
         let command: Vec<String> = [name.clone()].into_iter().chain(arguments.iter().cloned()).collect();
         found.add_command(&command, around, MAX_INTERPRETERS);
@@ -87,31 +87,31 @@ impl ObeyedProgram {
     }
 
     /// A program with its arguments, and, so many levels deep, the interpreter that its first line names.
-    fn add_command(&mut self, command: &[String], around: &Surroundings<'_>, levels: usize) {
+    fn add_command(&mut self, command: &[String], around: &ProgramContext<'_>, levels: usize) {
         let Some((name, arguments)) = command.split_first() else { return };
         let located = locate(name, around.base, around.search_path);
-        self.files.extend(located.before);
+        self.files.extend(located.earlier_candidates);
         if let Some(program) = &located.found {
             self.files.push(program.clone());
             self.add_prefix(program);
-            if let Some(line) = interpreter(program) {
+            if let Some(line) = shebang_command(program) {
                 self.add_folder_of(program);
                 if levels > 0 {
                     self.add_command(&line, around, levels - 1);
                 }
             }
         }
-        if let Some(command) = after_env(command) {
+        if let Some(command) = strip_env(command) {
             return self.add_command(command, around, levels);
         }
-        let reader = Reader::of(name);
+        let reader = CommandSyntax::of(name);
         let arguments = arguments.get(..MAX_ARGUMENTS).unwrap_or(arguments);
-        for word in places(reader, arguments, around.base) {
+        for word in classify_words(reader, arguments, around.base) {
             if word.takes_code {
                 self.folders.extend(around.working_folder.map(Path::to_owned));
             }
-            let is_run = reader == Reader::Interpreter && word.place == Place::Before;
-            for path in values(word.text).into_iter().flat_map(|value| around.named(value)) {
+            let is_run = reader == CommandSyntax::Interpreter && word.role == WordRole::UpToScript;
+            for path in path_candidates(word.text).into_iter().flat_map(|value| around.existing_paths(value)) {
                 if path.is_file() {
                     self.add_file(&path);
                 } else if is_run || (around.is_agent_writable)(&path) {
@@ -121,23 +121,25 @@ impl ObeyedProgram {
         }
     }
 
-    fn add_variables(&mut self, around: &Surroundings<'_>) {
+    fn add_variables(&mut self, around: &ProgramContext<'_>) {
         let value = |name: &str| (around.variable)(name).unwrap_or_default();
         for variable in CODE_FOLDERS {
-            self.folders.extend(value(variable).split(':').filter_map(|folder| around.path(folder)));
+            self.folders.extend(value(variable).split(':').filter_map(|folder| around.resolve_path(folder)));
         }
         for variable in LIBRARY_FOLDERS {
-            let folders: Vec<PathBuf> = value(variable).split(':').filter_map(|folder| around.path(folder)).collect();
+            let folders: Vec<PathBuf> =
+                value(variable).split(':').filter_map(|folder| around.resolve_path(folder)).collect();
             self.folders.extend(folders.iter().filter(|folder| (around.is_agent_writable)(folder)).cloned());
             self.readable.extend(folders);
         }
         for variable in CODE_FILES {
             let text = value(variable);
-            let files = text.split([':', ' ']).filter_map(|file| around.path(file)).filter(|path| path.is_file());
+            let files =
+                text.split([':', ' ']).filter_map(|file| around.resolve_path(file)).filter(|path| path.is_file());
             self.files.extend(files);
         }
-        let options = value(OPTIONS);
-        let files = options.split_whitespace().flat_map(values).flat_map(|value| around.named(value));
+        let options = value(NODE_OPTIONS);
+        let files = options.split_whitespace().flat_map(path_candidates).flat_map(|value| around.existing_paths(value));
         files.filter(|path| path.is_file()).for_each(|file| self.add_file(&file));
     }
 
@@ -162,9 +164,9 @@ impl ObeyedProgram {
     }
 }
 
-impl Surroundings<'_> {
+impl ProgramContext<'_> {
     /// What a value means where the program runs. In a private folder a relative path means nothing that others could write.
-    fn path(&self, value: &str) -> Option<PathBuf> {
+    fn resolve_path(&self, value: &str) -> Option<PathBuf> {
         let path = Path::new(value);
         match self.working_folder {
             Some(folder) => (!value.is_empty()).then(|| folder.join(path)),
@@ -173,8 +175,8 @@ impl Surroundings<'_> {
     }
 
     /// What of it exists, also with an ending that may be left out.
-    fn named(&self, value: &str) -> Vec<PathBuf> {
-        self.path(value).map(|path| named(Path::new("/"), &path.to_string_lossy())).unwrap_or_default()
+    fn existing_paths(&self, value: &str) -> Vec<PathBuf> {
+        self.resolve_path(value).map(|path| existing_paths(Path::new("/"), &path.to_string_lossy())).unwrap_or_default()
     }
 }
 

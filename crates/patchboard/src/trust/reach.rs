@@ -8,7 +8,7 @@ use patchboard_tools::guard::{HeldFiles, WriteReach};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use super::trail::Trail;
+use super::path_resolution::PathResolution;
 
 /// What a process can do to an obeyed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,31 +23,31 @@ pub(super) enum FileReach {
 
 /// `path` is absolute and need not exist.
 pub(super) fn file_reach(path: &Path, reach: &WriteReach) -> FileReach {
-    let trail = Trail::of(path);
+    let trail = PathResolution::of(path);
     let has_detour = has_detour(&trail, reach);
-    if !has_detour && !can_change(&trail.end, reach) {
+    if !has_detour && !can_change(&trail.target, reach) {
         return FileReach::Outside;
     }
     // A read-only mount at this path would not cover the other one.
-    if reach.held != HeldFiles::Existing || has_detour || lies_in_another_mount(&trail.end, reach) {
+    if reach.held != HeldFiles::Existing || has_detour || lies_in_another_mount(&trail.target, reach) {
         return FileReach::Open;
     }
-    match fs::symlink_metadata(&trail.end) {
+    match fs::symlink_metadata(&trail.target) {
         // Another name of the same file could be written to beneath the roots, and a folder is not mounted.
-        Ok(found) if found.is_file() && found.nlink() == 1 => FileReach::Holdable(trail.end),
+        Ok(found) if found.is_file() && found.nlink() == 1 => FileReach::Holdable(trail.target),
         Ok(_) | Err(_) => FileReach::Open,
     }
 }
 
 /// Folders are never mounted read-only: they are where agents work.
-pub(super) fn touches_folder(folder: &Path, reach: &WriteReach) -> bool {
-    let trail = Trail::of(folder);
-    let lies_above = reach.roots.iter().any(|root| root.starts_with(&trail.end));
-    lies_above || has_detour(&trail, reach) || can_change(&trail.end, reach)
+pub(super) fn can_change_folder(folder: &Path, reach: &WriteReach) -> bool {
+    let trail = PathResolution::of(folder);
+    let lies_above = reach.roots.iter().any(|root| root.starts_with(&trail.target));
+    lies_above || has_detour(&trail, reach) || can_change(&trail.target, reach)
 }
 
 /// The directories to pin on the way from the roots to a file, outermost first.
-pub(super) fn pinned(file: &Path, reach: &WriteReach) -> Vec<PathBuf> {
+pub(super) fn pinned_ancestors(file: &Path, reach: &WriteReach) -> Vec<PathBuf> {
     let above = file.ancestors().skip(1).filter(|folder| reach.contains(folder) && *folder != Path::new("/"));
     let mut pinned: Vec<PathBuf> = above.map(Path::to_owned).collect();
     pinned.reverse();
@@ -55,13 +55,13 @@ pub(super) fn pinned(file: &Path, reach: &WriteReach) -> Vec<PathBuf> {
 }
 
 /// Could the process lead the way elsewhere, by a name in a directory that the end does not lie behind?
-fn has_detour(trail: &Trail, reach: &WriteReach) -> bool {
-    trail.detours().any(|folder| can_change(folder, reach))
+fn has_detour(trail: &PathResolution, reach: &WriteReach) -> bool {
+    trail.detour_folders().any(|folder| can_change(folder, reach))
 }
 
 /// The process may write beneath its roots what this user may: the file itself, or a directory that leads to it.
 fn can_change(real: &Path, reach: &WriteReach) -> bool {
-    real.ancestors().filter(|part| reach.contains(part)).any(is_permitted) || lies_in_another_mount(real, reach)
+    real.ancestors().filter(|part| reach.contains(part)).any(may_write) || lies_in_another_mount(real, reach)
 }
 
 /// The same folder may be mounted a second time, and then its paths tell nothing.
@@ -73,7 +73,7 @@ fn lies_in_another_mount(real: &Path, reach: &WriteReach) -> bool {
 }
 
 /// An owner can give itself the right to write.
-fn is_permitted(path: &Path) -> bool {
+fn may_write(path: &Path) -> bool {
     let is_own = || fs::metadata(path).is_ok_and(|found| found.uid() == geteuid().as_raw());
     geteuid().is_root() || access(path, Access::WRITE_OK).is_ok() || is_own()
 }

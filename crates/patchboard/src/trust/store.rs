@@ -19,20 +19,20 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::fingerprint::{FileStamp, FolderPrint};
+use super::fingerprint::{FileFingerprint, FolderFingerprint};
 use crate::config::Environment;
-use crate::config::Folders;
-use crate::credentials::{PendingFile, private_folder};
+use crate::config::UserFolders;
+use crate::credentials::{PendingFile, create_private_folder};
 use crate::data_dir::{is_own_record, may_hold_records};
 
-mod held;
-mod vouched;
+mod hold_marks;
+mod trusted_paths;
 
-pub(super) use held::FileIdentity;
-pub(super) use vouched::{Vouched, VouchedPaths};
+pub(super) use hold_marks::FileIdentity;
+pub(super) use trusted_paths::{TrustedPathIndex, TrustedPaths};
 
 /// Name of the store in a data directory.
-const FOLDER: &str = "trust";
+const STORE_FOLDER: &str = "trust";
 const FILE_MODE: u32 = 0o600;
 /// A longer record is not ours.
 const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
@@ -65,7 +65,7 @@ impl RecordKind {
 
 /// A record names its path, so that a person can read the store.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record<T> {
+struct VersionedRecord<T> {
     path: String,
     #[serde(default)]
     generation: u64,
@@ -75,12 +75,12 @@ struct Record<T> {
 
 impl TrustStore {
     /// `flag` is `--data-dir`, absolute.
-    pub(crate) fn find(flag: Option<PathBuf>, env: &Environment, folders: &Folders) -> Self {
+    pub(crate) fn find(flag: Option<PathBuf>, env: &Environment, folders: &UserFolders) -> Self {
         let named = flag.or_else(|| env.get(DATA_DIR_VARIABLE).map(PathBuf::from)).filter(|path| path.is_absolute());
         let data_dirs = [named, folders.default_data_dir.clone()].into_iter().flatten();
         let mut found: Vec<PathBuf> = Vec::new();
         for data_dir in data_dirs {
-            let folder = data_dir.join(FOLDER);
+            let folder = data_dir.join(STORE_FOLDER);
             // Where others could have written, what is there vouches for nothing, and nothing is added to it.
             if !found.contains(&folder) && may_hold_records(&data_dir, &folder) {
                 found.push(folder);
@@ -91,7 +91,7 @@ impl TrustStore {
 
     #[cfg(test)]
     pub(crate) fn at(data_dir: &Path) -> Self {
-        Self { folders: vec![data_dir.join(FOLDER)] }
+        Self { folders: vec![data_dir.join(STORE_FOLDER)] }
     }
 
     /// Where it is kept: closed to everything the server runs.
@@ -138,57 +138,57 @@ impl TrustStore {
         self.forget(RecordKind::File, path)
     }
 
-    pub(crate) fn file(&self, path: &Path) -> Option<FileStamp> {
+    pub(crate) fn file(&self, path: &Path) -> Option<FileFingerprint> {
         self.get(RecordKind::File, path)
     }
 
-    pub(crate) fn trust_file(&self, path: &Path, stamp: &FileStamp) -> io::Result<()> {
+    pub(crate) fn trust_file(&self, path: &Path, stamp: &FileFingerprint) -> io::Result<()> {
         self.put(RecordKind::File, path, Some(stamp))
     }
 
-    pub(crate) fn folder(&self, path: &Path) -> Option<FolderPrint> {
+    pub(crate) fn folder(&self, path: &Path) -> Option<FolderFingerprint> {
         self.get(RecordKind::Folder, path)
     }
 
-    pub(crate) fn trust_folder(&self, path: &Path, print: &FolderPrint) -> io::Result<()> {
+    pub(crate) fn trust_folder(&self, path: &Path, print: &FolderFingerprint) -> io::Result<()> {
         self.put(RecordKind::Folder, path, Some(print))
     }
 
     /// What never was on record needs no record.
     fn forget(&self, kind: RecordKind, path: &Path) -> io::Result<()> {
-        match self.newest::<serde::de::IgnoredAny>(kind, path) {
-            Some(Record { value: Some(_), .. }) => self.put::<()>(kind, path, None),
-            Some(Record { value: None, .. }) | None => Ok(()),
+        match self.newest_record::<serde::de::IgnoredAny>(kind, path) {
+            Some(VersionedRecord { value: Some(_), .. }) => self.put::<()>(kind, path, None),
+            Some(VersionedRecord { value: None, .. }) | None => Ok(()),
         }
     }
 
     fn get<T: DeserializeOwned>(&self, kind: RecordKind, path: &Path) -> Option<T> {
-        self.newest(kind, path)?.value
+        self.newest_record(kind, path)?.value
     }
 
-    fn newest<T: DeserializeOwned>(&self, kind: RecordKind, path: &Path) -> Option<Record<T>> {
-        let found = self.folders.iter().filter_map(|store| read(&record_path(store, kind, path)));
-        let found = found.filter(|record: &Record<T>| record.path == shown(path));
+    fn newest_record<T: DeserializeOwned>(&self, kind: RecordKind, path: &Path) -> Option<VersionedRecord<T>> {
+        let found = self.folders.iter().filter_map(|store| read_record(&record_path(store, kind, path)));
+        let found = found.filter(|record: &VersionedRecord<T>| record.path == escape_path(path));
         // Of equal ones the first.
         found.reduce(|newest, other| if other.generation > newest.generation { other } else { newest })
     }
 
     /// In every folder of the store; one that cannot be written is an error only if it is the first.
     fn put<T: Serialize>(&self, kind: RecordKind, path: &Path, value: Option<&T>) -> io::Result<()> {
-        let before = self.newest::<serde_json::Value>(kind, path);
+        let before = self.newest_record::<serde_json::Value>(kind, path);
         let value = serde_json::to_value(value).map_err(io::Error::other)?;
         let generation = match &before {
             // The same again is no newer.
-            Some(before) if before.value == some(&value) => before.generation,
+            Some(before) if before.value == non_null(&value) => before.generation,
             Some(before) => before.generation.saturating_add(1),
             None => 0,
         };
-        let record = Record { path: shown(path), generation, value: Some(value) };
+        let record = VersionedRecord { path: escape_path(path), generation, value: Some(value) };
         let record = serde_json::to_vec(&record).map_err(io::Error::other)?;
-        self.write_everywhere(|store| record_path(store, kind, path), |file| write(file, &record))
+        self.write_to_all(|store| record_path(store, kind, path), |file| write_record(file, &record))
     }
 
-    fn write_everywhere(
+    fn write_to_all(
         &self,
         file_in: impl Fn(&Path) -> PathBuf,
         write: impl Fn(&Path) -> io::Result<()>,
@@ -208,12 +208,12 @@ impl TrustStore {
 }
 
 /// As it is read back: nothing is no value.
-fn some(value: &serde_json::Value) -> Option<serde_json::Value> {
+fn non_null(value: &serde_json::Value) -> Option<serde_json::Value> {
     (!value.is_null()).then(|| value.clone())
 }
 
 /// What this user wrote there; what others could have written is no record.
-fn read<T: DeserializeOwned>(file: &Path) -> Option<T> {
+fn read_record<T: DeserializeOwned>(file: &Path) -> Option<T> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(file, flags, Mode::empty()).ok()?);
     let found = file.metadata().ok()?;
@@ -225,9 +225,9 @@ fn read<T: DeserializeOwned>(file: &Path) -> Option<T> {
     serde_json::from_slice(&record).ok()
 }
 
-fn write(file: &Path, record: &[u8]) -> io::Result<()> {
+fn write_record(file: &Path, record: &[u8]) -> io::Result<()> {
     if let Some(folder) = file.parent() {
-        private_folder(folder).map_err(io::Error::other)?;
+        create_private_folder(folder).map_err(io::Error::other)?;
     }
     // The same record again would only cost a flush.
     if fs::read(file).is_ok_and(|there| there == record) {
@@ -237,22 +237,22 @@ fn write(file: &Path, record: &[u8]) -> io::Result<()> {
 }
 
 fn record_path(store: &Path, kind: RecordKind, path: &Path) -> PathBuf {
-    let name = name_of(path);
+    let name = path_digest(path);
     store.join(kind.name()).join(format!("{name}.json"))
 }
 
-fn name_of(path: &Path) -> String {
+fn path_digest(path: &Path) -> String {
     let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Injective, also for paths that are not text.
-fn shown(path: &Path) -> String {
+fn escape_path(path: &Path) -> String {
     path.as_os_str().as_encoded_bytes().escape_ascii().to_string()
 }
 
 /// The other way round.
-fn path_of(shown: &str) -> Option<PathBuf> {
+fn unescape_path(shown: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(shown.len());
     let mut rest = shown.bytes();
     while let Some(byte) = rest.next() {

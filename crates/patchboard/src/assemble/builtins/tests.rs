@@ -19,7 +19,7 @@ fn options(tools: &str) -> BashOptions {
     };
     let spawner = Spawner::new("/proc/self/exe").unwrap();
     let options = BashOptions::new(Workspaces::new(workspaces).unwrap(), tasks, spawner);
-    as_configured(options, &toml::from_str(tools).unwrap(), &[7200, 8080], &[61000, 61001])
+    apply_bash_config(options, &toml::from_str(tools).unwrap(), &[7200, 8080], &[61000, 61001])
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::lists::Known;
 use super::slash;
 use crate::cli::output::{self, Role, paint};
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
 /// Entries of the history, and how long one may be: a longer paste is sent, and not kept.
 const MAX_HISTORY: usize = 1_000;
@@ -44,7 +44,7 @@ pub(super) struct LineEditor {
 
 impl LineEditor {
     /// `history`: the file, where there is a folder for it.
-    pub(super) fn start(history: Option<PathBuf>, known: Known, colour: Colour) -> anyhow::Result<Self> {
+    pub(super) fn start(history: Option<PathBuf>, known: Known, colour: LogColour) -> anyhow::Result<Self> {
         let before = tcgetattr(stdin()).ok();
         let config = Config::builder()
             .max_history_size(MAX_HISTORY)?
@@ -115,7 +115,7 @@ fn read(editor: &mut Editor<Typing, FileHistory>, history: Option<&PathBuf>) -> 
 /// What happens while a line is typed.
 struct Typing {
     known: Known,
-    colour: Colour,
+    colour: LogColour,
     /// Ctrl-C tells nothing of the line it ends.
     is_empty: Cell<bool>,
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use patchboard_surfaces::local_users;
 
 use super::Finding;
-use crate::config::Loaded;
-use crate::data_dir::{self, Sharing};
+use crate::config::LoadedConfig;
+use crate::data_dir::{self, DirSharing};
 use crate::serve;
 
 /// Others may change it.
@@ -17,7 +17,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 const READABLE_BY_OTHERS: u32 = 0o044;
 
 /// Files with keys and tokens: the operator's, those that `onboard` stored, and those that the configuration names.
-pub(super) fn key_files(loaded: &Loaded) -> Finding {
+pub(super) fn key_files(loaded: &LoadedConfig) -> Finding {
     let config = &loaded.config;
     let mut files = data_dir::secret_files(&config.data_dir, &config.storage.path);
     let stored = loaded.folders.credentials_dir().and_then(|folder| folder.read_dir().ok());
@@ -27,8 +27,8 @@ pub(super) fn key_files(loaded: &Loaded) -> Finding {
 }
 
 /// Which listeners ask for no token, and whom they serve.
-pub(super) fn listeners(loaded: &Loaded) -> Vec<Finding> {
-    let open = serve::tokenless(&loaded.config);
+pub(super) fn listeners(loaded: &LoadedConfig) -> Vec<Finding> {
+    let open = serve::surfaces_without_token(&loaded.config);
     if open.is_empty() {
         return vec![Finding::Good("access: every listener asks for a token".to_owned())];
     }
@@ -65,11 +65,11 @@ pub(super) fn listeners(loaded: &Loaded) -> Vec<Finding> {
 }
 
 /// Whether others could have changed, or could change, what the server keeps.
-pub(super) fn data_folder(loaded: &Loaded) -> Option<Finding> {
+pub(super) fn data_folder(loaded: &LoadedConfig) -> Option<Finding> {
     let folder = &loaded.config.data_dir;
-    let sharing = Sharing::of(&loaded.config);
+    let sharing = DirSharing::of(&loaded.config);
     folder.exists().then(|| match data_dir::inspect_owner(folder, sharing) {
-        Ok(None) if sharing == Sharing::Group => {
+        Ok(None) if sharing == DirSharing::Group => {
             Finding::Note("data directory: its group may read and change it (data_dir_group)".to_owned())
         }
         Ok(None) => Finding::Good("data directory: closed to other users".to_owned()),

@@ -8,7 +8,7 @@ use super::Finding;
 use crate::config::env::PATH;
 use crate::config::section::WorkerConfig;
 use crate::config::types::SecretRef;
-use crate::config::{Config, Loaded};
+use crate::config::{Config, LoadedConfig};
 
 /// Who can use it. What must not be is a problem of the configuration and never gets here.
 pub(super) fn protection(config: &Config) -> Option<Finding> {
@@ -56,7 +56,7 @@ pub(super) fn socket(config: &Config) -> Option<Finding> {
     })
 }
 
-pub(super) fn pools(loaded: &Loaded) -> Vec<Finding> {
+pub(super) fn pools(loaded: &LoadedConfig) -> Vec<Finding> {
     let workers = &loaded.config.workers;
     let path = loaded.env.get(PATH).unwrap_or_default();
     let mut findings: Vec<Finding> = workers.iter().map(|worker| pool(worker, path)).collect();

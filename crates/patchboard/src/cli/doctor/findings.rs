@@ -90,7 +90,7 @@ fn to_json(findings: &[Finding]) -> String {
 
 /// A configuration that cannot be used.
 pub(super) fn of_problems(problems: &ConfigProblems) -> Vec<Finding> {
-    let finding = |problem: &crate::config::problem::Problem| {
+    let finding = |problem: &crate::config::problem::ConfigProblem| {
         let mut said = problem.clone();
         let hint = said.hint.take();
         let text = format!("configuration: {said}");

@@ -13,8 +13,8 @@ use crate::cli::output::one_line;
 use crate::cli::plugins::report::{self, Plugin};
 use crate::client::{Address, Client};
 use crate::config::problem::plain_reason;
-use crate::config::section::{ChannelConfig, Verify};
-use crate::config::{Config, Loaded};
+use crate::config::section::{ChannelConfig, WebhookVerification};
+use crate::config::{Config, LoadedConfig};
 use crate::system::SystemClock;
 
 /// One byte more than a plugin may have.
@@ -29,7 +29,7 @@ struct Known {
     has_channel: bool,
 }
 
-pub(super) async fn findings(loaded: &Loaded) -> Vec<Finding> {
+pub(super) async fn findings(loaded: &LoadedConfig) -> Vec<Finding> {
     let config = &loaded.config;
     let mut findings = Vec::new();
     let files = files(config);
@@ -189,10 +189,13 @@ fn channel_finding(name: &str, channel: &ChannelConfig, known: &BTreeMap<String,
             hint: format!("name another one as `channels.{name}.plugin`"),
         },
         Some(Known { has_channel: true }) => match channel.verify {
-            Verify::None => Finding::Note(format!(
+            WebhookVerification::None => Finding::Note(format!(
                 "channel {name}: POST /webhook/{name} is not verified; every program on this machine may post"
             )),
-            Verify::Telegram | Verify::Slack | Verify::HmacSha256 | Verify::Token => {
+            WebhookVerification::Telegram
+            | WebhookVerification::Slack
+            | WebhookVerification::HmacSha256
+            | WebhookVerification::Token => {
                 Finding::Good(format!("channel {name}: POST /webhook/{name}, verified, adapter {adapter}"))
             }
         },

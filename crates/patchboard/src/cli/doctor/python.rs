@@ -9,10 +9,10 @@ use std::process::{Command, Output};
 use rustix::fs::{Access, access};
 
 use super::Finding;
-use crate::config::Loaded;
+use crate::config::LoadedConfig;
 use crate::data_dir;
 
-pub(super) fn finding(loaded: &Loaded) -> Finding {
+pub(super) fn finding(loaded: &LoadedConfig) -> Finding {
     let found = std::env::current_dir().ok().and_then(|here| find(loaded.env.get("PATH").unwrap_or_default(), &here));
     match found.map(|python| version(&python)) {
         Some(Ok(output)) if output.status.success() => {
@@ -36,7 +36,7 @@ fn find(search_path: &str, here: &Path) -> Option<PathBuf> {
 
 /// Asked in an empty folder and without the user's settings, so that no other code is loaded.
 fn version(python: &Path) -> io::Result<Output> {
-    let empty = std::env::temp_dir().join(format!("patchboard-doctor-{}", data_dir::random_text()));
+    let empty = std::env::temp_dir().join(format!("patchboard-doctor-{}", data_dir::random_secret()));
     DirBuilder::new().mode(0o700).create(&empty)?;
     let output = Command::new(python).args(["-I", "--version"]).current_dir(&empty).output();
     // What stays behind is an empty folder.

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::Finding;
 use crate::assemble::VERSION;
 use crate::client::{Address, Client};
-use crate::config::types::Listen;
-use crate::config::{Config, Loaded};
+use crate::config::types::ListenAddress;
+use crate::config::{Config, LoadedConfig};
 use crate::data_dir::{self, ServerRecord};
 
 /// File systems round times, and a file may be written while the server starts.
 const SLACK: Duration = Duration::from_secs(2);
 
-pub(super) async fn findings(loaded: &Loaded) -> Vec<Finding> {
+pub(super) async fn findings(loaded: &LoadedConfig) -> Vec<Finding> {
     let config = &loaded.config;
     let Some(record) = data_dir::find_server(&config.data_dir) else {
         return vec![Finding::Note(
@@ -31,7 +31,7 @@ pub(super) async fn findings(loaded: &Loaded) -> Vec<Finding> {
     }
     findings.extend(moved(config, &record));
     let files = loaded.files.iter().map(|file| file.path.as_path());
-    if let Some(changed) = data_dir::started_at(&config.data_dir).and_then(|start| changed_since(files, start)) {
+    if let Some(changed) = data_dir::server_started_at(&config.data_dir).and_then(|start| changed_since(files, start)) {
         findings.push(Finding::Note(format!(
             "server: {} changed after it started; what needs a new start takes effect with the next one",
             changed.display()
@@ -92,7 +92,8 @@ fn moved(config: &Config, record: &ServerRecord) -> Option<Finding> {
                 (None, None) => true,
                 (Some(_), None) | (None, Some(_)) => false,
             };
-            let words = |listen: Listen| listen.address().map_or_else(|| "off".to_owned(), |wanted| wanted.to_string());
+            let words =
+                |listen: ListenAddress| listen.address().map_or_else(|| "off".to_owned(), |wanted| wanted.to_string());
             let now = now.map_or_else(|| "off".to_owned(), |now| now.to_string());
             (!is_same).then(|| format!("{surface} is {now} and would be {}", words(listen)))
         })

@@ -5,20 +5,21 @@ use std::path::PathBuf;
 
 use super::Finding;
 use crate::cli::trust::{Waiting, waiting_files};
-use crate::config::Loaded;
-use crate::config::problem::{Code, Problem};
+use crate::config::LoadedConfig;
+use crate::config::problem::{ConfigProblem, ProblemCode};
 use crate::trust::exposure::{exposure_keys, folder_keys};
-use crate::trust::obeyed::{obeyed, trust_store};
+use crate::trust::guarded_files::{guarded_files, trust_store};
 
 /// Lines of a difference that are shown.
 const SHOWN: usize = 3;
 
-pub(super) fn findings(loaded: &Loaded) -> Result<Vec<Finding>, std::io::Error> {
+pub(super) fn findings(loaded: &LoadedConfig) -> Result<Vec<Finding>, std::io::Error> {
     let here = std::env::current_dir()?;
-    let (store, obeyed) = (trust_store(loaded), obeyed(loaded, &here));
+    let (store, obeyed) = (trust_store(loaded), guarded_files(loaded, &here));
     let mut found: Vec<Finding> = waiting_files(loaded, &here, &store).iter().map(waiting).collect();
     // Files that do not count and keys that are withheld are problems of the configuration.
-    let is_distrusted = |problem: &Problem| matches!(problem.code, Code::UntrustedFile | Code::WithheldKey);
+    let is_distrusted =
+        |problem: &ConfigProblem| matches!(problem.code, ProblemCode::UntrustedFile | ProblemCode::WithheldKey);
     if found.is_empty() && !loaded.warnings.iter().any(is_distrusted) {
         found.push(Finding::Good("trust: everything the server obeys is trusted".to_owned()));
     }

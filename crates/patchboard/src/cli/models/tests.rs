@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::Report;
 use crate::cli::output::Page;
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
 fn report() -> Report {
     serde_json::from_value(json!({
@@ -17,7 +17,7 @@ fn report() -> Report {
 
 #[test]
 fn a_row_a_model_and_a_mark_at_the_default() {
-    let lines = report().table().lines(Page { columns: None, colour: Colour::Off });
+    let lines = report().table().lines(Page { columns: None, colour: LogColour::Off });
     let wanted = ["MODEL          USE      NAME", "main/llama3.2  default", "cloud/m-1               Model One"];
     assert_eq!(lines, wanted);
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::config::Environment;
 use crate::config::env::{NO_COLOR, TERM};
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
 /// Where text goes: each may be a terminal, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,25 +43,25 @@ impl Role {
 }
 
 /// Whether that stream shows colour.
-pub(crate) fn colour(stream: Stream) -> Colour {
-    static OUT: OnceLock<Colour> = OnceLock::new();
-    static ERR: OnceLock<Colour> = OnceLock::new();
+pub(crate) fn colour(stream: Stream) -> LogColour {
+    static OUT: OnceLock<LogColour> = OnceLock::new();
+    static ERR: OnceLock<LogColour> = OnceLock::new();
     match stream {
         Stream::Out => *OUT.get_or_init(|| choose(stdout().is_terminal(), &Environment::from_process())),
         Stream::Err => *ERR.get_or_init(|| choose(stderr().is_terminal(), &Environment::from_process())),
     }
 }
 
-fn choose(is_terminal: bool, env: &Environment) -> Colour {
+fn choose(is_terminal: bool, env: &Environment) -> LogColour {
     let is_dumb = env.get(TERM) == Some("dumb");
-    if is_terminal && !is_dumb && env.get(NO_COLOR).is_none() { Colour::On } else { Colour::Off }
+    if is_terminal && !is_dumb && env.get(NO_COLOR).is_none() { LogColour::On } else { LogColour::Off }
 }
 
 /// The text as it is shown. It must be fit for a terminal already.
-pub(crate) fn paint(text: &str, role: Role, colour: Colour) -> String {
+pub(crate) fn paint(text: &str, role: Role, colour: LogColour) -> String {
     match colour {
-        Colour::On if !text.is_empty() => format!("\x1b[{}m{text}\x1b[0m", role.code()),
-        Colour::On | Colour::Off => text.to_owned(),
+        LogColour::On if !text.is_empty() => format!("\x1b[{}m{text}\x1b[0m", role.code()),
+        LogColour::On | LogColour::Off => text.to_owned(),
     }
 }
 

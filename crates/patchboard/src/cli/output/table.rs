@@ -7,7 +7,7 @@ use super::paint::{Role, Stream, colour, paint};
 use super::width::{cut, width, wrap};
 use super::{line, one_line};
 use crate::cli::screen::Size;
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -21,7 +21,7 @@ const INDENT: &str = "  ";
 pub(crate) struct Page {
     /// `None` where nobody minds how long a line is.
     pub(crate) columns: Option<usize>,
-    pub(crate) colour: Colour,
+    pub(crate) colour: LogColour,
 }
 
 impl Page {
@@ -209,7 +209,7 @@ impl Table {
     }
 
     /// The lines of a row, its columns side by side.
-    fn beside(&self, cells: &[Cell], widths: &[Option<usize>], colour: Colour) -> Vec<String> {
+    fn beside(&self, cells: &[Cell], widths: &[Option<usize>], colour: LogColour) -> Vec<String> {
         let shown: Vec<(Vec<String>, usize, Side, Option<Role>)> = cells
             .iter()
             .zip(widths)

@@ -15,7 +15,7 @@ use crate::cli::output::{self, Role, Stream, colour, paint};
 use crate::cli::screen::{Screen, Size};
 use crate::config::Environment;
 use crate::config::env::TERM;
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
 /// An answer to a question is no longer.
 const MAX_LINE: usize = 64 * 1024;
@@ -46,7 +46,7 @@ impl Terminal {
     }
 
     pub(in crate::cli) fn look() -> Look {
-        let marks = if colour(Stream::Out) == Colour::On { Marks::Styled } else { Marks::Kept };
+        let marks = if colour(Stream::Out) == LogColour::On { Marks::Styled } else { Marks::Kept };
         Look { columns: Self::columns(), marks }
     }
 

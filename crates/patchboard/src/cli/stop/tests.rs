@@ -3,10 +3,10 @@ use super::*;
 #[test]
 fn what_is_sent_depends_on_how_far_the_server_is() {
     let sent = |state, now| signals(state, now);
-    assert_eq!(sent(State::Ready, false), [Signal::TERM]);
-    assert_eq!(sent(State::Starting, true), [Signal::TERM, Signal::INT]);
-    assert_eq!(sent(State::Stopping, false), [], "asking twice must not cut the drain short");
-    assert_eq!(sent(State::Stopping, true), [Signal::INT]);
+    assert_eq!(sent(ProcessState::Ready, false), [Signal::TERM]);
+    assert_eq!(sent(ProcessState::Starting, true), [Signal::TERM, Signal::INT]);
+    assert_eq!(sent(ProcessState::Stopping, false), [], "asking twice must not cut the drain short");
+    assert_eq!(sent(ProcessState::Stopping, true), [Signal::INT]);
 }
 
 #[test]

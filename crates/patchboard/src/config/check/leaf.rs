@@ -7,44 +7,44 @@ use crate::config::{
     glob,
     nearest::nearest,
     paths::PathRules,
-    problem::Code,
-    shape::{Choice, Leaf, Range},
-    tree::{Content, Node},
-    types::{ByteSize, DayHours, Listen, SecretRef, SystemUser, TimeSpan},
+    problem::ProblemCode,
+    shape::{AllowedWord, LeafKind, NumberRange},
+    tree::{ConfigNode, NodeContent},
+    types::{ByteSize, DayHours, ListenAddress, SecretRef, SystemUser, TimeSpan},
     validate::url,
 };
 
 /// What is wrong with a value.
-pub(crate) struct Fault {
-    pub code: Code,
+pub(crate) struct LeafError {
+    pub code: ProblemCode,
     pub message: String,
     pub hint: Option<String>,
 }
 
-impl Fault {
-    fn new(code: Code, message: impl Into<String>) -> Self {
+impl LeafError {
+    fn new(code: ProblemCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 }
 
 /// Checks one value; gives the value to use instead where a path is resolved.
-pub(crate) fn check(node: &Node, leaf: &Leaf, rules: &PathRules) -> Result<Option<toml::Value>, Fault> {
-    let Content::Leaf(value) = &node.content else {
+pub(crate) fn check(node: &ConfigNode, leaf: &LeafKind, rules: &PathRules) -> Result<Option<toml::Value>, LeafError> {
+    let NodeContent::Leaf(value) = &node.content else {
         return Err(wrong_type(node, leaf));
     };
     match (leaf, value) {
-        (Leaf::Flag, toml::Value::Boolean(_)) => Ok(None),
-        (Leaf::Integer(range), toml::Value::Integer(number)) => in_range(*number, *range),
-        (Leaf::User, toml::Value::Integer(number)) => {
-            in_range(*number, Range { min: Some(0), max: Some(i64::from(u32::MAX)) })
+        (LeafKind::Flag, toml::Value::Boolean(_)) => Ok(None),
+        (LeafKind::Integer(range), toml::Value::Integer(number)) => in_range(*number, *range),
+        (LeafKind::User, toml::Value::Integer(number)) => {
+            in_range(*number, NumberRange { min: Some(0), max: Some(i64::from(u32::MAX)) })
         }
-        (Leaf::Number(range), toml::Value::Float(number)) if number.is_finite() => in_range(*number, *range),
-        (Leaf::Number(range), toml::Value::Integer(number)) => {
+        (LeafKind::Number(range), toml::Value::Float(number)) if number.is_finite() => in_range(*number, *range),
+        (LeafKind::Number(range), toml::Value::Integer(number)) => {
             #[expect(clippy::cast_precision_loss, reason = "only compared with small bounds")]
             let number = *number as f64;
             in_range(number, *range)
@@ -54,51 +54,61 @@ pub(crate) fn check(node: &Node, leaf: &Leaf, rules: &PathRules) -> Result<Optio
     }
 }
 
-fn check_text(node: &Node, leaf: &Leaf, text: &str, rules: &PathRules) -> Result<Option<toml::Value>, Fault> {
-    let path = |text: &str| rules.resolve(text, &node.origin).map_err(|reason| Fault::new(Code::MissingFile, reason));
+fn check_text(
+    node: &ConfigNode,
+    leaf: &LeafKind,
+    text: &str,
+    rules: &PathRules,
+) -> Result<Option<toml::Value>, LeafError> {
+    let path = |text: &str| {
+        rules.resolve(text, &node.origin).map_err(|reason| LeafError::new(ProblemCode::MissingFile, reason))
+    };
     match leaf {
         // Text that may be a reference; a relative file is found like any other.
-        Leaf::Variable => match text.parse() {
+        LeafKind::Variable => match text.parse() {
             Ok(SecretRef::File(file)) => Ok(Some(secret_file(&path(&file.to_string_lossy())?))),
             Ok(SecretRef::Env(_)) | Err(_) => Ok(None),
         },
-        Leaf::Duration { zero } => {
-            let span: TimeSpan = parse(text, Code::BadDuration)?;
+        LeafKind::Duration { zero } => {
+            let span: TimeSpan = parse(text, ProblemCode::BadDuration)?;
             if span.is_zero() && !zero {
-                return Err(Fault::new(Code::BadDuration, "must be longer than zero"));
+                return Err(LeafError::new(ProblemCode::BadDuration, "must be longer than zero"));
             }
             Ok(None)
         }
-        Leaf::Size => match parse::<ByteSize>(text, Code::BadSize)?.get() {
-            0 => Err(Fault::new(Code::BadSize, "must be larger than zero")),
+        LeafKind::Size => match parse::<ByteSize>(text, ProblemCode::BadSize)?.get() {
+            0 => Err(LeafError::new(ProblemCode::BadSize, "must be larger than zero")),
             _ => Ok(None),
         },
-        Leaf::Listen => parse::<Listen>(text, Code::BadAddress)
+        LeafKind::Listen => parse::<ListenAddress>(text, ProblemCode::BadAddress)
             .map(|_| None)
-            .map_err(|fault| fault.hint("use an IP address and a port: 127.0.0.1:7200 for this machine alone")),
-        Leaf::Hours => parse::<DayHours>(text, Code::WrongType).map(|_| None),
-        Leaf::User => parse::<SystemUser>(text, Code::WrongType).map(|_| None),
-        Leaf::Choice(choices) => check_choice(text, choices),
-        Leaf::Secret => match parse::<SecretRef>(text, Code::LiteralSecret) {
+            .map_err(|fault| fault.with_hint("use an IP address and a port: 127.0.0.1:7200 for this machine alone")),
+        LeafKind::Hours => parse::<DayHours>(text, ProblemCode::WrongType).map(|_| None),
+        LeafKind::User => parse::<SystemUser>(text, ProblemCode::WrongType).map(|_| None),
+        LeafKind::Choice(choices) => check_choice(text, choices),
+        LeafKind::Secret => match parse::<SecretRef>(text, ProblemCode::LiteralSecret) {
             Ok(SecretRef::File(file)) => Ok(Some(secret_file(&path(&file.to_string_lossy())?))),
             Ok(SecretRef::Env(_)) => Ok(None),
-            Err(fault) => Err(fault.hint(SECRET_HINT)),
+            Err(fault) => Err(fault.with_hint(SECRET_HINT)),
         },
-        _ if text.trim().is_empty() => Err(Fault::new(Code::WrongType, "is empty").hint("leave the key out instead")),
-        Leaf::Path => Ok(Some(path(text)?.display().to_string().into())),
-        Leaf::DataPath => {
-            let expanded = rules.expand_home(text).map_err(|reason| Fault::new(Code::MissingFile, reason))?;
+        _ if text.trim().is_empty() => {
+            Err(LeafError::new(ProblemCode::WrongType, "is empty").with_hint("leave the key out instead"))
+        }
+        LeafKind::Path => Ok(Some(path(text)?.display().to_string().into())),
+        LeafKind::DataPath => {
+            let expanded =
+                rules.expand_home(text).map_err(|reason| LeafError::new(ProblemCode::MissingFile, reason))?;
             Ok(Some(expanded.display().to_string().into()))
         }
-        Leaf::Url => match url::complaint(text) {
-            Some(complaint) => Err(Fault::new(Code::BadUrl, complaint.message).hint(complaint.hint)),
+        LeafKind::Url => match url::invalid_reason(text) {
+            Some(complaint) => Err(LeafError::new(ProblemCode::BadUrl, complaint.message).with_hint(complaint.hint)),
             None => Ok(None),
         },
-        Leaf::Glob => match glob::complaint(text) {
-            Some(complaint) => Err(Fault::new(Code::BadPattern, complaint)),
+        LeafKind::Glob => match glob::invalid_reason(text) {
+            Some(complaint) => Err(LeafError::new(ProblemCode::BadPattern, complaint)),
             None => Ok(None),
         },
-        Leaf::Text | Leaf::Flag | Leaf::Integer(_) | Leaf::Number(_) => Ok(None),
+        LeafKind::Text | LeafKind::Flag | LeafKind::Integer(_) | LeafKind::Number(_) => Ok(None),
     }
 }
 
@@ -108,11 +118,11 @@ fn secret_file(path: &Path) -> toml::Value {
 
 const SECRET_HINT: &str = "write \"env:NAME\" or \"file:PATH\" and keep the secret there";
 
-fn parse<T: std::str::FromStr<Err = String>>(text: &str, code: Code) -> Result<T, Fault> {
-    text.parse().map_err(|reason: String| Fault::new(code, reason))
+fn parse<T: std::str::FromStr<Err = String>>(text: &str, code: ProblemCode) -> Result<T, LeafError> {
+    text.parse().map_err(|reason: String| LeafError::new(code, reason))
 }
 
-fn check_choice(text: &str, choices: &[Choice]) -> Result<Option<toml::Value>, Fault> {
+fn check_choice(text: &str, choices: &[AllowedWord]) -> Result<Option<toml::Value>, LeafError> {
     if choices.iter().any(|choice| choice.word == text) {
         return Ok(None);
     }
@@ -121,10 +131,10 @@ fn check_choice(text: &str, choices: &[Choice]) -> Result<Option<toml::Value>, F
         Some(meant) => format!("did you mean \"{meant}\"?"),
         None => format!("choose one of: {}", words.collect::<Vec<_>>().join(", ")),
     };
-    Err(Fault::new(Code::UnknownChoice, format!("`{text}` is not a choice here")).hint(hint))
+    Err(LeafError::new(ProblemCode::UnknownChoice, format!("`{text}` is not a choice here")).with_hint(hint))
 }
 
-fn in_range<T: PartialOrd + Display>(number: T, range: Range<T>) -> Result<Option<toml::Value>, Fault> {
+fn in_range<T: PartialOrd + Display>(number: T, range: NumberRange<T>) -> Result<Option<toml::Value>, LeafError> {
     let low = range.min.as_ref().is_some_and(|min| number < *min);
     let high = range.max.as_ref().is_some_and(|max| number > *max);
     let wanted = match (&range.min, &range.max) {
@@ -132,33 +142,41 @@ fn in_range<T: PartialOrd + Display>(number: T, range: Range<T>) -> Result<Optio
         (_, Some(max)) if high => format!("at most {max}"),
         _ => return Ok(None),
     };
-    Err(Fault::new(Code::OutOfRange, format!("must be {wanted}, but is {number}")))
+    Err(LeafError::new(ProblemCode::OutOfRange, format!("must be {wanted}, but is {number}")))
 }
 
-fn wrong_type(node: &Node, leaf: &Leaf) -> Fault {
+fn wrong_type(node: &ConfigNode, leaf: &LeafKind) -> LeafError {
     let number = match &node.content {
-        Content::Leaf(toml::Value::Integer(number)) => number.to_string(),
-        Content::Leaf(_) | Content::List(_) | Content::Table(_) => "30".to_owned(),
+        NodeContent::Leaf(toml::Value::Integer(number)) => number.to_string(),
+        NodeContent::Leaf(_) | NodeContent::List(_) | NodeContent::Table(_) => "30".to_owned(),
     };
     let (code, wanted, hint) = match leaf {
-        Leaf::Duration { .. } => {
-            (Code::BadDuration, "a duration", Some(format!("write it with a unit, in quotes: \"{number}s\"")))
+        LeafKind::Duration { .. } => {
+            (ProblemCode::BadDuration, "a duration", Some(format!("write it with a unit, in quotes: \"{number}s\"")))
         }
-        Leaf::Size => (Code::BadSize, "a size", Some("write it with a unit, in quotes: \"16MiB\"".to_owned())),
-        Leaf::Listen => (Code::BadAddress, "an address", Some("write \"127.0.0.1:7200\", or \"off\"".to_owned())),
-        Leaf::Hours => (Code::WrongType, "hours of the day", Some("write \"22:00-07:00\"".to_owned())),
-        Leaf::User => (Code::WrongType, "the name or number of a user", Some("write \"www-data\" or 33".to_owned())),
-        Leaf::Secret => (Code::LiteralSecret, "a reference to a secret", Some(SECRET_HINT.to_owned())),
-        Leaf::Choice(choices) => {
+        LeafKind::Size => {
+            (ProblemCode::BadSize, "a size", Some("write it with a unit, in quotes: \"16MiB\"".to_owned()))
+        }
+        LeafKind::Listen => {
+            (ProblemCode::BadAddress, "an address", Some("write \"127.0.0.1:7200\", or \"off\"".to_owned()))
+        }
+        LeafKind::Hours => (ProblemCode::WrongType, "hours of the day", Some("write \"22:00-07:00\"".to_owned())),
+        LeafKind::User => {
+            (ProblemCode::WrongType, "the name or number of a user", Some("write \"www-data\" or 33".to_owned()))
+        }
+        LeafKind::Secret => (ProblemCode::LiteralSecret, "a reference to a secret", Some(SECRET_HINT.to_owned())),
+        LeafKind::Choice(choices) => {
             let words: Vec<&str> = choices.iter().map(|choice| choice.word.as_str()).collect();
             let hint = format!("choose one of: {}", words.join(", "));
-            (Code::WrongType, "a word in quotes", Some(hint))
+            (ProblemCode::WrongType, "a word in quotes", Some(hint))
         }
-        Leaf::Flag => (Code::WrongType, "true or false", None),
-        Leaf::Integer(_) => (Code::WrongType, "a whole number", None),
-        Leaf::Number(_) => (Code::WrongType, "a number", None),
-        Leaf::Path | Leaf::DataPath => (Code::WrongType, "a path in quotes", None),
-        Leaf::Text | Leaf::Variable | Leaf::Url | Leaf::Glob => (Code::WrongType, "text in quotes", None),
+        LeafKind::Flag => (ProblemCode::WrongType, "true or false", None),
+        LeafKind::Integer(_) => (ProblemCode::WrongType, "a whole number", None),
+        LeafKind::Number(_) => (ProblemCode::WrongType, "a number", None),
+        LeafKind::Path | LeafKind::DataPath => (ProblemCode::WrongType, "a path in quotes", None),
+        LeafKind::Text | LeafKind::Variable | LeafKind::Url | LeafKind::Glob => {
+            (ProblemCode::WrongType, "text in quotes", None)
+        }
     };
-    Fault { code, message: format!("must be {wanted}, but is {}", node.type_name()), hint }
+    LeafError { code, message: format!("must be {wanted}, but is {}", node.type_name()), hint }
 }

@@ -1,4 +1,4 @@
-use super::{ProviderEdit, get, set_provider};
+use super::{ProviderEdit, provider_setting, set_provider};
 use crate::config::sample::sample;
 
 fn edit(text: &str) -> String {
@@ -68,7 +68,7 @@ fn any_layout_gives_the_same_values() {
             ("agents", "default", "model", Some("m")),
         ];
         for (section, name, key, value) in found {
-            assert_eq!(get(&edited, section, name, key).as_deref(), value, "{edited}");
+            assert_eq!(provider_setting(&edited, section, name, key).as_deref(), value, "{edited}");
         }
         let table: toml::Table = edited.parse().unwrap();
         let kept = table["providers"].get("a").is_some() == text.contains("offline");

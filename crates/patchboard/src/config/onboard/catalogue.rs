@@ -3,9 +3,9 @@
 use crate::config::section::ProviderKind;
 
 /// More are not shown at once; typing part of a name makes the list shorter.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN_MODELS: usize = 20;
 /// Words in the names of models that answer no chat.
-const NO_CHAT: &[&str] = &[
+const NON_CHAT_WORDS: &[&str] = &[
     "embed",
     "rerank",
     "whisper",
@@ -22,22 +22,22 @@ const NO_CHAT: &[&str] = &[
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Catalogue {
+pub(super) struct ServerModels {
     /// In the server's order.
     models: Vec<String>,
 }
 
 /// What an answer at the prompt comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reading<'a> {
+pub(super) enum ModelSelection<'a> {
     Model(&'a str),
     /// Several names hold the text; show these.
-    Several(Vec<&'a str>),
+    Ambiguous(Vec<&'a str>),
     /// The server offers no such model.
     Unknown,
 }
 
-impl Catalogue {
+impl ServerModels {
     pub(super) fn new(models: Vec<String>) -> Self {
         Self { models }
     }
@@ -52,7 +52,7 @@ impl Catalogue {
 
     /// Those that answer chats; all of them where none seems to.
     pub(super) fn chat_models(&self) -> Vec<&str> {
-        let chats = |model: &&str| !NO_CHAT.iter().any(|word| model.to_lowercase().contains(word));
+        let chats = |model: &&str| !NON_CHAT_WORDS.iter().any(|word| model.to_lowercase().contains(word));
         let found: Vec<&str> = self.names().filter(chats).collect();
         if found.is_empty() { self.names().collect() } else { found }
     }
@@ -76,36 +76,36 @@ impl Catalogue {
     }
 
     /// A number of the list that was shown, a name, or part of one.
-    pub(super) fn read<'a>(&'a self, answer: &str, shown: &[&'a str]) -> Reading<'a> {
+    pub(super) fn select<'a>(&'a self, answer: &str, shown: &[&'a str]) -> ModelSelection<'a> {
         let answer = answer.trim();
         if let Some(exact) = self.names().find(|known| *known == answer) {
-            return Reading::Model(exact);
+            return ModelSelection::Model(exact);
         }
         if let Some(chosen) = answer.parse::<usize>().ok().and_then(|number| shown.get(number.checked_sub(1)?)) {
-            return Reading::Model(chosen);
+            return ModelSelection::Model(chosen);
         }
         let wanted = answer.to_lowercase();
         let fits: Vec<&str> = self.names().filter(|known| known.to_lowercase().contains(&wanted)).collect();
         match fits.as_slice() {
-            [] => Reading::Unknown,
-            [only] => Reading::Model(only),
-            _ => Reading::Several(fits),
+            [] => ModelSelection::Unknown,
+            [only] => ModelSelection::Model(only),
+            _ => ModelSelection::Ambiguous(fits),
         }
     }
 }
 
 /// Lines of a numbered list; the default is marked, and what is left out is counted.
-pub(super) fn lines(shown: &[&str], default: Option<&str>) -> Vec<String> {
+pub(super) fn numbered_lines(shown: &[&str], default: Option<&str>) -> Vec<String> {
     let mut lines: Vec<String> = shown
         .iter()
-        .take(MOST_SHOWN)
+        .take(MAX_SHOWN_MODELS)
         .enumerate()
         .map(|(index, model)| {
             let mark = if Some(*model) == default { "  (default)" } else { "" };
             format!("{:>4}  {}{mark}", index + 1, crate::cli::output::one_line(model))
         })
         .collect();
-    let left_out = shown.len().saturating_sub(MOST_SHOWN);
+    let left_out = shown.len().saturating_sub(MAX_SHOWN_MODELS);
     if left_out > 0 {
         lines.push(format!("      and {left_out} more: type part of a name to see those that hold it"));
     }

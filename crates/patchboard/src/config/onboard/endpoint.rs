@@ -2,7 +2,7 @@
 
 use tokio_tungstenite::tungstenite::http::Uri;
 
-use super::Error;
+use super::OnboardError;
 use crate::config::env::{ANTHROPIC_API_KEY, OPENAI_API_KEY};
 use crate::config::section::ProviderKind;
 use crate::config::validate::url;
@@ -37,7 +37,7 @@ impl Vendor {
 
 /// What was chosen, before its address is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Chosen {
+pub(super) enum ServerChoice {
     Vendor(Vendor),
     /// Any server that speaks the OpenAI API, by the name it gets in the configuration.
     Other {
@@ -46,9 +46,9 @@ pub(super) enum Chosen {
     },
 }
 
-impl Chosen {
+impl ServerChoice {
     /// `text` is a vendor, an address, or a name for a server whose address is said elsewhere.
-    pub(super) fn parse(text: &str, base_url: Option<&str>) -> Result<Self, Error> {
+    pub(super) fn parse(text: &str, base_url: Option<&str>) -> Result<Self, OnboardError> {
         let text = text.trim();
         if let Some(vendor) = Vendor::ALL.into_iter().find(|vendor| vendor.name().eq_ignore_ascii_case(text)) {
             return Ok(Self::Vendor(vendor));
@@ -63,13 +63,13 @@ impl Chosen {
             Some(address) if is_name(text) => {
                 Ok(Self::Other { name: Some(text.to_owned()), address: Some(address.to_owned()) })
             }
-            Some(_) | None => Err(Error::UnknownProvider(text.to_owned())),
+            Some(_) | None => Err(OnboardError::UnknownProvider(text.to_owned())),
         }
     }
 
     /// The server at an address, which may be a vendor's own.
-    pub(super) fn at(address: &str) -> Result<Self, Error> {
-        let address = checked(address)?;
+    pub(super) fn at(address: &str) -> Result<Self, OnboardError> {
+        let address = validated_address(address)?;
         let uri: Option<Uri> = address.parse().ok();
         let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
         match Vendor::ALL.into_iter().find(|vendor| vendor.host().eq_ignore_ascii_case(host)) {
@@ -107,7 +107,7 @@ impl Chosen {
         match self {
             Self::Vendor(vendor) => vendor.name().to_owned(),
             Self::Other { name: Some(name), .. } => name.clone(),
-            Self::Other { name: None, .. } => name_of(address.unwrap_or_default()),
+            Self::Other { name: None, .. } => name_from_address(address.unwrap_or_default()),
         }
     }
 
@@ -121,10 +121,10 @@ impl Chosen {
     }
 }
 
-pub(super) fn checked(address: &str) -> Result<String, Error> {
+pub(super) fn validated_address(address: &str) -> Result<String, OnboardError> {
     let address = address.trim().to_owned();
-    match url::complaint(&address) {
-        Some(complaint) => Err(Error::BadUrl(complaint.message)),
+    match url::invalid_reason(&address) {
+        Some(complaint) => Err(OnboardError::BadUrl(complaint.message)),
         None => Ok(address),
     }
 }
@@ -137,7 +137,7 @@ pub(super) fn host_of(address: &str) -> String {
 
 /// A name for the server at an address: `https://api.mistral.ai/v1` is `mistral`, a server on this machine
 /// `server-8000` by its port.
-fn name_of(address: &str) -> String {
+fn name_from_address(address: &str) -> String {
     let uri: Option<Uri> = address.parse().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default().to_lowercase();
     let port = uri.as_ref().and_then(Uri::port_u16);

@@ -8,7 +8,9 @@ use std::{
 use patchboard_core::model::ModelError;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{Check, Error, ModelServer, OnboardRequest, Onboarded, Prompt, Target, onboard};
+use super::{
+    ModelServer, OnboardError, OnboardOutcome, OnboardPrompt, OnboardRequest, ProviderEndpoint, ServerCheck, onboard,
+};
 use crate::config::{Config, tests::bench::Bench};
 
 /// Gives prepared answers; an empty one takes the default.
@@ -28,8 +30,8 @@ impl Script {
     }
 }
 
-impl Prompt for Script {
-    fn say(&mut self, line: &str) -> io::Result<()> {
+impl OnboardPrompt for Script {
+    fn print_line(&mut self, line: &str) -> io::Result<()> {
         self.said.push(line.to_owned());
         Ok(())
     }
@@ -42,12 +44,12 @@ impl Prompt for Script {
         })
     }
 
-    fn ask_hidden(&mut self, question: &str) -> io::Result<SecretString> {
+    fn ask_secret(&mut self, question: &str) -> io::Result<SecretString> {
         self.said.push(question.to_owned());
         self.next().map(SecretString::from)
     }
 
-    fn is_person(&self) -> bool {
+    fn is_interactive(&self) -> bool {
         self.is_person
     }
 }
@@ -70,7 +72,7 @@ impl Stub {
         Self::new(vec![listed(models)], vec![Ok(())])
     }
 
-    fn note(&self, what: &str, target: &Target<'_>) {
+    fn note(&self, what: &str, target: &ProviderEndpoint<'_>) {
         let key = target.key.map_or("no key", |key| key.expose_secret());
         self.asked.borrow_mut().push(format!("{what} {} at {} with {key}", target.name, target.address));
     }
@@ -101,12 +103,12 @@ fn turn<T: Clone>(answers: &RefCell<VecDeque<T>>) -> T {
 }
 
 impl ModelServer for Stub {
-    fn models(&self, target: &Target<'_>) -> Listed {
+    fn models(&self, target: &ProviderEndpoint<'_>) -> Listed {
         self.note("list", target);
         turn(&self.lists)
     }
 
-    fn try_out(&self, target: &Target<'_>, model: &str) -> Result<(), ModelError> {
+    fn trial_call(&self, target: &ProviderEndpoint<'_>, model: &str) -> Result<(), ModelError> {
         self.note(&format!("try {model} of"), target);
         turn(&self.trials)
     }
@@ -126,11 +128,11 @@ fn request(bench: &Bench) -> OnboardRequest {
         base_url: None,
         model: None,
         key: None,
-        check: Check::Yes,
+        check: ServerCheck::Yes,
     }
 }
 
-fn run(bench: &Bench, answers: &[&'static str]) -> (Result<Onboarded, Error>, Vec<String>) {
+fn run(bench: &Bench, answers: &[&'static str]) -> (Result<OnboardOutcome, OnboardError>, Vec<String>) {
     run_with(request(bench), bench, answers, &Stub::of(&MODELS))
 }
 
@@ -139,14 +141,14 @@ fn run_with(
     bench: &Bench,
     answers: &[&'static str],
     server: &Stub,
-) -> (Result<Onboarded, Error>, Vec<String>) {
+) -> (Result<OnboardOutcome, OnboardError>, Vec<String>) {
     let mut script = Script::new(answers);
     let result = onboard(request, &mut script, server);
     (result, script.said.iter().map(|line| bench.tidy(line)).collect())
 }
 
 /// The same without a terminal.
-fn piped(request: OnboardRequest, answers: &[&'static str], server: &Stub) -> Result<Onboarded, Error> {
+fn piped(request: OnboardRequest, answers: &[&'static str], server: &Stub) -> Result<OnboardOutcome, OnboardError> {
     let mut script = Script { is_person: false, ..Script::new(answers) };
     onboard(request, &mut script, server)
 }
@@ -161,7 +163,7 @@ fn a_fresh_machine() {
     let (result, said) = run(&bench, &["", "sk-ant-1", ""]);
     assert_eq!(
         result.unwrap(),
-        Onboarded {
+        OnboardOutcome {
             provider: "anthropic".to_owned(),
             model: "claude-sonnet-9".to_owned(),
             config_file: bench.path(USERS_FILE),
@@ -391,7 +393,7 @@ fn trouble_says_what_happened_and_what_to_do_and_stores_nothing() {
         let bench = Bench::new();
         let server = Stub::new(vec![lists], vec![Ok(())]);
         let (result, said) = run_with(request(&bench), &bench, &["openai", "key", ""], &server);
-        assert!(matches!(result, Err(Error::Stopped)), "{result:?}");
+        assert!(matches!(result, Err(OnboardError::Cancelled)), "{result:?}");
         let [.., happened, todo, asked] = &said[..] else { panic!("{said:?}") };
         assert!(happened.contains(what) && todo.contains(next), "{said:?}");
         assert_eq!(asked, "Type `again` to try again, `store` to store it all the same [stop]");
@@ -440,7 +442,7 @@ fn a_server_without_a_list_is_tried_with_the_typed_model() {
     let bench = Bench::new();
     let server = Stub::new(vec![no_list()], vec![Err(rejected("404 Not Found"))]);
     let (result, said) = run_with(request(&bench), &bench, &["https://x.example/wrong", "", "m", ""], &server);
-    assert!(matches!(result, Err(Error::Stopped)), "{result:?}");
+    assert!(matches!(result, Err(OnboardError::Cancelled)), "{result:?}");
     let said = said.join("\n");
     assert!(said.contains("x.example knows no model `m` at https://x.example/wrong (404 Not Found)"), "{said}");
     assert!(said.contains("that the address is the root of the API"), "{said}");
@@ -467,7 +469,7 @@ fn without_a_terminal_flags_say_everything() {
     assert_eq!(error.to_string(), "the server offers no model `llama3.3`");
     assert_eq!(error.hint().unwrap(), "did you mean `llama3.2`? --no-check takes any name");
 
-    let unchecked = OnboardRequest { model: Some("any".to_owned()), check: Check::No, ..flags() };
+    let unchecked = OnboardRequest { model: Some("any".to_owned()), check: ServerCheck::No, ..flags() };
     let server = Stub::new(vec![Err(unreachable())], vec![Err(unreachable())]);
     assert_eq!(piped(unchecked, &[], &server).unwrap().model, "any");
     assert_eq!(server.asked(), [""; 0]);
@@ -500,7 +502,7 @@ fn a_file_that_cannot_be_changed_is_left_alone() {
     for text in ["[gateway\n", "providers = 5\n", "[agents]\ndefault = 5\n"] {
         let bench = Bench::with_users_file(text);
         let error = run(&bench, &["openai", "key", ""]).0.unwrap_err();
-        assert!(matches!(error, Error::Edit { .. }), "{error}");
+        assert!(matches!(error, OnboardError::Edit { .. }), "{error}");
         assert_eq!(fs::read_to_string(bench.path(USERS_FILE)).unwrap(), text);
         assert!(!bench.path(".config/patchboard/credentials").exists());
     }
@@ -511,7 +513,7 @@ fn a_key_that_cannot_be_stored_leaves_the_file_alone() {
     // A file where the folder of keys belongs.
     let bench = Bench::with_file("drain = \"5s\"\n").config("patchboard.toml").file(".config/patchboard", "in the way");
     let error = run(&bench, &["openai", "key", ""]).0.unwrap_err();
-    assert!(matches!(error, Error::Credentials(_)), "{error}");
+    assert!(matches!(error, OnboardError::Credentials(_)), "{error}");
     assert_eq!(fs::read_to_string(bench.path("project/patchboard.toml")).unwrap(), "drain = \"5s\"\n");
     let left: Vec<_> = fs::read_dir(bench.path("project")).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
@@ -563,5 +565,5 @@ fn a_variable_that_wins_is_mentioned() {
 #[test]
 fn without_a_home_there_is_no_place_for_keys() {
     let bench = Bench::new().without_home();
-    assert!(matches!(run(&bench, &["openai", "key", ""]).0, Err(Error::NoHome)));
+    assert!(matches!(run(&bench, &["openai", "key", ""]).0, Err(OnboardError::NoHome)));
 }

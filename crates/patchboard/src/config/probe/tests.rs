@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::{Candidate, parse_answer, probe};
+use super::{ServerCandidate, parse_model_list, probe};
 
 /// A probe waits so briefly that on a busy machine even a server that is there may be missed; then it is tried again.
 const TRIES: usize = 10;
@@ -35,9 +35,9 @@ fn answers() {
         ("\r\n\r\n".to_owned(), None),
     ];
     for (answer, models) in cases {
-        assert_eq!(parse_answer(answer.as_bytes()), models, "{answer}");
+        assert_eq!(parse_model_list(answer.as_bytes()), models, "{answer}");
     }
-    assert_eq!(parse_answer(&[0xff; 64]), None);
+    assert_eq!(parse_model_list(&[0xff; 64]), None);
 }
 
 struct Server {
@@ -92,7 +92,7 @@ async fn asks_for_models_and_keeps_the_order() {
     let one = server(Some("HTTP/1.0 200 OK\r\n\r\n{\"data\":[{\"id\":\"m\"}]}")).await;
     let other = server(Some("HTTP/1.0 200 OK\r\n\r\n{\"data\":[]}")).await;
     let port = one.port;
-    let candidates = [Candidate::new("a", "A", port), Candidate::new("b", "B", other.port)];
+    let candidates = [ServerCandidate::new("a", "A", port), ServerCandidate::new("b", "B", other.port)];
     let mut found = probe(&candidates).await;
     for _ in 1..TRIES {
         if found.len() < candidates.len() {
@@ -113,8 +113,8 @@ async fn nobody_there_or_nobody_answering_costs_little() {
     // Bound, so that nobody else gets the port, but nobody listens at it.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    let mut candidates = vec![Candidate::new("closed", "Closed", closed.local_addr().unwrap().port())];
-    candidates.resize(40, Candidate::new("silent", "Silent", silent.port));
+    let mut candidates = vec![ServerCandidate::new("closed", "Closed", closed.local_addr().unwrap().port())];
+    candidates.resize(40, ServerCandidate::new("silent", "Silent", silent.port));
     for _ in 0..TRIES {
         assert!(probe(&candidates).await.is_empty());
         // All are asked at once, so many silences are as long as one.

@@ -8,13 +8,13 @@ use crate::config::tests::bench::Bench;
 
 /// Every key of the file, as a path whose chosen names are `name`; lists count as one value.
 fn every_key() -> Vec<KeyPath> {
-    fn visit(entry: &Entry, path: &KeyPath, keys: &mut Vec<KeyPath>) {
+    fn visit(entry: &SchemaEntry, path: &KeyPath, keys: &mut Vec<KeyPath>) {
         match &entry.shape {
-            Shape::Table { keys: children, .. } => {
+            ValueShape::Table { keys: children, .. } => {
                 children.iter().for_each(|(key, child)| visit(child, &path.key(key), keys));
             }
-            Shape::Map(child) => visit(child, &path.key("name"), keys),
-            Shape::List(_) | Shape::Leaf(_) => keys.push(path.clone()),
+            ValueShape::Map(child) => visit(child, &path.key("name"), keys),
+            ValueShape::List(_) | ValueShape::Leaf(_) => keys.push(path.clone()),
         }
     }
     let mut keys = Vec::new();
@@ -27,11 +27,11 @@ fn every_key_is_in_exactly_one_class() {
     let keys = every_key();
     assert!(keys.len() > 150, "only {} keys found", keys.len());
     for key in &keys {
-        let rows: Vec<&str> = RELOAD_CLASSES.iter().map(|(row, _)| *row).filter(|row| covers(row, key)).collect();
+        let rows: Vec<&str> = RELOAD_CLASSES.iter().map(|(row, _)| *row).filter(|row| row_matches(row, key)).collect();
         assert_eq!(rows.len(), 1, "`{key}` is in the rows {rows:?} of RELOAD_CLASSES: say what a reload does with it");
     }
     for (row, _) in RELOAD_CLASSES {
-        assert!(keys.iter().any(|key| covers(row, key)), "no key is meant by the row `{row}`");
+        assert!(keys.iter().any(|key| row_matches(row, key)), "no key is meant by the row `{row}`");
     }
 }
 
@@ -71,7 +71,7 @@ impl Pair {
     }
 
     /// What is taken over, and what waits; paths of the two benches read alike.
-    fn merge(&self) -> (Merged, Config) {
+    fn merge(&self) -> (MergedConfig, Config) {
         let old = self.old.load().config;
         let text = toml::to_string(&self.new.load().config).unwrap();
         let folder = |bench: &Bench| bench.path("").display().to_string();
@@ -86,7 +86,7 @@ fn shown(paths: &[KeyPath]) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(change: impl Fn(&str) -> String, changed: &[&str], needs_restart: &[&str]) -> (Merged, Config) {
+fn check(change: impl Fn(&str) -> String, changed: &[&str], needs_restart: &[&str]) -> (MergedConfig, Config) {
     let (merged, old) = Pair::new(change).merge();
     assert_eq!((shown(&merged.changed), shown(&merged.needs_restart)), (owned(changed), owned(needs_restart)));
     (merged, old)
@@ -162,17 +162,17 @@ fn a_provider_is_taken_whole_or_not_at_all() {
         move |text: &str| text.replace("http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1").replace("env:FIRST_KEY", key)
     };
     let (merged, _) = check(with("env:SECOND_KEY"), &["providers.main.base_url", "providers.main.api_key"], &[]);
-    assert!(merged.takes_provider("main"));
+    assert!(merged.applies_provider("main"));
 
     // A file that programs could read until the next start: neither it nor the address that goes with it.
     let pair = Pair::new(with("file:/elsewhere/key"));
     let (merged, old) = pair.merge();
     assert_eq!((shown(&merged.changed), shown(&merged.needs_restart)), (vec![], owned(&["providers.main"])));
     assert_eq!(merged.config.providers["main"], old.providers["main"], "no key meets another's address");
-    assert!(!merged.takes_provider("main"));
+    assert!(!merged.applies_provider("main"));
 
     let (merged, _) = Pair::new(with("file:/protected/key")).merge();
-    assert!(merged.takes_provider("main"));
+    assert!(merged.applies_provider("main"));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn changes_that_only_work_with_what_waits_are_problems() {
     let pair = Pair::new(change);
     let (merged, _) = pair.merge();
     assert_eq!(shown(&merged.needs_restart), ["providers.far"]);
-    let broken = merged.broken_by_waiting(&pair.new.load().config);
+    let broken = merged.errors_from_deferred_keys(&pair.new.load().config);
     let shown: Vec<String> = broken.iter().map(|problem| problem.path.to_string()).collect();
     assert_eq!(shown, ["agents.default.provider"], "{broken:?}");
 }

@@ -27,7 +27,7 @@ pub(crate) struct AgentConfig {
     #[schemars(example = &"llama3.2")]
     pub model: Option<String>,
     /// How the agent works through a task. A run may ask the default agent for another one.
-    pub strategy: Strategy,
+    pub strategy: AgentStrategy,
     /// Longest answer of one model call, in tokens.
     #[schemars(range(min = 1))]
     pub max_tokens: u32,
@@ -72,7 +72,7 @@ impl Default for AgentConfig {
             provider: None,
             fallback: Vec::new(),
             model: None,
-            strategy: Strategy::React,
+            strategy: AgentStrategy::React,
             max_tokens: 4096,
             temperature: None,
             soul: None,
@@ -103,13 +103,13 @@ impl AgentConfig {
     }
 
     /// Tokens that `model` can take in, by configuration or by its name.
-    pub(crate) fn window(&self, model: &str) -> u32 {
-        self.context_window.unwrap_or_else(|| known_window(model))
+    pub(crate) fn context_window_for(&self, model: &str) -> u32 {
+        self.context_window.unwrap_or_else(|| default_context_window(model))
     }
 }
 
 /// Tokens that a model takes in, by its name.
-pub(crate) fn known_window(model: &str) -> u32 {
+pub(crate) fn default_context_window(model: &str) -> u32 {
     // Too small costs some memory of the run; too large costs the run.
     const UNKNOWN: u32 = 16_384;
     const WINDOWS: [(&str, u32); 6] = [
@@ -125,7 +125,7 @@ pub(crate) fn known_window(model: &str) -> u32 {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Strategy {
+pub(crate) enum AgentStrategy {
     /// think, call tools, repeat
     #[default]
     React,
@@ -137,7 +137,7 @@ pub(crate) enum Strategy {
     Got,
 }
 
-impl Strategy {
+impl AgentStrategy {
     pub(crate) const fn kind(self) -> StrategyKind {
         match self {
             Self::React => StrategyKind::React,

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{Listen, SecretRef, TimeSpan};
+use crate::config::types::{ListenAddress, SecretRef, TimeSpan};
 
 /// The bridge: gRPC between tools, workers and other programs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct BridgeConfig {
     /// Address to listen on. Port 0 picks a free port; `off` disables the bridge.
-    pub listen: Listen,
+    pub listen: ListenAddress,
     /// Forward pickled values to workers. The server itself never loads them; a worker that does runs whatever they contain.
     pub allow_pickle: bool,
     /// How long a session lives without being used.
@@ -56,7 +56,7 @@ pub(crate) struct BridgeConfig {
 impl Default for BridgeConfig {
     fn default() -> Self {
         Self {
-            listen: Listen::loopback(50051),
+            listen: ListenAddress::loopback(50051),
             allow_pickle: false,
             session_ttl: TimeSpan::from_secs(3600),
             max_sessions: 10_000,

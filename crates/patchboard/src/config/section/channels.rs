@@ -17,7 +17,7 @@ pub(crate) struct ChannelConfig {
     pub plugin: Option<String>,
     /// How a webhook proves where it comes from.
     #[schemars(example = &"hmac-sha256")]
-    pub verify: Verify,
+    pub verify: WebhookVerification,
     /// What both sides know. Required unless `verify` is `none`.
     #[schemars(example = &"env:HOOK_SECRET")]
     pub secret: Option<SecretRef>,
@@ -30,7 +30,7 @@ pub(crate) struct ChannelConfig {
     /// How far the time of a signed webhook may be off, and how long one without an id counts as a repetition of the same one.
     pub replay_window: TimeSpan,
     /// How fast webhooks may come; further ones are refused.
-    pub rate_limit: ChannelRateConfig,
+    pub rate_limit: ChannelRateLimitConfig,
     /// Whether the service waits for the answer.
     pub reply: ReplyMode,
     /// For `sync`: how long it is kept waiting. What takes longer is answered as in `async`.
@@ -52,12 +52,12 @@ impl Default for ChannelConfig {
         Self {
             enabled: true,
             plugin: None,
-            verify: Verify::default(),
+            verify: WebhookVerification::default(),
             secret: None,
             header: None,
             timestamp_header: None,
             replay_window: TimeSpan::from_secs(300),
-            rate_limit: ChannelRateConfig::default(),
+            rate_limit: ChannelRateLimitConfig::default(),
             reply: ReplyMode::default(),
             wait: TimeSpan::from_secs(25),
             max_waiting: 1000,
@@ -67,7 +67,7 @@ impl Default for ChannelConfig {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Verify {
+pub(crate) enum WebhookVerification {
     /// the secret in `X-Telegram-Bot-Api-Secret-Token`
     Telegram,
     /// Slack's signature, made with the signing secret
@@ -95,7 +95,7 @@ pub(crate) enum ReplyMode {
 /// A token bucket per channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct ChannelRateConfig {
+pub(crate) struct ChannelRateLimitConfig {
     /// Webhooks per second in the long run.
     #[schemars(range(min = 1))]
     pub per_second: u32,
@@ -104,7 +104,7 @@ pub(crate) struct ChannelRateConfig {
     pub burst: u32,
 }
 
-impl Default for ChannelRateConfig {
+impl Default for ChannelRateLimitConfig {
     fn default() -> Self {
         Self { per_second: 5, burst: 50 }
     }

@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{Listen, SecretRef, TimeSpan};
+use crate::config::types::{ListenAddress, SecretRef, TimeSpan};
 
 /// The chat gateway: WebSocket JSON-RPC, webhooks, metrics and the web console.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct GatewayConfig {
     /// Address to listen on. Port 0 picks a free port; `off` disables the gateway.
-    pub listen: Listen,
+    pub listen: ListenAddress,
     /// Token that clients must present. Required off loopback; if set, required on loopback too.
     #[schemars(example = &"env:PATCHBOARD_TOKEN")]
     pub token: Option<SecretRef>,
@@ -35,7 +35,7 @@ pub(crate) struct GatewayConfig {
 impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
-            listen: Listen::loopback(7200),
+            listen: ListenAddress::loopback(7200),
             token: None,
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),

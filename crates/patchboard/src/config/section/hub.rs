@@ -6,14 +6,14 @@ use patchboard_core::app::route::{HubRules, Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{Listen, TimeSpan};
+use crate::config::types::{ListenAddress, TimeSpan};
 
 /// The hub: takes what a user says and brings it to the app it is meant for. Loopback only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HubConfig {
     /// Loopback address to listen on. Port 0 picks a free port; `off` disables the hub.
-    pub listen: Listen,
+    pub listen: ListenAddress,
     /// How long an app has to answer a message: before the next one is tried, and for what it has to tell to whoever
     /// waits.
     pub response_timeout: TimeSpan,
@@ -33,7 +33,7 @@ pub(crate) struct HubConfig {
     /// waits for that app.
     pub reroute_direct: bool,
     /// Who may register an app.
-    pub pairing: Pairing,
+    pub pairing: PairingPolicy,
     /// How long an undelivered message is kept.
     pub expiry: TimeSpan,
     /// How long after a question from an app the user's next words go to it first.
@@ -50,7 +50,7 @@ pub(crate) struct HubConfig {
     #[schemars(example = serde_json::json!({"nb": "notebook"}))]
     pub aliases: BTreeMap<String, String>,
     /// What belongs to an app whatever its description says.
-    pub rules: Vec<RuleConfig>,
+    pub rules: Vec<HubRuleConfig>,
 }
 
 impl HubConfig {
@@ -65,7 +65,7 @@ impl HubConfig {
 impl Default for HubConfig {
     fn default() -> Self {
         Self {
-            listen: Listen::loopback(9473),
+            listen: ListenAddress::loopback(9473),
             response_timeout: TimeSpan::from_secs(30),
             ping_interval: TimeSpan::from_secs(30),
             pong_timeout: TimeSpan::from_secs(10),
@@ -73,7 +73,7 @@ impl Default for HubConfig {
             catch_all: None,
             policy: RoutingPolicy::Balanced,
             reroute_direct: false,
-            pairing: Pairing::Open,
+            pairing: PairingPolicy::Open,
             expiry: TimeSpan::from_secs(24 * 3600),
             follow_up: TimeSpan::from_secs(5 * 60),
             register_timeout: TimeSpan::from_secs(30),
@@ -89,7 +89,7 @@ impl Default for HubConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["when", "app"]))]
-pub(crate) struct RuleConfig {
+pub(crate) struct HubRuleConfig {
     /// Patterns, one of which has to match the whole message: `*` is any text, `?` any one character, and case does not matter.
     #[schemars(example = ["play *", "put on *"])]
     pub when: Vec<String>,
@@ -112,7 +112,7 @@ pub(crate) enum RoutingPolicy {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Pairing {
+pub(crate) enum PairingPolicy {
     /// any local app with an allowed origin
     #[default]
     Open,

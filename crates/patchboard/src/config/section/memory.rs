@@ -16,9 +16,9 @@ pub(crate) struct MemoryConfig {
     #[schemars(range(min = 256))]
     pub context_tokens: u32,
     /// Model that makes embeddings, so that facts are found by meaning too. Left out, full-text search only.
-    pub embedding: Option<ModelChoice>,
+    pub embedding: Option<ProviderModelConfig>,
     /// Model that extracts facts. Left out, facts are found without a model call.
-    pub extract_with: Option<ModelChoice>,
+    pub extract_with: Option<ProviderModelConfig>,
 }
 
 impl Default for MemoryConfig {
@@ -31,7 +31,7 @@ impl Default for MemoryConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["provider", "model"]))]
-pub(crate) struct ModelChoice {
+pub(crate) struct ProviderModelConfig {
     /// Provider that runs the model.
     #[schemars(example = &"main")]
     pub provider: String,

@@ -56,12 +56,12 @@ impl PluginConfig {
     }
 
     pub(crate) fn parsed_sha256(&self) -> Option<[u8; 32]> {
-        self.sha256.as_deref().and_then(sha256)
+        self.sha256.as_deref().and_then(parse_sha256)
     }
 }
 
 /// The bytes of a hash written as 64 hex digits.
-pub(crate) fn sha256(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn parse_sha256(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }

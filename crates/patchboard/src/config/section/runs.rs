@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{Listen, SecretRef, TimeSpan};
+use crate::config::types::{ListenAddress, SecretRef, TimeSpan};
 
 /// Agent runs over WebSocket, with their events, tools and working folders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RunsConfig {
     /// Address to listen on. Port 0 picks a free port; `off` disables runs.
-    pub listen: Listen,
+    pub listen: ListenAddress,
     /// Token that clients must present; left out, the gateway's.
     #[schemars(example = &"env:PATCHBOARD_TOKEN")]
     pub token: Option<SecretRef>,
@@ -42,7 +42,7 @@ pub(crate) struct RunsConfig {
 impl Default for RunsConfig {
     fn default() -> Self {
         Self {
-            listen: Listen::loopback(8080),
+            listen: ListenAddress::loopback(8080),
             token: None,
             working_folder: PathBuf::from("."),
             allowed_roots: vec![PathBuf::from(".")],

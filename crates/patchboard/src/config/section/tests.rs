@@ -4,9 +4,9 @@ use patchboard_core::run::strategy::{GotOptions, Reasoning, Search, TotOptions};
 
 use super::{
     AgentConfig, BridgeConfig, ChannelConfig, LogConfig, ProviderConfig, ProviderKind, WorkerConfig,
-    hub::Pairing,
+    hub::PairingPolicy,
     log::{LogFormat, LogLevel},
-    tools::Approval,
+    tools::ToolApproval,
     workers::WorkerLogLevel,
 };
 use crate::config::{Config, Environment};
@@ -66,7 +66,7 @@ fn defaults_of_the_contract() {
         bodies = false
     "#;
     assert_eq!(toml::from_str::<Config>(text).unwrap(), Config::default());
-    assert_eq!(Config::default().hub.pairing, Pairing::Open);
+    assert_eq!(Config::default().hub.pairing, PairingPolicy::Open);
     assert_eq!(
         Config::default().log,
         LogConfig { level: LogLevel::Info, format: LogFormat::Auto, ..Default::default() }
@@ -132,10 +132,10 @@ fn context_windows() {
         ("llama3.2", 16_384),
     ];
     for (model, window) in cases {
-        assert_eq!(agent.window(model), window, "{model}");
+        assert_eq!(agent.context_window_for(model), window, "{model}");
     }
     let fixed = AgentConfig { context_window: Some(2048), ..AgentConfig::default() };
-    assert_eq!(fixed.window("claude"), 2048);
+    assert_eq!(fixed.context_window_for("claude"), 2048);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn aliases_and_rules_reach_the_core() {
 
 #[test]
 fn stricter_approval_is_larger() {
-    assert!(Approval::Allow < Approval::Ask && Approval::Ask < Approval::Deny);
+    assert!(ToolApproval::Allow < ToolApproval::Ask && ToolApproval::Ask < ToolApproval::Deny);
 }
 
 #[test]

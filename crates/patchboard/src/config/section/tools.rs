@@ -15,7 +15,7 @@ pub(crate) struct ToolsConfig {
     /// Whether a tool runs at once, asks first or is refused, by glob over its name. The most specific pattern wins, a tie goes to the stricter.
     /// With no pattern that fits, read-only tools run, and others run for local runs, ask on the gateway and are refused to webhooks.
     #[schemars(example = serde_json::json!({"bash": "ask", "*": "allow"}))]
-    pub approval: BTreeMap<String, Approval>,
+    pub approval: BTreeMap<String, ToolApproval>,
     /// How long one `bash` command may take.
     pub bash_timeout: TimeSpan,
     /// What `bash` commands may do besides working in their folder and connecting to others.
@@ -109,7 +109,7 @@ pub(crate) enum SearchKind {
 // Ordered from lenient to strict, so that the stricter of two is the larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Approval {
+pub(crate) enum ToolApproval {
     /// the tool runs at once
     Allow,
     /// the run pauses until somebody approves

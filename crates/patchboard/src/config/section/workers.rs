@@ -40,7 +40,7 @@ pub(crate) struct WorkerConfig {
     #[schemars(range(min = 1, max = 1024), example = 8)]
     pub capacity: Option<u32>,
     /// Whether the calls of a session go to one worker.
-    pub affinity: Affinity,
+    pub affinity: SessionAffinity,
     /// How long a call may wait for a free worker. Left out, `bridge.queue_timeout`.
     #[schemars(example = &"10s")]
     pub queue_timeout: Option<TimeSpan>,
@@ -61,7 +61,7 @@ pub(crate) struct WorkerConfig {
     pub memory_limit: Option<ByteSize>,
     /// Whether programs on the bridge may call what a worker runs by a name it never registered. Left out, `allow` for unmodified Snakepit workers and `deny` for those of the SDK.
     #[schemars(example = &"allow")]
-    pub unregistered: Option<Unregistered>,
+    pub unregistered: Option<UnregisteredToolPolicy>,
     /// Keep tools that read differently after a restart from everybody until `patchboard tools approve NAME` lets them pass.
     pub pin: bool,
     /// How much the workers log.
@@ -81,7 +81,7 @@ impl Default for WorkerConfig {
             warm: false,
             start_timeout: TimeSpan::from_secs(30),
             capacity: None,
-            affinity: Affinity::default(),
+            affinity: SessionAffinity::default(),
             queue_timeout: None,
             max_queue: None,
             max_age: None,
@@ -97,7 +97,7 @@ impl Default for WorkerConfig {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Affinity {
+pub(crate) enum SessionAffinity {
     /// to the worker that had the last one, if it is free
     #[default]
     Hint,
@@ -109,7 +109,7 @@ pub(crate) enum Affinity {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Unregistered {
+pub(crate) enum UnregisteredToolPolicy {
     /// the name goes to the worker, which may have it
     Allow,
     /// only registered tools can be called

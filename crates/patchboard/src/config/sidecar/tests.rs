@@ -1,19 +1,19 @@
-use super::read;
+use super::parse_sidecar;
 
 #[track_caller]
 fn refused(text: &str, words: &[&str]) {
-    let reason = read(text).unwrap_err();
+    let reason = parse_sidecar(text).unwrap_err();
     assert!(words.iter().all(|word| reason.contains(word)), "{text}: {reason}");
 }
 
 #[test]
 fn grants_and_settings_are_read() {
     let text = "grants = [\"http:API.example.com:8443\", \"store:notes\", \"store:notes\"]\n[settings]\nroot = \"x\"\n";
-    let (grants, settings) = read(text).unwrap();
+    let (grants, settings) = parse_sidecar(text).unwrap();
     let grants: Vec<String> = grants.iter().map(ToString::to_string).collect();
     assert_eq!(grants, ["http:api.example.com:8443", "store:notes"]);
     assert_eq!(settings.into_iter().collect::<Vec<_>>(), [("root".to_owned(), "x".to_owned())]);
-    assert_eq!(read("").unwrap(), (Vec::new(), Default::default()));
+    assert_eq!(parse_sidecar("").unwrap(), (Vec::new(), Default::default()));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn what_does_not_belong_there_is_refused() {
 #[test]
 fn values_are_not_repeated() {
     for text in ["settings = { a = hunter2 }", "token = \"hunter2\"", "settings = [\"hunter2\"]"] {
-        let reason = read(text).unwrap_err();
+        let reason = parse_sidecar(text).unwrap_err();
         assert!(!reason.contains("hunter2"), "{reason}");
     }
 }

@@ -5,9 +5,9 @@ use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 
 use crate::config::{
-    Config, Environment, LoadRequest, Loaded, Override,
+    Config, Environment, FlagOverride, LoadRequest, LoadedConfig,
     problem::ConfigProblems,
-    report::{self, Report},
+    report::{self, CheckReport},
 };
 
 /// What passes for a certificate, and for its key.
@@ -17,7 +17,7 @@ pub(crate) const PEM: &str = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KE
 pub(crate) struct Bench {
     folder: TempDir,
     variables: Vec<(String, String)>,
-    overrides: Vec<Override>,
+    overrides: Vec<FlagOverride>,
     config_path: Option<PathBuf>,
 }
 
@@ -62,7 +62,7 @@ impl Bench {
     }
 
     pub(crate) fn flag(mut self, flag: &str, path: &str, value: impl Into<toml::Value>) -> Self {
-        self.overrides.push(Override::new(flag, path, value));
+        self.overrides.push(FlagOverride::new(flag, path, value));
         self
     }
 
@@ -86,7 +86,7 @@ impl Bench {
         }
     }
 
-    pub(crate) fn load(&self) -> Loaded {
+    pub(crate) fn load(&self) -> LoadedConfig {
         Config::load(self.request()).unwrap()
     }
 
@@ -94,7 +94,7 @@ impl Bench {
         self.report().problems
     }
 
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> CheckReport {
         report::check(self.request())
     }
 

@@ -11,11 +11,12 @@ use super::{
 };
 use crate::config::{
     check::check,
+    file_parser,
     files::{ConfigFile, FileLayer},
     paths::PathRules,
-    section::{ProviderKind, agents::Strategy, hub::Pairing, tools::Approval},
-    shape, source,
-    types::Listen,
+    section::{ProviderKind, agents::AgentStrategy, hub::PairingPolicy, tools::ToolApproval},
+    shape,
+    types::ListenAddress,
 };
 
 const EXAMPLE: &str = r#"
@@ -122,21 +123,21 @@ fn the_documented_example_is_understood() {
     assert_eq!(bench.complaints(), "");
     let config = bench.load().config;
     assert_eq!(config.data_dir, bench.path(".local/share/patchboard"));
-    assert_eq!(config.gateway.listen, Listen::loopback(7200));
-    assert_eq!(config.hub.pairing, Pairing::Open);
+    assert_eq!(config.gateway.listen, ListenAddress::loopback(7200));
+    assert_eq!(config.hub.pairing, PairingPolicy::Open);
     assert_eq!(config.hub.agent.as_deref(), Some("router"));
     assert_eq!(config.bridge.tls.unwrap().client_ca, Some(bench.path("project/ca.pem")));
     assert_eq!(config.bridge.unix_socket, Some(bench.path(".local/share/patchboard/bridge.sock")));
     assert_eq!(config.providers["main"].kind, ProviderKind::Openai);
     let agent = &config.agents["default"];
-    assert_eq!((agent.strategy, agent.max_tokens), (Strategy::React, 4096));
+    assert_eq!((agent.strategy, agent.max_tokens), (AgentStrategy::React, 4096));
     assert_eq!(agent.soul, Some(bench.path("project/SOUL.md")));
     assert_eq!(config.bindings[0].channel.as_deref(), Some("telegram"));
     assert_eq!(config.budgets.monthly, Some(20_000_000));
     assert_eq!(config.plugins[0].path, bench.path("project/plugins/echo.wasm"));
     assert_eq!(config.workers[0].count, 2);
     assert_eq!(config.mcp["files"].command, ["npx", "some-mcp-server"]);
-    assert_eq!(config.tools.approval["bash"], Approval::Ask);
+    assert_eq!(config.tools.approval["bash"], ToolApproval::Ask);
 }
 
 fn rules() -> PathRules {
@@ -179,7 +180,7 @@ proptest! {
                 _ => (*text).to_owned(),
             })
             .collect();
-        if let Ok(mut tree) = source::parse(&damaged.join("\n"), &self::file()) {
+        if let Ok(mut tree) = file_parser::parse(&damaged.join("\n"), &self::file()) {
             let problems = check(&mut tree, shape::root(), &rules());
             let typed = tree.to_value().try_into::<crate::config::Config>();
             prop_assert!(typed.is_ok(), "{:?} after {problems:?}", typed.err());
@@ -188,7 +189,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_file_or_a_problem(text in "[\\[\\]{}=\"'.,#a-c0-9\\n -]{0,60}") {
-        let outcome = source::parse(&text, &file());
+        let outcome = file_parser::parse(&text, &file());
         if let Err(problems) = outcome {
             prop_assert!(!problems.is_empty());
         }

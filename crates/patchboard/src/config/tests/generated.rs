@@ -9,7 +9,7 @@ use crate::config::{
     reference::reference,
     sample::sample,
     schema::{schema, schema_text},
-    shape::{self, Entry, Shape},
+    shape::{self, SchemaEntry, ValueShape},
 };
 
 #[track_caller]
@@ -93,28 +93,31 @@ fn sample_with_everything_on_is_understood() {
 
 #[test]
 fn every_key_is_described_and_in_declared_order() {
-    fn visit(entry: &Entry, path: &str, seen: &mut usize) {
+    fn visit(entry: &SchemaEntry, path: &str, seen: &mut usize) {
         assert!(!entry.description.is_empty(), "{path} has no description");
         match &entry.shape {
-            Shape::Table { keys, .. } => {
+            ValueShape::Table { keys, .. } => {
                 let names: std::collections::BTreeSet<&str> = keys.names().collect();
-                assert!(crate::config::order::declared(&names).is_some(), "the type of {path} is missing in order.rs");
+                assert!(
+                    crate::config::key_order::declared_order(&names).is_some(),
+                    "the type of {path} is missing in order.rs"
+                );
                 for (key, child) in keys.iter() {
                     *seen += 1;
                     visit(child, &format!("{path}.{key}"), seen);
                 }
             }
-            Shape::Map(item) | Shape::List(item) => {
-                if let Shape::Table { .. } = item.shape {
+            ValueShape::Map(item) | ValueShape::List(item) => {
+                if let ValueShape::Table { .. } = item.shape {
                     visit(item, path, seen);
                 }
             }
-            Shape::Leaf(_) => {}
+            ValueShape::Leaf(_) => {}
         }
     }
     let mut seen = 0;
     let root = shape::root();
-    let Shape::Table { keys, .. } = &root.shape else {
+    let ValueShape::Table { keys, .. } = &root.shape else {
         panic!("the root is not a table");
     };
     assert_eq!(keys.names().take(3).collect::<Vec<_>>(), ["data_dir", "data_dir_group", "trusted_users"]);

@@ -1,7 +1,7 @@
 //! Which layer wins, where the file is found, and what paths mean.
 
 use super::bench::Bench;
-use crate::config::{files::FileLayer, problem::Code, types::Listen};
+use crate::config::{files::FileLayer, problem::ProblemCode, types::ListenAddress};
 
 #[test]
 fn nothing_at_all_is_a_configuration() {
@@ -24,31 +24,31 @@ fn later_layers_win() {
         .flag("--hub", "hub.listen", ":3002");
     let config = bench.load().config;
     let listens = [config.gateway.listen, config.runs.listen, config.hub.listen, config.bridge.listen];
-    assert_eq!(listens, [1, 2001, 3002, 50051].map(Listen::loopback));
+    assert_eq!(listens, [1, 2001, 3002, 50051].map(ListenAddress::loopback));
 }
 
 #[test]
 fn the_last_flag_wins() {
     let bench = Bench::new().flag("--gateway", "gateway.listen", ":1").flag("--gateway", "gateway.listen", "off");
-    assert_eq!(bench.load().config.gateway.listen, Listen::Off);
+    assert_eq!(bench.load().config.gateway.listen, ListenAddress::Off);
 }
 
 #[test]
 fn files_are_found_in_order() {
     let named = |listen: &str| format!("[gateway]\nlisten = \"{listen}\"");
     let users = Bench::new().file(".config/patchboard/patchboard.toml", &named(":1"));
-    assert_eq!(users.load().config.gateway.listen, Listen::loopback(1));
+    assert_eq!(users.load().config.gateway.listen, ListenAddress::loopback(1));
 
     let xdg = Bench::new().file("xdg/patchboard/patchboard.toml", &named(":2"));
     let folder = xdg.path("xdg").display().to_string();
     let xdg = xdg.env("XDG_CONFIG_HOME", &folder);
-    assert_eq!(xdg.load().config.gateway.listen, Listen::loopback(2));
+    assert_eq!(xdg.load().config.gateway.listen, ListenAddress::loopback(2));
 
     let here = xdg.file("project/patchboard.toml", &named(":3"));
-    assert_eq!(here.load().config.gateway.listen, Listen::loopback(3));
+    assert_eq!(here.load().config.gateway.listen, ListenAddress::loopback(3));
 
     let chosen = here.file("project/other.toml", &named(":4")).config("other.toml");
-    assert_eq!(chosen.load().config.gateway.listen, Listen::loopback(4));
+    assert_eq!(chosen.load().config.gateway.listen, ListenAddress::loopback(4));
     let files: Vec<_> = chosen.load().files.into_iter().map(|file| (file.layer, file.path)).collect();
     assert_eq!(files, [(FileLayer::Named, chosen.path("project/other.toml"))]);
 }
@@ -171,8 +171,8 @@ fn without_a_home() {
     assert_eq!(named.complaints(), "");
     let tilde = Bench::with_file("data_dir = \"~/data\"").without_home();
     let problems = tilde.problems();
-    let codes: Vec<Code> = problems.iter().map(|problem| problem.code).collect();
-    assert_eq!(codes, [Code::MissingFile, Code::MissingFile], "{problems}");
+    let codes: Vec<ProblemCode> = problems.iter().map(|problem| problem.code).collect();
+    assert_eq!(codes, [ProblemCode::MissingFile, ProblemCode::MissingFile], "{problems}");
     assert_eq!(
         Bench::with_file("data_dir = \"~other/data\"").complaints().lines().next().unwrap(),
         "error[PB0120] data_dir (patchboard.toml:1): `~other/data`: only `~/` is understood, not `~user`"

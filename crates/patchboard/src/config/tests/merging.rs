@@ -8,10 +8,10 @@ use secrecy::ExposeSecret;
 use super::bench::Bench;
 use crate::config::{
     Config, LoadRequest,
-    files::{ConfigFile, DiskReader, FileLayer, FileReader},
+    files::{ConfigFile, ConfigFileReader, DiskReader, FileLayer},
     show::{ShowOrigin, show},
-    tree::Origin,
-    types::Listen,
+    tree::ValueOrigin,
+    types::ListenAddress,
 };
 
 const USERS: &str = ".config/patchboard/patchboard.toml";
@@ -34,7 +34,7 @@ fn files_merge_key_by_key_and_the_projects_wins() {
     .env("PATCHBOARD__GATEWAY__MAX_CONNECTIONS", "9");
     let loaded = bench.load();
     let gateway = &loaded.config.gateway;
-    assert_eq!((gateway.listen, gateway.max_connections), (Listen::loopback(2), 9));
+    assert_eq!((gateway.listen, gateway.max_connections), (ListenAddress::loopback(2), 9));
     assert_eq!(gateway.allowed_origins, ["https://c"], "plain lists replace each other");
     assert_eq!(loaded.config.drain.to_string(), "1s");
     let files: Vec<_> = loaded.files.iter().map(|file| (file.layer, file.path.clone())).collect();
@@ -48,7 +48,7 @@ fn a_named_file_stands_alone() {
         .file("project/other.toml", "[runs]\nlisten = \":3\"")
         .config("other.toml");
     let config = bench.load().config;
-    assert_eq!(config.runs.listen, Listen::loopback(3));
+    assert_eq!(config.runs.listen, ListenAddress::loopback(3));
     assert_eq!((config.drain, config.gateway.listen), (Config::default().drain, Config::default().gateway.listen));
 }
 
@@ -63,10 +63,10 @@ fn in_the_users_folder_the_file_is_the_users() {
 #[test]
 fn every_place_of_configuration_is_known() {
     let bench = Bench::new();
-    assert_eq!(bench.load().configuration_files(), [bench.path(USERS), bench.path(PROJECTS)]);
+    assert_eq!(bench.load().config_search_paths(), [bench.path(USERS), bench.path(PROJECTS)]);
     let named = Bench::new().file("project/x.toml", "").config("x.toml");
     let places = [USERS, PROJECTS, "project/x.toml"].map(|place| named.path(place));
-    assert_eq!(named.load().configuration_files(), places);
+    assert_eq!(named.load().config_search_paths(), places);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn origins_name_file_and_line() {
         (layer("data_dir"), layer("gateway.max_connections"), layer("drain")),
         (Some(FileLayer::Project), Some(FileLayer::User), None)
     );
-    assert_eq!(bench.load().origin_of("drain"), Origin::Default);
+    assert_eq!(bench.load().origin_of("drain"), ValueOrigin::Default);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn an_address_from_the_environment_gets_the_stored_key() {
 #[derive(Debug)]
 struct OnlyUsers;
 
-impl FileReader for OnlyUsers {
+impl ConfigFileReader for OnlyUsers {
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>> {
         match file.layer {
             FileLayer::Project => Ok(None),
@@ -277,5 +277,5 @@ fn a_file_that_its_reader_leaves_out_counts_for_nothing() {
     let loaded = Config::load(LoadRequest { reader: Arc::new(OnlyUsers), ..bench.request() }).unwrap();
     assert_eq!(loaded.config.drain.to_string(), "1s");
     assert_eq!(loaded.files.len(), 1);
-    assert_eq!(loaded.configuration_files().len(), 2);
+    assert_eq!(loaded.config_search_paths().len(), 2);
 }

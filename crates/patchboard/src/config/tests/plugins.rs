@@ -5,7 +5,7 @@ use secrecy::ExposeSecret;
 use super::bench::Bench;
 use super::validation::found;
 use crate::config::show::{ShowOrigin, show};
-use crate::config::{Config, problem::Code};
+use crate::config::{Config, problem::ProblemCode};
 
 fn bench(text: &str) -> Bench {
     Bench::with_file(text).file("project/p.wasm", "w").env("TOKEN", "0123456789abcdef")
@@ -67,8 +67,9 @@ fn hashes() {
     check(&format!("sha256 = \"{}\"", "0aF".repeat(21) + "0"), &[]);
     for bad in ["", "0", &"g".repeat(64), &"0".repeat(63), &"0".repeat(65), &"é".repeat(32)] {
         let problems = bench(&plugin(&format!("sha256 = \"{bad}\""))).problems();
-        let codes: Vec<(Code, String)> = problems.iter().map(|found| (found.code, found.path.to_string())).collect();
-        assert_eq!(codes, [(Code::WrongType, "plugins[0].sha256".to_owned())], "{bad}");
+        let codes: Vec<(ProblemCode, String)> =
+            problems.iter().map(|found| (found.code, found.path.to_string())).collect();
+        assert_eq!(codes, [(ProblemCode::WrongType, "plugins[0].sha256".to_owned())], "{bad}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::bench::Bench;
-use crate::config::problem::{Code, Problem, Severity};
+use crate::config::problem::{ConfigProblem, ProblemCode, Severity};
 
 #[track_caller]
 fn check(text: &str, wanted: &str) {
@@ -166,8 +166,8 @@ error[PB0102] patchboard.toml:4: not valid TOML: unclosed table, expected `]`
 fn broken_files_do_not_hide_problems_of_other_layers() {
     let bench = Bench::with_file("x = ").env("PATCHBOARD__COLOUR", "red");
     let problems = bench.problems();
-    let codes: Vec<Code> = problems.iter().map(|problem| problem.code).collect();
-    assert_eq!(codes, [Code::Syntax, Code::UnknownKey], "{problems}");
+    let codes: Vec<ProblemCode> = problems.iter().map(|problem| problem.code).collect();
+    assert_eq!(codes, [ProblemCode::Syntax, ProblemCode::UnknownKey], "{problems}");
 }
 
 #[test]
@@ -281,8 +281,8 @@ fn problems_as_json() {
 #[test]
 fn warnings_do_not_stop_a_load() {
     let loaded = Bench::with_file("[[plugins]]\nname = \"x\"\npath = \"x.wasm\"").load();
-    let warnings: Vec<&Problem> = loaded.warnings.iter().collect();
+    let warnings: Vec<&ConfigProblem> = loaded.warnings.iter().collect();
     assert_eq!(warnings.len(), 1);
-    assert_eq!((warnings[0].severity, warnings[0].code), (Severity::Warning, Code::MissingFile));
+    assert_eq!((warnings[0].severity, warnings[0].code), (Severity::Warning, ProblemCode::MissingFile));
     assert!(!loaded.warnings.has_errors());
 }

@@ -7,8 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::bench::Bench;
 use crate::config::{
-    Config, Environment, Loaded,
-    provider_choice::{Candidate, Findings, InstalledModel, LocalServer, ProviderChoice, candidates, choose},
+    Config, Environment, LoadedConfig,
+    provider_choice::{
+        InstalledModel, LocalServer, ProviderChoice, ProviderSources, ServerCandidate, candidates, choose_provider,
+    },
     types::TimeSpan,
 };
 
@@ -21,7 +23,7 @@ fn choice(env: &[(&str, &str)], stored: &[(&str, &str)], local: &[LocalServer]) 
     let env: Environment = env.iter().copied().collect();
     let stored: BTreeMap<String, SecretString> =
         stored.iter().map(|(name, key)| ((*name).to_owned(), SecretString::from(*key))).collect();
-    choose(&Findings { env: &env, stored: &stored, local, installed: None })
+    choose_provider(&ProviderSources { env: &env, stored: &stored, local, installed: None })
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn says_why() {
         ),
     ];
     for (choice, why) in cases {
-        assert_eq!(choice.why, why);
+        assert_eq!(choice.reason, why);
     }
 }
 
@@ -92,7 +94,7 @@ fn own_listeners_are_not_asked() {
     assert_eq!(ports(&Config::default()), [11434, 8081]);
     let moved = Bench::with_file("[runs]\nlisten = \":0\"\n[hub]\nlisten = \":11434\"").load().config;
     assert_eq!(ports(&moved), [8081, 8080]);
-    assert_eq!(candidates(&Config::default())[0], Candidate::new("ollama", "Ollama", 11434));
+    assert_eq!(candidates(&Config::default())[0], ServerCandidate::new("ollama", "Ollama", 11434));
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn the_installed_model_comes_after_everything_but_the_offline_provider() {
         let env: Environment = env.iter().copied().collect();
         let stored: BTreeMap<String, SecretString> =
             stored.iter().map(|(name, key)| ((*name).to_owned(), SecretString::from(*key))).collect();
-        choose(&Findings { env: &env, stored: &stored, local, installed: Some(installed) })
+        choose_provider(&ProviderSources { env: &env, stored: &stored, local, installed: Some(installed) })
     };
     assert_eq!(chosen(&[("OPENAI_API_KEY", "k")], &[], &[]).name, "openai");
     assert_eq!(chosen(&[], &[("anthropic", "k")], &[]).name, "anthropic");
@@ -111,12 +113,12 @@ fn the_installed_model_comes_after_everything_but_the_offline_provider() {
     let choice = chosen(&[], &[], &[]);
     assert_eq!((choice.name.as_str(), choice.provider.default_model()), ("local", "small"));
     assert_eq!(
-        choice.why,
+        choice.reason,
         "using the local model small: no provider or key is configured, and it is installed here; it starts with the first call and stops after 10m without one"
     );
 }
 
-async fn found(loaded: &Loaded) -> Option<ProviderChoice> {
+async fn found(loaded: &LoadedConfig) -> Option<ProviderChoice> {
     loaded.find_provider(&CancellationToken::new()).await.unwrap()
 }
 
@@ -135,7 +137,7 @@ async fn a_chosen_provider_is_used_like_a_configured_one() {
     let (mut loaded, mut secrets) = Config::load_for_start(bench.request()).unwrap();
     let choice = found(&loaded).await.unwrap();
     assert_eq!(choice.name, "anthropic");
-    loaded.config.adopt(&choice, &mut secrets);
+    loaded.config.add_provider(&choice, &mut secrets);
     let config = &loaded.config;
     let routes = config.model_routes(&config.agents["default"]);
     assert_eq!(routes.len(), 1);

@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 use super::bench::Bench;
 use crate::config::{
     Config, LoadRequest, Secrets,
-    files::{ConfigFile, DiskReader, FileReader},
+    files::{ConfigFile, ConfigFileReader, DiskReader},
 };
 
 fn secrets(bench: &Bench) -> Secrets {
@@ -208,12 +208,12 @@ fn keys_of_providers_that_name_none() {
 #[derive(Debug)]
 struct RefusesSecrets;
 
-impl FileReader for RefusesSecrets {
+impl ConfigFileReader for RefusesSecrets {
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>> {
         DiskReader.read(file)
     }
 
-    fn refuses_secret(&self, path: &Path) -> Option<String> {
+    fn untrusted_secret_reason(&self, path: &Path) -> Option<String> {
         Some(format!("never trusted: {}", path.display()))
     }
 }

@@ -5,7 +5,7 @@ use super::bench::Bench;
 /// Codes and paths of all problems, with `?` after warnings.
 pub(super) fn found(bench: &Bench) -> Vec<String> {
     let problems = bench.problems();
-    let line = |problem: &crate::config::problem::Problem| {
+    let line = |problem: &crate::config::problem::ConfigProblem| {
         let warning = match problem.severity {
             crate::config::problem::Severity::Error => "",
             crate::config::problem::Severity::Warning => "?",

@@ -5,7 +5,7 @@ use crate::config::tests::bench::Bench;
 fn short(text: &str, token: &str) -> Vec<String> {
     let bench = Bench::with_file(text).env("TOKEN", token);
     let Err(problems) = Config::load_for_start(bench.request()) else { return Vec::new() };
-    problems.iter().filter(|problem| problem.code == Code::ShortToken).map(|one| one.path.to_string()).collect()
+    problems.iter().filter(|problem| problem.code == ProblemCode::ShortToken).map(|one| one.path.to_string()).collect()
 }
 
 #[test]

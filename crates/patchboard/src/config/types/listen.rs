@@ -8,12 +8,12 @@ use std::{
 
 /// An address to listen on, or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Listen {
+pub(crate) enum ListenAddress {
     Off,
     At(SocketAddr),
 }
 
-impl Listen {
+impl ListenAddress {
     pub(crate) const fn loopback(port: u16) -> Self {
         Self::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
     }
@@ -32,7 +32,7 @@ impl Listen {
     }
 }
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -52,7 +52,7 @@ impl FromStr for Listen {
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Off => formatter.write_str("off"),
@@ -62,7 +62,7 @@ impl fmt::Display for Listen {
 }
 
 super::string_value!(
-    Listen,
+    ListenAddress,
     kind: "listen",
     expects: "an address such as \"127.0.0.1:7200\", or \"off\"",
     pattern: "^([oO][fF][fF]|.*:[0-9]+)$"

@@ -24,7 +24,7 @@ pub(crate) const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
 /// Why a reference yields nothing. The text never holds the secret.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SecretMissing {
+pub(crate) enum SecretError {
     #[error("environment variable `{0}` is not set")]
     EnvUnset(String),
     #[error("file `{}` cannot be read", .path.display())]
@@ -42,39 +42,39 @@ pub(crate) enum SecretMissing {
 impl SecretRef {
     /// Reads the secret. Surrounding white space is not part of it; an empty
     /// value counts as missing.
-    pub(crate) fn resolve(&self, environment: &Environment) -> Result<SecretString, SecretMissing> {
+    pub(crate) fn resolve(&self, environment: &Environment) -> Result<SecretString, SecretError> {
         match self {
             Self::Env(name) => environment
                 .get(name)
                 .map(str::trim)
                 .filter(|value| !value.is_empty())
                 .map(SecretString::from)
-                .ok_or_else(|| SecretMissing::EnvUnset(name.clone())),
+                .ok_or_else(|| SecretError::EnvUnset(name.clone())),
             Self::File(path) => read_secret_file(path),
         }
     }
 }
 
-fn read_secret_file(path: &Path) -> Result<SecretString, SecretMissing> {
-    let unreadable = |source| SecretMissing::FileUnreadable { path: path.to_owned(), source };
+fn read_secret_file(path: &Path) -> Result<SecretString, SecretError> {
+    let unreadable = |source| SecretError::FileUnreadable { path: path.to_owned(), source };
     // Say what a folder is instead of "cannot be read".
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return Err(SecretMissing::FileUnusable(path.to_owned()));
+        return Err(SecretError::FileUnusable(path.to_owned()));
     }
     let file = open_regular(path).map_err(unreadable)?;
     let mut text = String::new();
     let read = file.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text).map_err(|source| {
         if source.kind() == io::ErrorKind::InvalidData {
-            SecretMissing::FileUnusable(path.to_owned())
+            SecretError::FileUnusable(path.to_owned())
         } else {
             unreadable(source)
         }
     })?;
     if u64::try_from(read).unwrap_or(u64::MAX) > SECRET_BYTES_MAX {
-        return Err(SecretMissing::FileUnusable(path.to_owned()));
+        return Err(SecretError::FileUnusable(path.to_owned()));
     }
     match text.trim() {
-        "" => Err(SecretMissing::FileEmpty(path.to_owned())),
+        "" => Err(SecretError::FileEmpty(path.to_owned())),
         secret => Ok(SecretString::from(secret)),
     }
 }

@@ -17,7 +17,7 @@ const UNITS: [(&str, u64); 7] = [
 ];
 
 /// One tebibyte: no limit of this program is meaningful beyond it.
-const LARGEST: u64 = 1 << 40;
+const MAX_BYTES: u64 = 1 << 40;
 
 impl ByteSize {
     pub(crate) const fn from_kib(count: u64) -> Self {
@@ -49,7 +49,7 @@ impl FromStr for ByteSize {
         let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit.trim_start()).ok_or_else(bad)?;
         number
             .checked_mul(*scale)
-            .filter(|bytes| *bytes <= LARGEST)
+            .filter(|bytes| *bytes <= MAX_BYTES)
             .map(Self)
             .ok_or_else(|| format!("`{text}` is larger than 1024GiB"))
     }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{ByteSize, DayHours, Listen, SecretRef, TimeSpan};
+use super::{ByteSize, DayHours, ListenAddress, SecretRef, TimeSpan};
 use crate::config::Environment;
 
 #[test]
@@ -99,13 +99,13 @@ fn addresses() {
         ("[::ffff:10.0.0.7]:1", "[::ffff:10.0.0.7]:1", true),
     ];
     for (text, shown, off_loopback) in cases {
-        let listen: Listen = text.parse().unwrap();
+        let listen: ListenAddress = text.parse().unwrap();
         assert_eq!((listen.to_string().as_str(), listen.is_off_loopback()), (shown, off_loopback));
     }
     for text in ["", "7200", "127.0.0.1", "example.com:80", ":", ":70000", "127.0.0.1:", "http://127.0.0.1:1", "on"] {
-        assert!(text.parse::<Listen>().is_err(), "{text}");
+        assert!(text.parse::<ListenAddress>().is_err(), "{text}");
     }
-    assert_eq!("off".parse::<Listen>().unwrap().address(), None);
+    assert_eq!("off".parse::<ListenAddress>().unwrap().address(), None);
 }
 
 #[test]
@@ -140,7 +140,7 @@ proptest! {
     fn parsing_never_panics(text in "\\PC{0,24}") {
         let _span = text.parse::<TimeSpan>().is_ok();
         let _size = text.parse::<ByteSize>().is_ok();
-        let _listen = text.parse::<Listen>().is_ok();
+        let _listen = text.parse::<ListenAddress>().is_ok();
         let _secret = text.parse::<SecretRef>().is_ok();
         let _hours = text.parse::<DayHours>().is_ok();
     }

@@ -8,7 +8,7 @@ pub(crate) struct TimeSpan(Duration);
 
 /// Ten years: longer spans are a slip of the pen, and deadlines computed from
 /// them would overflow.
-const LONGEST: Duration = Duration::from_secs(3650 * 24 * 3600);
+const MAX_SPAN: Duration = Duration::from_secs(3650 * 24 * 3600);
 
 /// Units in the order they must appear, with their length in milliseconds.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
@@ -60,7 +60,7 @@ impl FromStr for TimeSpan {
             let (_, scale) = UNITS.get(position).ok_or_else(bad)?;
             let too_long = || format!("`{text}` is longer than ten years");
             total = number.checked_mul(*scale).and_then(|part| total.checked_add(part)).ok_or_else(too_long)?;
-            if Duration::from_millis(total) > LONGEST {
+            if Duration::from_millis(total) > MAX_SPAN {
                 return Err(too_long());
             }
             next_unit = position + 1;

@@ -4,7 +4,7 @@ use std::{fmt, fs, io, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Visitor};
 
-const USERS: &str = "/etc/passwd";
+const PASSWD_FILE: &str = "/etc/passwd";
 
 /// Written as `"www-data"`, `"1001"` or `1001`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub(crate) enum SystemUser {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnknownUser {
-    #[error("no user is named `{0}` in {USERS}; give the number that `id -u {0}` prints")]
+    #[error("no user is named `{0}` in {PASSWD_FILE}; give the number that `id -u {0}` prints")]
     NotListed(String),
-    #[error("cannot read {USERS}")]
+    #[error("cannot read {PASSWD_FILE}")]
     Unreadable(#[source] io::Error),
 }
 
@@ -27,7 +27,7 @@ impl SystemUser {
         match self {
             Self::Number(number) => Ok(*number),
             Self::Name(name) => {
-                let users = fs::read_to_string(USERS).map_err(UnknownUser::Unreadable)?;
+                let users = fs::read_to_string(PASSWD_FILE).map_err(UnknownUser::Unreadable)?;
                 number_of(name, &users).ok_or_else(|| UnknownUser::NotListed(name.clone()))
             }
         }
@@ -74,8 +74,8 @@ impl Serialize for SystemUser {
 
 impl<'de> Deserialize<'de> for SystemUser {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct User;
-        impl Visitor<'_> for User {
+        struct SystemUserVisitor;
+        impl Visitor<'_> for SystemUserVisitor {
             type Value = SystemUser;
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("the name or number of a user")
@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for SystemUser {
                 u32::try_from(number).map(SystemUser::Number).map_err(E::custom)
             }
         }
-        deserializer.deserialize_any(User)
+        deserializer.deserialize_any(SystemUserVisitor)
     }
 }
 

@@ -2,44 +2,48 @@
 
 use patchboard_core::agent::StrategyKind;
 
-use super::{check_name, providers::check_provider, repeated, unknown};
+use super::{check_name, duplicates, providers::check_provider, unknown_reference};
 use crate::config::{
     Config,
     key_path::KeyPath,
-    problem::{Code, Problem},
+    problem::{ConfigProblem, ProblemCode},
     section::AgentConfig,
 };
 
-pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
+pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
     for (name, agent) in &config.agents {
         let path = KeyPath::dotted("agents").key(name);
         check_name(name, path.clone(), problems);
         if StrategyKind::named(name).is_some() {
             problems.push(
-                Problem::error(Code::UnusableName, path.clone(), format!("`{name}` is the name of a strategy"))
-                    .hint(format!("choose another name and set strategy = \"{name}\"")),
+                ConfigProblem::error(
+                    ProblemCode::UnusableName,
+                    path.clone(),
+                    format!("`{name}` is the name of a strategy"),
+                )
+                .with_hint(format!("choose another name and set strategy = \"{name}\"")),
             );
         }
         check_agent(agent, &path, config, problems);
     }
     check_bindings(config, problems);
     if let Some(agent) = &config.hub.agent {
-        check_reference(agent, KeyPath::dotted("hub.agent"), config, problems);
+        check_agent_reference(agent, KeyPath::dotted("hub.agent"), config, problems);
     }
 }
 
-fn check_agent(agent: &AgentConfig, path: &KeyPath, config: &Config, problems: &mut Vec<Problem>) {
+fn check_agent(agent: &AgentConfig, path: &KeyPath, config: &Config, problems: &mut Vec<ConfigProblem>) {
     match &agent.provider {
         Some(provider) => check_provider(provider, path.key("provider"), config, problems),
         None if config.providers.len() > 1 && config.provider_name(agent).is_none() => {
             let names: Vec<&str> = config.providers.keys().map(String::as_str).collect();
             problems.push(
-                Problem::error(
-                    Code::MissingKey,
+                ConfigProblem::error(
+                    ProblemCode::MissingKey,
                     path.key("provider"),
                     "is required, as several providers are configured",
                 )
-                .hint(format!("choose one of: {}", names.join(", "))),
+                .with_hint(format!("choose one of: {}", names.join(", "))),
             );
         }
         None => {}
@@ -50,30 +54,34 @@ fn check_agent(agent: &AgentConfig, path: &KeyPath, config: &Config, problems: &
         check_provider(fallback, at.clone(), config, problems);
         let earlier = agent.fallback.iter().take(index).any(|it| it == fallback);
         if first == Some(fallback.as_str()) || earlier {
-            problems.push(Problem::error(Code::Conflict, at, format!("`{fallback}` is already tried before")));
+            problems.push(ConfigProblem::error(
+                ProblemCode::Conflict,
+                at,
+                format!("`{fallback}` is already tried before"),
+            ));
         }
     }
     if agent.context_window.is_some_and(|window| agent.max_tokens >= window) {
-        problems.push(Problem::error(
-            Code::Conflict,
+        problems.push(ConfigProblem::error(
+            ProblemCode::Conflict,
             path.key("max_tokens"),
             format!("an answer of {} tokens leaves no room in the context window", agent.max_tokens),
         ));
     }
 }
 
-fn check_bindings(config: &Config, problems: &mut Vec<Problem>) {
+fn check_bindings(config: &Config, problems: &mut Vec<ConfigProblem>) {
     let bindings = KeyPath::dotted("bindings");
     let mut keys = Vec::new();
     for (index, binding) in config.bindings.iter().enumerate() {
         let path = bindings.index(index);
-        check_reference(&binding.agent, path.key("agent"), config, problems);
+        check_agent_reference(&binding.agent, path.key("agent"), config, problems);
         let fields = binding.fields();
         if fields.iter().all(|(_, value)| value.is_none()) {
             let names = fields.map(|(name, _)| name);
             problems.push(
-                Problem::error(Code::UselessBinding, path, "says nothing to match")
-                    .hint(format!("set at least one of: {}", names.join(", "))),
+                ConfigProblem::error(ProblemCode::UselessBinding, path, "says nothing to match")
+                    .with_hint(format!("set at least one of: {}", names.join(", "))),
             );
             // Not compared with others: it already has its problem.
             keys.push(format!("{index}"));
@@ -81,21 +89,21 @@ fn check_bindings(config: &Config, problems: &mut Vec<Problem>) {
             keys.push(format!("{fields:?}"));
         }
     }
-    for (index, first) in repeated(keys.iter().map(String::as_str)) {
+    for (index, first) in duplicates(keys.iter().map(String::as_str)) {
         problems.push(
-            Problem::error(
-                Code::UselessBinding,
+            ConfigProblem::error(
+                ProblemCode::UselessBinding,
                 bindings.index(index),
                 format!("matches the same as {}, which comes first", bindings.index(first)),
             )
-            .hint("remove one of the two"),
+            .with_hint("remove one of the two"),
         );
     }
 }
 
-fn check_reference(name: &str, path: KeyPath, config: &Config, problems: &mut Vec<Problem>) {
+fn check_agent_reference(name: &str, path: KeyPath, config: &Config, problems: &mut Vec<ConfigProblem>) {
     if !config.agents.contains_key(name) {
         let known = config.agents.keys().map(String::as_str);
-        problems.push(unknown("agent", name, known.collect::<Vec<_>>(), path));
+        problems.push(unknown_reference("agent", name, known.collect::<Vec<_>>(), path));
     }
 }

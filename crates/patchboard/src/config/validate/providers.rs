@@ -1,27 +1,27 @@
 //! Providers and the models that memory uses.
 
-use super::{check_key_travels_safely, check_name, unknown};
+use super::{check_name, unknown_reference, warn_unencrypted_key};
 use crate::config::{
     Config,
     agent_lookup::OFFLINE_PROVIDER,
     glob,
     key_path::KeyPath,
-    problem::{Code, Problem},
-    section::{ModelChoice, ProviderKind},
+    problem::{ConfigProblem, ProblemCode},
+    section::{ProviderKind, ProviderModelConfig},
 };
 
-pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
+pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
     for (name, provider) in &config.providers {
         let path = KeyPath::dotted("providers").key(name);
         check_name(name, path.clone(), problems);
         if let (Some(root), Some(_)) = (&provider.base_url, &provider.api_key) {
-            check_key_travels_safely(root, path.key("base_url"), problems);
+            warn_unencrypted_key(root, path.key("base_url"), problems);
         }
     }
     for pattern in config.prices.keys() {
-        if let Some(complaint) = glob::complaint(pattern) {
+        if let Some(complaint) = glob::invalid_reason(pattern) {
             let path = KeyPath::dotted("prices").key(pattern);
-            problems.push(Problem::error(Code::BadPattern, path, complaint));
+            problems.push(ConfigProblem::error(ProblemCode::BadPattern, path, complaint));
         }
     }
     let memory = &config.memory;
@@ -29,27 +29,27 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<Problem>) {
     check_model("extract_with", memory.extract_with.as_ref(), config, problems);
 }
 
-fn check_model(key: &str, choice: Option<&ModelChoice>, config: &Config, problems: &mut Vec<Problem>) {
+fn check_model(key: &str, choice: Option<&ProviderModelConfig>, config: &Config, problems: &mut Vec<ConfigProblem>) {
     let Some(choice) = choice else { return };
     let path = KeyPath::dotted("memory").key(key).key("provider");
     check_provider(&choice.provider, path.clone(), config, problems);
     let kind = config.providers.get(&choice.provider).map(|it| it.kind);
     if key == "embedding" && kind == Some(ProviderKind::Anthropic) {
         problems.push(
-            Problem::error(
-                Code::Conflict,
+            ConfigProblem::error(
+                ProblemCode::Conflict,
                 path,
                 format!("`{}` is of kind anthropic, which has no embeddings", choice.provider),
             )
-            .hint("name a provider of kind openai, or leave embedding out"),
+            .with_hint("name a provider of kind openai, or leave embedding out"),
         );
     }
 }
 
 /// Reports a provider name that leads nowhere.
-pub(crate) fn check_provider(name: &str, path: KeyPath, config: &Config, problems: &mut Vec<Problem>) {
+pub(crate) fn check_provider(name: &str, path: KeyPath, config: &Config, problems: &mut Vec<ConfigProblem>) {
     if name != OFFLINE_PROVIDER && !config.providers.contains_key(name) {
         let known = config.providers.keys().map(String::as_str);
-        problems.push(unknown("provider", name, known.collect::<Vec<_>>(), path));
+        problems.push(unknown_reference("provider", name, known.collect::<Vec<_>>(), path));
     }
 }

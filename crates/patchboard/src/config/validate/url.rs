@@ -4,12 +4,12 @@ use tokio_tungstenite::tungstenite::http::Uri;
 
 /// What is wrong with an address, without repeating what may be a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Complaint {
+pub(crate) struct InvalidUrl {
     pub message: String,
     pub hint: &'static str,
 }
 
-impl Complaint {
+impl InvalidUrl {
     fn new(message: impl Into<String>, hint: &'static str) -> Self {
         Self { message: message.into(), hint }
     }
@@ -18,47 +18,47 @@ impl Complaint {
 const URL_HINT: &str = "write it whole: https://api.example.com/v1";
 
 /// Why `text` cannot be the root of a web API.
-pub(crate) fn complaint(text: &str) -> Option<Complaint> {
+pub(crate) fn invalid_reason(text: &str) -> Option<InvalidUrl> {
     let Ok(uri) = text.parse::<Uri>() else {
-        return Some(Complaint::new("is not a web address", URL_HINT));
+        return Some(InvalidUrl::new("is not a web address", URL_HINT));
     };
     let Some(authority) = uri.authority() else {
-        return Some(Complaint::new("is not a web address", URL_HINT));
+        return Some(InvalidUrl::new("is not a web address", URL_HINT));
     };
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Some(Complaint::new("must start with http:// or https://", URL_HINT));
+        return Some(InvalidUrl::new("must start with http:// or https://", URL_HINT));
     }
     if authority.as_str().contains('@') {
-        return Some(Complaint::new("holds a user name or password", "use api_key = \"env:NAME\" for credentials"));
+        return Some(InvalidUrl::new("holds a user name or password", "use api_key = \"env:NAME\" for credentials"));
     }
     if authority.host().is_empty() {
-        return Some(Complaint::new("names no host", URL_HINT));
+        return Some(InvalidUrl::new("names no host", URL_HINT));
     }
     if uri.query().is_some() || text.contains('#') {
-        return Some(Complaint::new("must end with its path", URL_HINT));
+        return Some(InvalidUrl::new("must end with its path", URL_HINT));
     }
     None
 }
 
 /// Why `text` cannot be a browser's origin.
-pub(crate) fn origin_complaint(text: &str) -> Option<Complaint> {
+pub(crate) fn invalid_origin(text: &str) -> Option<InvalidUrl> {
     let hint = "write scheme and host only: https://console.example.com";
     if text == "*" {
-        return Some(Complaint::new("`*` would let every web page in", "name each origin"));
+        return Some(InvalidUrl::new("`*` would let every web page in", "name each origin"));
     }
-    let wrong = || Complaint::new(format!("`{text}` is not an origin"), hint);
+    let wrong = || InvalidUrl::new(format!("`{text}` is not an origin"), hint);
     let Some((scheme, rest)) = text.split_once("://") else {
         return Some(wrong());
     };
     let scheme_fits = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    (!scheme_fits || host_complaint(rest).is_some()).then(wrong)
+    (!scheme_fits || invalid_host(rest).is_some()).then(wrong)
 }
 
 /// Why `text` cannot be a host, with or without a port.
-pub(crate) fn host_complaint(text: &str) -> Option<Complaint> {
+pub(crate) fn invalid_host(text: &str) -> Option<InvalidUrl> {
     let wrong = || {
-        Complaint::new(
+        InvalidUrl::new(
             format!("`{text}` is not a host name"),
             "write the name, with a port if it matters: board.example.com:7200",
         )

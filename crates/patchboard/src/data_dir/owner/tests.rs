@@ -17,15 +17,15 @@ impl Folder {
 #[test]
 fn an_own_folder_is_closed_to_others() {
     for (before, sharing, after) in [
-        (0o700, Sharing::Nobody, 0o700),
-        (0o755, Sharing::Nobody, 0o700),
-        (0o777, Sharing::Nobody, 0o700),
-        (0o2770, Sharing::Nobody, 0o2700),
-        (0o2775, Sharing::Group, 0o2770),
-        (0o770, Sharing::Group, 0o770),
+        (0o700, DirSharing::OwnerOnly, 0o700),
+        (0o755, DirSharing::OwnerOnly, 0o700),
+        (0o777, DirSharing::OwnerOnly, 0o700),
+        (0o2770, DirSharing::OwnerOnly, 0o2700),
+        (0o2775, DirSharing::Group, 0o2770),
+        (0o770, DirSharing::Group, 0o770),
     ] {
         let folder = Folder::with_mode(before);
-        secure(folder.0.path(), sharing).unwrap();
+        close_to_other_users(folder.0.path(), sharing).unwrap();
         assert_eq!(folder.mode(), after, "{before:o} {sharing:?}");
     }
 }
@@ -33,7 +33,7 @@ fn an_own_folder_is_closed_to_others() {
 #[test]
 fn a_folder_that_all_users_share_is_left_as_it_is() {
     let folder = Folder::with_mode(0o1777);
-    let refused = secure(folder.0.path(), Sharing::Nobody).unwrap_err();
+    let refused = close_to_other_users(folder.0.path(), DirSharing::OwnerOnly).unwrap_err();
     assert!(matches!(refused, UnsafeFolder::SharedFolder(_)), "{refused}");
     assert_eq!(folder.mode(), 0o1777);
 }
@@ -42,17 +42,17 @@ fn a_folder_that_all_users_share_is_left_as_it_is() {
 fn a_folder_of_another_user_is_refused_with_the_command_that_mends_it() {
     if !rustix::process::geteuid().is_root() {
         // An ordinary user cannot give a folder away; one that is root's will do.
-        let refused = secure(Path::new("/usr"), Sharing::Nobody).unwrap_err();
+        let refused = close_to_other_users(Path::new("/usr"), DirSharing::OwnerOnly).unwrap_err();
         assert!(refused.to_string().contains("chown -R"), "{refused}");
         return;
     }
     let folder = Folder::with_mode(0o2770);
     std::os::unix::fs::chown(folder.0.path(), Some(12345), None).unwrap();
-    let refused = secure(folder.0.path(), Sharing::Nobody).unwrap_err().to_string();
+    let refused = close_to_other_users(folder.0.path(), DirSharing::OwnerOnly).unwrap_err().to_string();
     assert!(refused.contains("belongs to user 12345") && refused.contains("`chown -R 0 /"), "{refused}");
-    secure(folder.0.path(), Sharing::Group).unwrap();
+    close_to_other_users(folder.0.path(), DirSharing::Group).unwrap();
     fs::set_permissions(folder.0.path(), Permissions::from_mode(0o2777)).unwrap();
-    let refused = secure(folder.0.path(), Sharing::Group).unwrap_err();
+    let refused = close_to_other_users(folder.0.path(), DirSharing::Group).unwrap_err();
     assert!(matches!(refused, UnsafeFolder::OpenToAll { owner: 12345, .. }), "{refused}");
 }
 
@@ -67,15 +67,19 @@ fn what_another_user_put_into_an_open_folder_is_refused() {
         let planted = folder.0.path().join("trust/record");
         fs::write(&planted, "").unwrap();
         std::os::unix::fs::chown(&planted, Some(12345), None).unwrap();
-        let secured = secure(folder.0.path(), Sharing::Nobody);
+        let secured = close_to_other_users(folder.0.path(), DirSharing::OwnerOnly);
         match secured {
-            Err(UnsafeFolder::FileOfAnother { path, owner, .. }) => assert_eq!((path, owner), (planted, 12345)),
+            Err(UnsafeFolder::ForeignEntry { path, owner, .. }) => assert_eq!((path, owner), (planted, 12345)),
             // Nobody else could write there.
             other => assert!(mode == 0o755 && other.is_ok(), "{mode:o} {other:?}"),
         }
         // Left as it is while it is refused, or the next start would not look.
         assert_eq!(folder.mode(), if mode == 0o777 { 0o777 } else { 0o700 });
-        assert_eq!(secure(folder.0.path(), Sharing::Nobody).is_err(), mode == 0o777, "however often");
+        assert_eq!(
+            close_to_other_users(folder.0.path(), DirSharing::OwnerOnly).is_err(),
+            mode == 0o777,
+            "however often"
+        );
     }
 }
 

@@ -9,8 +9,8 @@ fn record(pid: u32, started_tick: Option<u64>) -> ProcessRecord {
         started_tick,
         started_at: "2026-11-19T07:00:00Z".to_owned(),
         version: "0.1.0".to_owned(),
-        role: Role::Server,
-        state: State::Ready,
+        role: ProcessRole::Server,
+        state: ProcessState::Ready,
         drain_ms: 10_000,
         runs_left: None,
     }
@@ -42,10 +42,10 @@ fn lock_file() -> (tempfile::TempDir, File) {
 fn a_tick_is_read_whatever_the_program_is_called() {
     let fields = "S 1 4 4 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 10 11";
     for name in ["cat", "a b", "x) R 1 (y", ""] {
-        assert_eq!(tick_of(&format!("17 ({name}) {fields}")), Some(987_654), "{name:?}");
+        assert_eq!(parse_start_tick(&format!("17 ({name}) {fields}")), Some(987_654), "{name:?}");
     }
     for gone in [&fields.replace('S', "Z"), "", "S 1 2"] {
-        assert_eq!(tick_of(&format!("17 (cat) {gone}")), None, "{gone:?}");
+        assert_eq!(parse_start_tick(&format!("17 (cat) {gone}")), None, "{gone:?}");
     }
 }
 
@@ -68,8 +68,8 @@ fn a_number_that_went_to_another_program_is_doubted() {
     let sleeper = Sleeper::start();
     let pid = sleeper.0.id();
     let tick = started_tick(pid).unwrap();
-    assert_eq!(record(pid, Some(tick)).doubt(&lock), None, "alive, and nobody else has the lock");
-    let doubt = record(pid, Some(tick.wrapping_sub(1))).doubt(&lock).unwrap();
+    assert_eq!(record(pid, Some(tick)).signal_refusal(&lock), None, "alive, and nobody else has the lock");
+    let doubt = record(pid, Some(tick.wrapping_sub(1))).signal_refusal(&lock).unwrap();
     assert!(doubt.contains("is another program now"), "{doubt}");
     drop(sleeper);
     assert!(!record(pid, Some(tick)).is_alive());
@@ -91,19 +91,19 @@ fn a_process_without_the_lock_is_doubted() {
     }
     let sleeper = Sleeper::start();
     let pid = sleeper.0.id();
-    let doubt = record(pid, started_tick(pid)).doubt(&lock).unwrap();
+    let doubt = record(pid, started_tick(pid)).signal_refusal(&lock).unwrap();
     assert!(doubt.contains("does not hold the lock"), "{doubt}");
     let own = std::process::id();
-    assert_eq!(record(own, started_tick(own)).doubt(&lock), None);
+    assert_eq!(record(own, started_tick(own)).signal_refusal(&lock), None);
 }
 
 #[test]
 fn a_record_is_read_back_and_nonsense_is_none() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(read(folder.path()), None);
+    assert_eq!(read_record(folder.path()), None);
     let written = record(4711, Some(5));
     std::fs::write(folder.path().join(PROCESS_RECORD), serde_json::to_string(&written).unwrap()).unwrap();
-    assert_eq!(read(folder.path()), Some(written));
+    assert_eq!(read_record(folder.path()), Some(written));
     std::fs::write(folder.path().join(PROCESS_RECORD), "{\"pid\":").unwrap();
-    assert_eq!(read(folder.path()), None);
+    assert_eq!(read_record(folder.path()), None);
 }

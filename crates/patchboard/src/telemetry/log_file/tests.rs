@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
-const SMALL: Rotation = Rotation { file_bytes: 20, files: 3 };
+const SMALL: RotationLimits = RotationLimits { file_bytes: 20, files: 3 };
 
 fn opened(data_dir: &Path) -> RotatingFile {
     RotatingFile::open(data_dir, SMALL).unwrap()
@@ -77,7 +77,7 @@ fn what_others_put_there_is_neither_followed_nor_filled() {
         fs::create_dir(&logs).unwrap();
         plant(&logs, &victim);
         let refused = RotatingFile::open(folder.path(), SMALL);
-        assert!(matches!(refused, Err(Error::Suspicious(_))), "{planted}: {refused:?}");
+        assert!(matches!(refused, Err(LogFileError::Suspicious(_))), "{planted}: {refused:?}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "", "{planted}");
         assert!(!outside.path().join(LOG_NAME).exists(), "{planted}");
         let log = LogFile::default();
@@ -125,9 +125,9 @@ fn what_cannot_be_written_is_counted_and_told() {
     for _ in 0..3 {
         log.write_line(b"0123456789\n");
     }
-    assert_eq!(log.lost, 3);
+    assert_eq!(log.dropped_lines, 3);
     fs::remove_dir_all(logs.join("patchboard.log.2")).unwrap();
-    for _ in 3..TRY_AGAIN_AFTER {
+    for _ in 3..RETRY_EVERY_LINES {
         log.write_line(b"not tried\n");
     }
     log.write_line(b"0123456789\n");
@@ -140,7 +140,7 @@ fn lines_wait_for_the_file_within_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let log = LogFile::default();
     log.write_line(b"early\n");
-    log.write_line(&[b'x'; HELD_BYTES]);
+    log.write_line(&[b'x'; MAX_BUFFERED_BYTES]);
     log.open(folder.path()).unwrap();
     log.write_line(b"late\n");
     assert_eq!(files(folder.path()), written(&[("patchboard.log", "early\nlate\n")]));

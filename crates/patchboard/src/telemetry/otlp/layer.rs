@@ -17,21 +17,21 @@ use tracing_subscriber::filter::{FilterFn, filter_fn};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, Registry, SpanRef};
 
-use super::span::Sampler;
-use super::{FinishedSpan, Kind, SpanQueue, Value};
+use super::span::TraceSampler;
+use super::{AttributeValue, FinishedSpan, SpanQueue, TraceSpanKind};
 
 /// How the core finds its way in the traces kept here.
-pub(super) const KEEPER: Keeper = Keeper { position, adopt };
+pub(super) const SPAN_BACKEND: Keeper = Keeper { position, adopt };
 
 #[derive(Debug)]
 pub(crate) struct TraceLayer {
     spans: SpanQueue,
-    sampler: Sampler,
+    sampler: TraceSampler,
     clock: Arc<dyn Clock>,
 }
 
 impl TraceLayer {
-    pub(super) fn new(spans: SpanQueue, sampler: Sampler, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(spans: SpanQueue, sampler: TraceSampler, clock: Arc<dyn Clock>) -> Self {
         Self { spans, sampler, clock }
     }
 
@@ -53,7 +53,7 @@ struct OpenSpan {
     /// Of one that is not, only the position is kept: what comes after it has to know.
     is_sampled: bool,
     start: Timestamp,
-    attributes: Vec<(&'static str, Value)>,
+    attributes: Vec<(&'static str, AttributeValue)>,
 }
 
 impl OpenSpan {
@@ -72,13 +72,13 @@ where
         let (trace, parent, is_sampled) = match above {
             Some(above) => (above.trace, Some(above.span), above.is_sampled),
             None => {
-                let trace = self.spans.ids().trace();
-                (trace, None, self.sampler.keeps(trace))
+                let trace = self.spans.ids().next_trace_id();
+                (trace, None, self.sampler.is_sampled(trace))
             }
         };
         let mut open = OpenSpan {
             trace,
-            span: self.spans.ids().span(),
+            span: self.spans.ids().next_span_id(),
             parent,
             is_sampled,
             start: self.clock.now(),
@@ -86,7 +86,7 @@ where
         };
         // Not sampled by itself, it may still be adopted into a trace that is.
         if is_sampled || parent.is_none() {
-            attributes.record(&mut Collect(&mut open.attributes));
+            attributes.record(&mut AttributeCollector(&mut open.attributes));
         }
         span.extensions_mut().insert(open);
     }
@@ -94,7 +94,7 @@ where
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>().filter(|open| open.is_sampled) {
-            values.record(&mut Collect(&mut open.attributes));
+            values.record(&mut AttributeCollector(&mut open.attributes));
         }
     }
 
@@ -109,18 +109,20 @@ where
 
 fn finish(name: &'static str, open: OpenSpan, end: Timestamp) -> FinishedSpan {
     let OpenSpan { trace, span, parent, start, mut attributes, .. } = open;
-    let is = |attributes: &[(&str, Value)], key: &str, value: &str| {
-        attributes.iter().any(|(name, said)| *name == key && matches!(said, Value::Text(text) if text == value))
+    let is = |attributes: &[(&str, AttributeValue)], key: &str, value: &str| {
+        attributes
+            .iter()
+            .any(|(name, said)| *name == key && matches!(said, AttributeValue::Text(text) if text == value))
     };
     let kind = match name {
-        name::REQUEST => Kind::Server,
-        name::MODEL_CALL => Kind::Client,
-        name::TOOL_CALL if is(&attributes, field::TOOL_KIND, WORKER_KIND) => Kind::Client,
-        _ => Kind::Internal,
+        name::REQUEST => TraceSpanKind::Server,
+        name::MODEL_CALL => TraceSpanKind::Client,
+        name::TOOL_CALL if is(&attributes, field::TOOL_KIND, WORKER_KIND) => TraceSpanKind::Client,
+        _ => TraceSpanKind::Internal,
     };
     let error = attributes.iter().find_map(|(key, value)| match value {
-        Value::Text(text) if *key == field::ERROR => Some(text.clone()),
-        Value::Text(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_) => None,
+        AttributeValue::Text(text) if *key == field::ERROR => Some(text.clone()),
+        AttributeValue::Text(_) | AttributeValue::Int(_) | AttributeValue::Float(_) | AttributeValue::Bool(_) => None,
     });
     add_conventions(name, &mut attributes);
     // A clock that was set back makes no span end before it began.
@@ -140,7 +142,7 @@ const CONVENTIONS: &[(&str, &str)] = &[
     (field::CALL, "gen_ai.tool.call.id"),
 ];
 
-fn add_conventions(name: &str, attributes: &mut Vec<(&'static str, Value)>) {
+fn add_conventions(name: &str, attributes: &mut Vec<(&'static str, AttributeValue)>) {
     let operation = match name {
         name::RUN => Some("invoke_agent"),
         name::MODEL_CALL => Some("chat"),
@@ -149,15 +151,15 @@ fn add_conventions(name: &str, attributes: &mut Vec<(&'static str, Value)>) {
     };
     let known = |key: &str| CONVENTIONS.iter().find(|(own, _)| *own == key).map(|(_, convention)| *convention);
     let again: Vec<_> = attributes.iter().filter_map(|(key, value)| Some((known(key)?, value.clone()))).collect();
-    attributes.extend(operation.map(|operation| ("gen_ai.operation.name", Value::text(operation))));
+    attributes.extend(operation.map(|operation| ("gen_ai.operation.name", AttributeValue::text(operation))));
     attributes.extend(again);
 }
 
 /// The last word on a field counts; a field that has nothing yet is not there.
-struct Collect<'a>(&'a mut Vec<(&'static str, Value)>);
+struct AttributeCollector<'a>(&'a mut Vec<(&'static str, AttributeValue)>);
 
-impl Collect<'_> {
-    fn set(&mut self, field: &Field, value: Value) {
+impl AttributeCollector<'_> {
+    fn set(&mut self, field: &Field, value: AttributeValue) {
         match self.0.iter_mut().find(|(name, _)| *name == field.name()) {
             Some((_, old)) => *old = value,
             None => self.0.push((field.name(), value)),
@@ -165,29 +167,29 @@ impl Collect<'_> {
     }
 }
 
-impl Visit for Collect<'_> {
+impl Visit for AttributeCollector<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, Value::text(value));
+        self.set(field, AttributeValue::text(value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, Value::Int(value));
+        self.set(field, AttributeValue::Int(value));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set(field, Value::count(value));
+        self.set(field, AttributeValue::count(value));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.set(field, Value::Float(value));
+        self.set(field, AttributeValue::Float(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set(field, Value::Bool(value));
+        self.set(field, AttributeValue::Bool(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field, Value::text(&format!("{value:?}")));
+        self.set(field, AttributeValue::text(&format!("{value:?}")));
     }
 }
 

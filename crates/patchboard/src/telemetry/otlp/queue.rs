@@ -8,7 +8,7 @@ use super::{FinishedSpan, IdSource};
 use crate::telemetry::metric;
 
 /// Spans that wait at most; a further one is dropped and counted. They take some two megabytes.
-pub(super) const PLACES: usize = 2048;
+pub(super) const QUEUE_CAPACITY: usize = 2048;
 
 /// Cheap to clone. Never waits: whoever ends a span has other things to do.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(crate) struct SpanQueue {
 
 impl SpanQueue {
     pub(crate) fn new(ids: IdSource) -> (Self, mpsc::Receiver<FinishedSpan>) {
-        let (sender, receiver) = mpsc::channel(PLACES);
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         (Self { sender, ids: Arc::new(ids) }, receiver)
     }
 

@@ -12,24 +12,24 @@ pub(crate) struct FinishedSpan {
     pub(crate) span: [u8; 8],
     pub(crate) parent: Option<[u8; 8]>,
     pub(crate) name: Cow<'static, str>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TraceSpanKind,
     pub(crate) start: Timestamp,
     pub(crate) end: Timestamp,
-    pub(crate) attributes: Vec<(&'static str, Value)>,
+    pub(crate) attributes: Vec<(&'static str, AttributeValue)>,
     /// Why it failed, in one word.
     pub(crate) error: Option<String>,
 }
 
 /// Numbered as on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TraceSpanKind {
     Internal = 1,
     Server = 2,
     Client = 3,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum AttributeValue {
     Text(String),
     Int(i64),
     Float(f64),
@@ -37,11 +37,11 @@ pub(crate) enum Value {
 }
 
 /// A longer text is cut.
-const MAX_TEXT: usize = 256;
+const MAX_TEXT_BYTES: usize = 256;
 
-impl Value {
+impl AttributeValue {
     pub(crate) fn text(text: &str) -> Self {
-        Self::Text(text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or_default().to_owned())
+        Self::Text(text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default().to_owned())
     }
 
     pub(crate) fn count(count: u64) -> Self {
@@ -66,11 +66,11 @@ impl IdSource {
         Self(AtomicU64::new(seed))
     }
 
-    pub(crate) fn trace(&self) -> [u8; 16] {
+    pub(crate) fn next_trace_id(&self) -> [u8; 16] {
         (u128::from(self.next()) << 64 | u128::from(self.next())).to_be_bytes()
     }
 
-    pub(crate) fn span(&self) -> [u8; 8] {
+    pub(crate) fn next_span_id(&self) -> [u8; 8] {
         self.next().to_be_bytes()
     }
 
@@ -90,19 +90,19 @@ impl IdSource {
 
 /// Decides by the trace's id, so that everyone with the same ratio decides alike.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sampler {
-    below: u64,
+pub(crate) struct TraceSampler {
+    threshold: u64,
 }
 
-impl Sampler {
+impl TraceSampler {
     pub(crate) fn new(ratio: f64) -> Self {
         let all = (1_u64 << 63) as f64;
-        Self { below: (ratio.clamp(0.0, 1.0) * all) as u64 }
+        Self { threshold: (ratio.clamp(0.0, 1.0) * all) as u64 }
     }
 
-    pub(crate) fn keeps(self, trace: [u8; 16]) -> bool {
+    pub(crate) fn is_sampled(self, trace: [u8; 16]) -> bool {
         let [.., a, b, c, d, e, f, g, h] = trace;
-        u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.below
+        u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.threshold
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{FinishedSpan, Value};
+use super::{AttributeValue, FinishedSpan};
 use crate::telemetry::Redactor;
 
 /// Who says all this.
@@ -19,21 +19,21 @@ pub(super) struct Resource {
 
 /// The body of one request. Secrets are cut out of every text.
 pub(super) fn encode(resource: &Resource, spans: &[FinishedSpan], redactor: &Redactor) -> Vec<u8> {
-    let text = |key, text: &'static str| Attribute { key, value: Any::String(text.into()) };
+    let text = |key, text: &'static str| KeyValue { key, value: AnyValue::String(text.into()) };
     let about = vec![
-        Attribute { key: "service.name", value: Any::String(resource.service.as_str().into()) },
+        KeyValue { key: "service.name", value: AnyValue::String(resource.service.as_str().into()) },
         text("service.version", resource.version),
-        Attribute { key: "service.instance.id", value: Any::String(resource.instance.as_str().into()) },
+        KeyValue { key: "service.instance.id", value: AnyValue::String(resource.instance.as_str().into()) },
         text("telemetry.sdk.name", "patchboard"),
         text("telemetry.sdk.language", "rust"),
         text("telemetry.sdk.version", resource.version),
     ];
-    let body = Export {
+    let body = ExportBody {
         resource_spans: [ResourceSpans {
-            resource: About { attributes: about },
+            resource: ResourceAttributes { attributes: about },
             scope_spans: [ScopeSpans {
-                scope: Scope { name: "patchboard", version: resource.version },
-                spans: spans.iter().map(|span| Span::of(span, redactor)).collect(),
+                scope: InstrumentationScope { name: "patchboard", version: resource.version },
+                spans: spans.iter().map(|span| SpanBody::of(span, redactor)).collect(),
             }],
         }],
     };
@@ -43,37 +43,37 @@ pub(super) fn encode(resource: &Resource, spans: &[FinishedSpan], redactor: &Red
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Export<'a> {
+struct ExportBody<'a> {
     resource_spans: [ResourceSpans<'a>; 1],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceSpans<'a> {
-    resource: About<'a>,
+    resource: ResourceAttributes<'a>,
     scope_spans: [ScopeSpans<'a>; 1],
 }
 
 #[derive(Serialize)]
-struct About<'a> {
-    attributes: Vec<Attribute<'a>>,
+struct ResourceAttributes<'a> {
+    attributes: Vec<KeyValue<'a>>,
 }
 
 #[derive(Serialize)]
 struct ScopeSpans<'a> {
-    scope: Scope,
-    spans: Vec<Span<'a>>,
+    scope: InstrumentationScope,
+    spans: Vec<SpanBody<'a>>,
 }
 
 #[derive(Serialize)]
-struct Scope {
+struct InstrumentationScope {
     name: &'static str,
     version: &'static str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Span<'a> {
+struct SpanBody<'a> {
     trace_id: String,
     span_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,23 +83,23 @@ struct Span<'a> {
     kind: u8,
     start_time_unix_nano: String,
     end_time_unix_nano: String,
-    attributes: Vec<Attribute<'a>>,
+    attributes: Vec<KeyValue<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status<'a>>,
+    status: Option<SpanStatus<'a>>,
 }
 
 /// Only spans that are kept are sent.
 const SAMPLED: u32 = 1;
 
-impl<'a> Span<'a> {
+impl<'a> SpanBody<'a> {
     fn of(span: &'a FinishedSpan, redactor: &Redactor) -> Self {
-        let attributes = span.attributes.iter().map(|(key, value)| Attribute {
+        let attributes = span.attributes.iter().map(|(key, value)| KeyValue {
             key,
             value: match value {
-                Value::Text(text) => Any::String(redactor.redact_text(text)),
-                Value::Int(number) => Any::Int(number.to_string()),
-                Value::Float(number) => Any::Double(*number),
-                Value::Bool(flag) => Any::Bool(*flag),
+                AttributeValue::Text(text) => AnyValue::String(redactor.redact_text(text)),
+                AttributeValue::Int(number) => AnyValue::Int(number.to_string()),
+                AttributeValue::Float(number) => AnyValue::Double(*number),
+                AttributeValue::Bool(flag) => AnyValue::Bool(*flag),
             },
         });
         Self {
@@ -109,35 +109,35 @@ impl<'a> Span<'a> {
             flags: SAMPLED,
             name: redactor.redact_text(&span.name),
             kind: span.kind as u8,
-            start_time_unix_nano: nanoseconds(span.start),
-            end_time_unix_nano: nanoseconds(span.end),
+            start_time_unix_nano: unix_nanos(span.start),
+            end_time_unix_nano: unix_nanos(span.end),
             attributes: attributes.collect(),
             status: span
                 .error
                 .as_deref()
-                .map(|error| Status { code: Status::ERROR, message: redactor.redact_text(error) }),
+                .map(|error| SpanStatus { code: SpanStatus::ERROR, message: redactor.redact_text(error) }),
         }
     }
 }
 
 #[derive(Serialize)]
-struct Status<'a> {
+struct SpanStatus<'a> {
     code: u8,
     message: Cow<'a, str>,
 }
 
-impl Status<'_> {
+impl SpanStatus<'_> {
     const ERROR: u8 = 2;
 }
 
 #[derive(Serialize)]
-struct Attribute<'a> {
+struct KeyValue<'a> {
     key: &'a str,
-    value: Any<'a>,
+    value: AnyValue<'a>,
 }
 
 #[derive(Serialize)]
-enum Any<'a> {
+enum AnyValue<'a> {
     #[serde(rename = "stringValue")]
     String(Cow<'a, str>),
     #[serde(rename = "intValue")]
@@ -155,7 +155,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Times before 1970 are none.
-fn nanoseconds(at: Timestamp) -> String {
+fn unix_nanos(at: Timestamp) -> String {
     at.as_nanosecond().max(0).to_string()
 }
 

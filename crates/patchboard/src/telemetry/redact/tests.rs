@@ -2,7 +2,7 @@ use super::*;
 
 fn check(line: &str, expected: &str) {
     let redactor = Redactor::default();
-    redactor.learn([&"canary-1234".into(), &"short".into()]);
+    redactor.add_secrets([&"canary-1234".into(), &"short".into()]);
     assert_eq!(String::from_utf8(redactor.redact(line.as_bytes()).into_owned()).unwrap(), expected);
 }
 

@@ -202,7 +202,7 @@ fn what_took_the_place_of_a_held_file_does_not_count() {
     assert_eq!(place.counts(FileLayer::User), (text("a = 1"), false));
     let real: PathBuf = file.path.canonicalize().unwrap();
     let identity = crate::trust::store::FileIdentity::of(&real).unwrap();
-    place.store.mark_held(&real, "server", &identity).unwrap();
+    place.store.write_hold_mark(&real, "server", &identity).unwrap();
     place.write(Some("a = 2"));
     assert_eq!(place.counts(FileLayer::User), (text("a = 2"), false), "edited in place");
     fs::write(place.folder().join("new"), "evil = 1").unwrap();
@@ -231,7 +231,7 @@ fn a_named_file_without_a_record_is_left_out_where_agents_may_write() {
 #[test]
 fn a_named_file_is_the_same_with_and_without_dots() {
     // What `..` means depends on links; a path with it has a record of its own, and none where agents may write.
-    let folders = crate::config::Folders { default_data_dir: None, config_dir: None, home: None };
+    let folders = crate::config::UserFolders { default_data_dir: None, config_dir: None, home: None };
     let find = |named: &str| {
         let found = crate::config::files::find(Some(Path::new(named)), Path::new("/agents/work/conf"), &folders);
         found.into_iter().map(|file| file.path).collect::<Vec<_>>()

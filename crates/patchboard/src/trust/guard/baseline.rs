@@ -7,11 +7,11 @@ use crate::config::files::{ConfigFile, FileLayer};
 use crate::trust::TrustStore;
 use crate::trust::config_file::DiskText;
 use crate::trust::exposure::{exposure_keys, folder_keys, is_exposed, is_folder_exposed};
-use crate::trust::fingerprint::{FileStamp, FolderPrint};
-use crate::trust::waiting::stamp;
+use crate::trust::fingerprint::{FileFingerprint, FolderFingerprint};
+use crate::trust::pending_trust::existing_fingerprint;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Obeyed {
+pub(super) enum GuardedPath {
     /// Its content is kept. A project's counts only if it was trusted once.
     Content(PathBuf, FileLayer),
     File(PathBuf),
@@ -21,29 +21,29 @@ pub(super) enum Obeyed {
 /// Read and not yet on record.
 #[derive(Debug)]
 pub(super) struct Baseline<'a> {
-    pub(super) of: &'a Obeyed,
-    found: Found,
+    pub(super) guarded: &'a GuardedPath,
+    content: BaselineContent,
 }
 
 #[derive(Debug)]
-enum Found {
+enum BaselineContent {
     /// Nothing that could be trusted.
     Nothing,
     /// What is on record holds.
-    AsRecorded,
+    Unchanged,
     Text(String),
-    Stamp(FileStamp),
-    Print(FolderPrint),
+    File(FileFingerprint),
+    Folder(FolderFingerprint),
 }
 
-impl Obeyed {
+impl GuardedPath {
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Content(path, _) | Self::File(path) | Self::Folder(path) => path,
         }
     }
 
-    pub(super) fn keys(&self) -> Vec<PathBuf> {
+    pub(super) fn exposure_keys(&self) -> Vec<PathBuf> {
         match self {
             Self::Content(path, _) | Self::File(path) => exposure_keys(path),
             Self::Folder(folder) => folder_keys(folder),
@@ -62,31 +62,35 @@ impl Obeyed {
     pub(super) fn baseline(&self, store: &TrustStore, own: &[PathBuf]) -> Baseline<'_> {
         let found = match self {
             // One that nobody trusted must not become trusted by a command that runs beside it.
-            Self::Content(path, FileLayer::Project) if store.config(path).is_none() => Found::Nothing,
+            Self::Content(path, FileLayer::Project) if store.config(path).is_none() => BaselineContent::Nothing,
             Self::Content(path, layer) => {
                 let file = ConfigFile { layer: *layer, path: path.clone(), shown: path.clone() };
                 match DiskText::of(&file) {
-                    DiskText::Text(text) => Found::Text(text),
-                    DiskText::Absent | DiskText::Unreadable(_) => Found::Nothing,
+                    DiskText::Text(text) => BaselineContent::Text(text),
+                    DiskText::Absent | DiskText::Unreadable(_) => BaselineContent::Nothing,
                 }
             }
-            Self::File(path) if store.file(path).is_some_and(|trusted| trusted.still_holds(path)) => Found::AsRecorded,
+            Self::File(path) if store.file(path).is_some_and(|trusted| trusted.matches_disk(path)) => {
+                BaselineContent::Unchanged
+            }
             // What cannot be looked at is not trusted.
-            Self::File(path) => stamp(path).ok().flatten().map_or(Found::Nothing, Found::Stamp),
-            Self::Folder(folder) => Found::Print(FolderPrint::of(folder, own)),
+            Self::File(path) => {
+                existing_fingerprint(path).ok().flatten().map_or(BaselineContent::Nothing, BaselineContent::File)
+            }
+            Self::Folder(folder) => BaselineContent::Folder(FolderFingerprint::of(folder, own)),
         };
-        Baseline { of: self, found }
+        Baseline { guarded: self, content: found }
     }
 }
 
 impl Baseline<'_> {
     pub(super) fn record(&self, store: &TrustStore) -> io::Result<()> {
-        let path = self.of.path();
-        match &self.found {
-            Found::Nothing | Found::AsRecorded => Ok(()),
-            Found::Text(text) => store.trust_config(path, text),
-            Found::Stamp(stamp) => store.trust_file(path, stamp),
-            Found::Print(print) => store.trust_folder(path, print),
+        let path = self.guarded.path();
+        match &self.content {
+            BaselineContent::Nothing | BaselineContent::Unchanged => Ok(()),
+            BaselineContent::Text(text) => store.trust_config(path, text),
+            BaselineContent::File(stamp) => store.trust_file(path, stamp),
+            BaselineContent::Folder(print) => store.trust_folder(path, print),
         }
     }
 }

@@ -15,52 +15,52 @@ use crate::trust::exposure::exposure_keys;
 use crate::trust::store::FileIdentity;
 
 #[derive(Debug)]
-pub(super) struct Holds {
+pub(super) struct FileHolds {
     store: TrustStore,
     /// Name of this server's marks: that of its data directory, so that the next server there knows them as its own.
     server: String,
-    held: Mutex<HashMap<PathBuf, Held>>,
+    held: Mutex<HashMap<PathBuf, HeldFile>>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldFile {
     processes: usize,
     identity: FileIdentity,
     /// Keeps the number of the inode from being used again.
-    _open: Option<File>,
+    _open_file: Option<File>,
 }
 
 /// Lives as long as a process that has these files within its reach.
 #[derive(Debug)]
-pub(super) struct Hold {
-    holds: Arc<Holds>,
+pub(super) struct HoldGuard {
+    holds: Arc<FileHolds>,
     files: Vec<PathBuf>,
 }
 
-impl Holds {
+impl FileHolds {
     pub(super) fn new(store: TrustStore, data_dir: &Path) -> Arc<Self> {
         let digest = Sha256::digest(data_dir.as_os_str().as_encoded_bytes());
         let server = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let holds = Self { store, server, held: Mutex::default() };
         // Nobody else works on this data directory, and what the last server there ran ended with it.
-        for (path, identity) in holds.store.held_by(&holds.server) {
-            holds.settle(&path, &identity);
+        for (path, identity) in holds.store.held_files_of(&holds.server) {
+            holds.end_hold(&path, &identity);
         }
         Arc::new(holds)
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<PathBuf, Held>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<PathBuf, HeldFile>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does a process run for which this very file is held?
-    pub(super) fn has(&self, path: &Path) -> bool {
+    pub(super) fn is_held(&self, path: &Path) -> bool {
         self.held().contains_key(path)
     }
 
     /// Real paths. On disk when this returns `Ok`.
-    pub(super) fn take(self: &Arc<Self>, files: &[PathBuf]) -> io::Result<Hold> {
-        let mut hold = Hold { holds: Arc::clone(self), files: Vec::new() };
+    pub(super) fn acquire(self: &Arc<Self>, files: &[PathBuf]) -> io::Result<HoldGuard> {
+        let mut hold = HoldGuard { holds: Arc::clone(self), files: Vec::new() };
         for path in files {
             let mut held = self.held();
             match held.get_mut(path) {
@@ -70,8 +70,8 @@ impl Holds {
                     let open = open_regular(path).ok();
                     let gone = || io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", path.display()));
                     let identity = FileIdentity::of(path).ok_or_else(gone)?;
-                    self.store.mark_held(path, &self.server, &identity)?;
-                    held.insert(path.clone(), Held { processes: 1, identity, _open: open });
+                    self.store.write_hold_mark(path, &self.server, &identity)?;
+                    held.insert(path.clone(), HeldFile { processes: 1, identity, _open_file: open });
                 }
             }
             hold.files.push(path.clone());
@@ -87,12 +87,12 @@ impl Holds {
         if one.processes == 0
             && let Some(last) = held.remove(path)
         {
-            self.settle(path, &last.identity);
+            self.end_hold(path, &last.identity);
         }
     }
 
     /// No process is left that could have written there.
-    fn settle(&self, path: &Path, identity: &FileIdentity) {
+    fn end_hold(&self, path: &Path, identity: &FileIdentity) {
         if FileIdentity::of(path).as_ref() != Some(identity) {
             let exposed = exposure_keys(path).iter().try_for_each(|folder| self.store.expose(folder));
             if let Err(error) = exposed {
@@ -101,11 +101,11 @@ impl Holds {
                 return;
             }
         }
-        self.store.unmark_held(path, &self.server);
+        self.store.remove_hold_mark(path, &self.server);
     }
 }
 
-impl Drop for Hold {
+impl Drop for HoldGuard {
     fn drop(&mut self) {
         self.files.iter().for_each(|path| self.holds.release(path));
     }

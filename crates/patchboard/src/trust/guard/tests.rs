@@ -1,8 +1,8 @@
 use std::fs;
 
 use super::*;
-use crate::trust::fingerprint::FolderPrint;
-use crate::trust::waiting::{Snapshot, waiting_secret};
+use crate::trust::fingerprint::FolderFingerprint;
+use crate::trust::pending_trust::{ProgramSnapshot, untrusted_secret};
 
 /// A working folder with a worker's script and a configuration, beside a data directory.
 struct Machine {
@@ -24,20 +24,20 @@ impl Machine {
         fs::write(real.join("work/patchboard.toml"), "a = 1").unwrap();
         fs::write(real.join("work/p.wasm"), "one").unwrap();
         fs::write(real.join("work/SOUL.md"), "I am.").unwrap();
-        let program = |folder: &str| ObeyedProgram {
+        let program = |folder: &str| GuardedProgram {
             files: vec![real.join(folder).join("tools.py")],
             folders: vec![real.join(folder)],
             readable: vec![real.join(folder)],
         };
         let programs = [("py", "work"), ("apart", "apart")];
-        let obeyed = ObeyedFiles {
+        let obeyed = GuardedFiles {
             configs: vec![(real.join("work/patchboard.toml"), FileLayer::Named)],
             programs: programs.map(|(name, folder)| (ProgramName::WorkerPool(name.to_owned()), program(folder))).into(),
             files: vec![real.join("work/p.wasm")],
-            held: vec![real.join("work/SOUL.md"), real.join("work/absent.md")],
+            read_only: vec![real.join("work/SOUL.md"), real.join("work/absent.md")],
             secrets: vec![real.join("work/token")],
             data_dir: real.join("data"),
-            own: vec![real.join("data")],
+            server_data: vec![real.join("data")],
         };
         let bash = ReducedRights { writable: vec![real.join("work")], readable: vec!["/opt".into()] };
         let store = TrustStore::at(&real.join("data"));
@@ -106,8 +106,8 @@ fn what_changes_after_a_command_ran_waits_for_its_owner() {
         fs::write(machine.path(file), text).unwrap();
         let refused = machine.guard.admit(POOL).unwrap_err();
         assert!(refused.contains(&file["work/".len()..]) && refused.contains("`patchboard trust`"), "{refused}");
-        let program = &machine.guard.obeyed.programs[&ProgramName::of(POOL)];
-        Snapshot::of_program(program, &[]).unwrap().record(&machine.guard.store).unwrap();
+        let program = &machine.guard.guarded.programs[&ProgramName::of(POOL)];
+        ProgramSnapshot::of_program(program, &[]).unwrap().record(&machine.guard.store).unwrap();
         assert!(machine.guard.admit(POOL).is_ok());
         fs::write(machine.path("apart/tools.py"), "the owner's").unwrap();
         assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(Admission::Full));
@@ -134,13 +134,13 @@ fn a_secret_that_appears_where_a_command_ran_is_not_used() {
     let (store, token) = (&machine.guard.store, machine.path("work/token"));
     fs::write(&token, "the owner's").unwrap();
     machine.run(HeldFiles::Nothing);
-    assert_eq!(waiting_secret(store, &token), None, "it was there before, and is closed to commands");
+    assert_eq!(untrusted_secret(store, &token), None, "it was there before, and is closed to commands");
     fs::remove_file(&token).unwrap();
     machine.run(HeldFiles::Nothing);
     fs::write(&token, "planted").unwrap();
-    assert!(waiting_secret(store, &token).is_some());
-    Snapshot::of_file(&token).unwrap().record(store).unwrap();
-    assert_eq!(waiting_secret(store, &token), None);
+    assert!(untrusted_secret(store, &token).is_some());
+    ProgramSnapshot::of_file(&token).unwrap().record(store).unwrap();
+    assert_eq!(untrusted_secret(store, &token), None);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn nothing_is_started_that_cannot_be_recorded() {
 fn an_untrusted_project_file_does_not_become_trusted_by_a_command() {
     let mut machine = Machine::new();
     let path = machine.path("work/patchboard.toml");
-    machine.guard.obeyed.configs = vec![(path.clone(), FileLayer::Project)];
+    machine.guard.guarded.configs = vec![(path.clone(), FileLayer::Project)];
     let kept = machine.start(HeldFiles::Existing);
     assert!(kept.mounts.files.contains(&path), "its owner may trust it while the command runs");
     assert_eq!(machine.guard.store.config(&path), None);
@@ -167,7 +167,7 @@ fn an_untrusted_project_file_does_not_become_trusted_by_a_command() {
 
 /// A guard of another configuration, with its own files elsewhere.
 fn without_files(machine: &Machine) -> TrustGuard {
-    let obeyed = ObeyedFiles { data_dir: machine.path("data"), ..ObeyedFiles::default() };
+    let obeyed = GuardedFiles { data_dir: machine.path("data"), ..GuardedFiles::default() };
     TrustGuard::new(machine.guard.store.clone(), obeyed, vec![machine.path("work")], ReducedRights::default())
 }
 
@@ -191,7 +191,7 @@ fn what_was_planted_by_one_command_is_not_trusted_by_the_next() {
     assert!(machine.is_exposed("work/z"));
     let store = &machine.guard.store;
     assert_eq!(store.config(&config).as_deref(), Some("a = 1"));
-    assert!(!store.file(&plugin).unwrap().still_holds(&plugin));
+    assert!(!store.file(&plugin).unwrap().matches_disk(&plugin));
     assert!(machine.guard.admit(POOL).is_err());
 }
 
@@ -201,8 +201,8 @@ fn a_folder_that_leads_elsewhere_now_is_not_trusted_anew() {
     let mut machine = Machine::new();
     fs::create_dir(machine.path("work/scripts")).unwrap();
     fs::write(machine.path("work/scripts/a.py"), "one").unwrap();
-    let program = ObeyedProgram { folders: vec![machine.path("work/scripts")], ..ObeyedProgram::default() };
-    machine.guard.obeyed.programs = [(ProgramName::of(POOL), program)].into();
+    let program = GuardedProgram { folders: vec![machine.path("work/scripts")], ..GuardedProgram::default() };
+    machine.guard.guarded.programs = [(ProgramName::of(POOL), program)].into();
     machine.run(HeldFiles::Nothing);
     fs::rename(machine.path("work/scripts"), machine.path("work/evil")).unwrap();
     fs::write(machine.path("work/evil/a.py"), "evil").unwrap();
@@ -216,7 +216,7 @@ fn files_of_other_configurations_are_held_or_exposed_too() {
     let machine = Machine::new();
     let store = &machine.guard.store;
     store.trust_config(&machine.config(), "a = 1").unwrap();
-    store.trust_folder(&machine.path("apart"), &FolderPrint::of(&machine.path("apart"), &[])).unwrap();
+    store.trust_folder(&machine.path("apart"), &FolderFingerprint::of(&machine.path("apart"), &[])).unwrap();
     let other = without_files(&machine);
     fs::write(machine.config(), "a = 2").unwrap();
     let reach = |held| WriteReach { roots: vec![machine.path("work")], held };
@@ -251,8 +251,8 @@ fn of_very_many_files_of_others_some_are_exposed_and_not_held() {
 fn what_its_owner_puts_over_a_held_file_is_not_obeyed_while_the_process_runs_nor_after() {
     let mut machine = Machine::new();
     // Alone, so that nothing else exposes the folder.
-    machine.guard.obeyed =
-        ObeyedFiles { configs: vec![(machine.config(), FileLayer::Named)], ..ObeyedFiles::default() };
+    machine.guard.guarded =
+        GuardedFiles { configs: vec![(machine.config(), FileLayer::Named)], ..GuardedFiles::default() };
     let running = machine.start(HeldFiles::Existing);
     let store = &machine.guard.store;
     assert_eq!(store.config(&machine.config()).as_deref(), Some("a = 1"), "trusted when it was held");
@@ -269,8 +269,8 @@ fn what_its_owner_puts_over_a_held_file_is_not_obeyed_while_the_process_runs_nor
 #[test]
 fn what_its_owner_does_while_nothing_runs_or_in_place_asks_nothing() {
     let mut machine = Machine::new();
-    machine.guard.obeyed =
-        ObeyedFiles { configs: vec![(machine.config(), FileLayer::Named)], ..ObeyedFiles::default() };
+    machine.guard.guarded =
+        GuardedFiles { configs: vec![(machine.config(), FileLayer::Named)], ..GuardedFiles::default() };
     let store = &machine.guard.store;
     let running = machine.start(HeldFiles::Existing);
     fs::write(machine.config(), "in place").unwrap();

@@ -7,44 +7,44 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 
 /// Where the system looks when there is no `PATH`.
-const PATH_WITHOUT_VARIABLE: &str = "/bin:/usr/bin";
+const DEFAULT_SEARCH_PATH: &str = "/bin:/usr/bin";
 /// The kernel reads no more of a first line.
-const FIRST_LINE: u64 = 256;
+const MAX_SHEBANG_BYTES: u64 = 256;
 
 /// Where a program was looked for.
 #[derive(Debug, Default)]
-pub(super) struct Located {
+pub(super) struct LocatedProgram {
     pub(super) found: Option<PathBuf>,
     /// The places that come before: what is put there is the program of the next start.
-    pub(super) before: Vec<PathBuf>,
+    pub(super) earlier_candidates: Vec<PathBuf>,
 }
 
 /// With a slash a path, else looked for as the system does: an empty element of the search path is the current folder, and
 /// what cannot be executed is passed over.
-pub(super) fn locate(name: &str, folder: &Path, search_path: Option<&str>) -> Located {
+pub(super) fn locate(name: &str, folder: &Path, search_path: Option<&str>) -> LocatedProgram {
     if name.contains('/') {
-        return Located { found: Some(folder.join(name)), before: Vec::new() };
+        return LocatedProgram { found: Some(folder.join(name)), earlier_candidates: Vec::new() };
     }
     let mut before = Vec::new();
-    for element in search_path.unwrap_or(PATH_WITHOUT_VARIABLE).split(':') {
+    for element in search_path.unwrap_or(DEFAULT_SEARCH_PATH).split(':') {
         let path = folder.join(element).join(name);
         if path.is_file() && access(&path, Access::EXEC_OK).is_ok() {
-            return Located { found: Some(path), before };
+            return LocatedProgram { found: Some(path), earlier_candidates: before };
         }
         // Where this user may not look, it can start nothing.
         if std::fs::metadata(&path).err().is_none_or(|error| error.kind() != io::ErrorKind::PermissionDenied) {
             before.push(path);
         }
     }
-    Located { found: None, before }
+    LocatedProgram { found: None, earlier_candidates: before }
 }
 
 /// The command that the first line of a script names; `None` for other programs.
-pub(super) fn interpreter(program: &Path) -> Option<Vec<String>> {
+pub(super) fn shebang_command(program: &Path) -> Option<Vec<String>> {
     let mut start = Vec::new();
     // A device or a pipe is never read.
     let is_file = std::fs::metadata(program).is_ok_and(|found| found.is_file());
-    is_file.then(|| File::open(program).ok()?.take(FIRST_LINE).read_to_end(&mut start).ok()).flatten()?;
+    is_file.then(|| File::open(program).ok()?.take(MAX_SHEBANG_BYTES).read_to_end(&mut start).ok()).flatten()?;
     let line = String::from_utf8_lossy(&start);
     let line = line.strip_prefix("#!")?.lines().next().unwrap_or_default();
     // The kernel passes on the rest of the line as one argument; whoever splits it does so at spaces.
@@ -53,7 +53,7 @@ pub(super) fn interpreter(program: &Path) -> Option<Vec<String>> {
 }
 
 /// Of `/usr/bin/env [-S] [NAME=VALUE] PROGRAM …` what begins with the program.
-pub(super) fn after_env(command: &[String]) -> Option<&[String]> {
+pub(super) fn strip_env(command: &[String]) -> Option<&[String]> {
     let (program, arguments) = command.split_first()?;
     if Path::new(program).file_name()? != "env" {
         return None;

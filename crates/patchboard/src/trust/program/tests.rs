@@ -36,8 +36,8 @@ impl Machine {
         Self(root)
     }
 
-    fn of(&self, command: &[&str], variables: &[(&str, &str)]) -> ObeyedProgram {
-        self.look(command, variables, "work", RunsIn::WorkingFolder, ObeyedProgram::of)
+    fn of(&self, command: &[&str], variables: &[(&str, &str)]) -> GuardedProgram {
+        self.look(command, variables, "work", RunsIn::WorkingFolder, GuardedProgram::of)
     }
 
     fn look<T>(
@@ -46,7 +46,7 @@ impl Machine {
         variables: &[(&str, &str)],
         folder: &str,
         runs_in: RunsIn,
-        look: impl FnOnce(&[String], &Surroundings<'_>) -> T,
+        look: impl FnOnce(&[String], &ProgramContext<'_>) -> T,
     ) -> T {
         let root = self.0.path();
         let folder = root.join(folder);
@@ -54,7 +54,7 @@ impl Machine {
         let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        let around = Surroundings {
+        let around = ProgramContext {
             base: &folder,
             working_folder: (runs_in == RunsIn::WorkingFolder).then_some(folder.as_path()),
             search_path: Some(&search_path),
@@ -67,7 +67,7 @@ impl Machine {
 
     /// The command line as it is started, with paths relative to the root.
     fn started(&self, command: &[&str], runs_in: RunsIn) -> Vec<String> {
-        let started = self.look(command, &[], "work", runs_in, started);
+        let started = self.look(command, &[], "work", runs_in, resolved_command);
         let root = format!("{}/", self.0.path().display());
         started.iter().map(|word| word.replace(&root, "@")).collect()
     }
@@ -145,7 +145,7 @@ fn a_program_is_code_of_a_folder_in_which_agents_write() {
     let shared = machine.0.path().join("shared");
     let shared = shared.display();
     let folders = |command: &[&str], variables: &[(&str, &str)], folder: &str, runs_in| {
-        machine.relative(&machine.look(command, variables, folder, runs_in, ObeyedProgram::of).folders)
+        machine.relative(&machine.look(command, variables, folder, runs_in, GuardedProgram::of).folders)
     };
     let here = RunsIn::WorkingFolder;
     for command in [&["make", "serve"][..], &["npm", "start"], &["npx", "--no-install", "x"], &["/bin/true"]] {
@@ -182,7 +182,7 @@ fn files_named_by_variables_are_part_of_it() {
         ("NODE_OPTIONS", format!("--import={script}")),
     ] {
         for runs_in in [RunsIn::WorkingFolder, RunsIn::PrivateFolder] {
-            let found = machine.look(&["/bin/true"], &[(variable, &value)], "work", runs_in, ObeyedProgram::of);
+            let found = machine.look(&["/bin/true"], &[(variable, &value)], "work", runs_in, GuardedProgram::of);
             assert_eq!(machine.relative(&found.files), ["/bin/true", "shared/main.py"], "{variable}={value}");
         }
     }
@@ -209,7 +209,7 @@ fn the_interpreter_of_a_script_is_part_of_it_two_levels_deep() {
     }
     script("work/module", "#!/usr/bin/env -S python3 -um srv\n");
     // In another folder than the script's, so that it is known why.
-    let folders = machine.look(&["../module"], &[], "work/sub", RunsIn::WorkingFolder, ObeyedProgram::of).folders;
+    let folders = machine.look(&["../module"], &[], "work/sub", RunsIn::WorkingFolder, GuardedProgram::of).folders;
     assert!(folders.contains(&root.join("work/sub")), "{folders:?}");
 }
 
@@ -226,7 +226,7 @@ fn the_program_that_was_looked_at_is_started() {
     // An empty element is the current folder, which the system looks into.
     let found = |search_path: &str| {
         let located = locate("main.py", &root.join("work"), Some(search_path));
-        (machine.relative(located.found.as_slice()), machine.relative(&located.before))
+        (machine.relative(located.found.as_slice()), machine.relative(&located.earlier_candidates))
     };
     for search_path in [":/usr/bin", "/nowhere::/usr/bin", "/nowhere:"] {
         assert_eq!(found(search_path).0, ["work/main.py"], "{search_path}");
@@ -263,12 +263,12 @@ fn words_that_name_something_are_absolute_for_a_private_folder() {
 #[test]
 fn interpreters_are_known_with_their_versions() {
     for (name, expected) in [
-        ("python3.11", Reader::Interpreter),
-        ("/usr/bin/node", Reader::Interpreter),
-        ("bash", Reader::Interpreter),
-        ("uvx", Reader::PackageRunner),
-        ("mytool", Reader::Other),
+        ("python3.11", CommandSyntax::Interpreter),
+        ("/usr/bin/node", CommandSyntax::Interpreter),
+        ("bash", CommandSyntax::Interpreter),
+        ("uvx", CommandSyntax::PackageRunner),
+        ("mytool", CommandSyntax::Other),
     ] {
-        assert_eq!(Reader::of(name), expected, "{name}");
+        assert_eq!(CommandSyntax::of(name), expected, "{name}");
     }
 }

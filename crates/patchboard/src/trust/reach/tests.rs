@@ -76,17 +76,17 @@ fn a_folder_is_touched_from_within_from_above_and_by_links() {
     symlink(machine.path("work"), machine.path("other/in")).unwrap();
     for (name, expected) in [("work", true), ("work/deep", true), ("", true), ("other", false), ("other/in/deep", true)]
     {
-        assert_eq!(touches_folder(&machine.path(name), &machine.reach(HeldFiles::Existing)), expected, "{name}");
+        assert_eq!(can_change_folder(&machine.path(name), &machine.reach(HeldFiles::Existing)), expected, "{name}");
     }
 }
 
 #[test]
 fn directories_on_the_way_are_pinned_from_the_outside_in() {
     let machine = Machine::new();
-    let pinned = pinned(&machine.real.join("work/deep/file"), &machine.reach(HeldFiles::Existing));
+    let pinned = pinned_ancestors(&machine.real.join("work/deep/file"), &machine.reach(HeldFiles::Existing));
     assert_eq!(pinned, [machine.real.join("work"), machine.real.join("work/deep")]);
     let everything = WriteReach { roots: vec!["/".into()], held: HeldFiles::Existing };
-    assert!(!super::pinned(Path::new("/a/b"), &everything).contains(&PathBuf::from("/")));
+    assert!(!super::pinned_ancestors(Path::new("/a/b"), &everything).contains(&PathBuf::from("/")));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_link_between_two_others_is_seen() {
     }
     symlink(machine.path("other"), machine.path("work/there")).unwrap();
     symlink(machine.path("work/there"), machine.path("other/scripts")).unwrap();
-    assert!(touches_folder(&machine.path("other/scripts"), &machine.reach(HeldFiles::Existing)));
+    assert!(can_change_folder(&machine.path("other/scripts"), &machine.reach(HeldFiles::Existing)));
 }
 
 #[test]

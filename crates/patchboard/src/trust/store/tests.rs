@@ -1,7 +1,7 @@
 use super::*;
 
-fn stamp(folder: &Path) -> FileStamp {
-    FileStamp::of(folder).unwrap()
+fn stamp(folder: &Path) -> FileFingerprint {
+    FileFingerprint::of(folder).unwrap()
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn records_are_the_owners_alone() {
 fn a_command_without_the_flag_knows_what_a_server_with_it_exposed() {
     let (named, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let env = Environment::from_iter([("HOME".to_owned(), home.path().display().to_string())]);
-    let folders = Folders::new(&env);
+    let folders = UserFolders::new(&env);
     let of_server = TrustStore::find(Some(named.path().to_owned()), &env, &folders);
     of_server.expose(Path::new("/b")).unwrap();
     assert!(TrustStore::find(None, &env, &folders).is_exposed(Path::new("/b")));
@@ -50,7 +50,7 @@ fn a_record_that_is_broken_or_of_another_path_vouches_for_nothing() {
     let store = TrustStore::at(data.path());
     let (file, other) = (Path::new("/a"), Path::new("/b"));
     store.trust_config(file, "a = 1").unwrap();
-    let record = |path: &Path| record_path(&data.path().join(FOLDER), RecordKind::Config, path);
+    let record = |path: &Path| record_path(&data.path().join(STORE_FOLDER), RecordKind::Config, path);
     fs::copy(record(file), record(other)).unwrap();
     assert_eq!(store.config(other), None);
     fs::write(record(file), "{").unwrap();
@@ -61,7 +61,7 @@ fn a_record_that_is_broken_or_of_another_path_vouches_for_nothing() {
 fn the_newer_record_of_two_stores_counts() {
     let (named, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let env = Environment::from_iter([("HOME".to_owned(), home.path().display().to_string())]);
-    let folders = Folders::new(&env);
+    let folders = UserFolders::new(&env);
     let (both, second) =
         (TrustStore::find(Some(named.path().to_owned()), &env, &folders), TrustStore::find(None, &env, &folders));
     let file = Path::new("/a/patchboard.toml");
@@ -82,7 +82,7 @@ fn a_path_is_read_back_from_what_is_shown() {
     use std::os::unix::ffi::OsStrExt;
     for bytes in [&b"/plain/path"[..], b"/tab\t/quote'\"\\x41/\xff\x00\n\r", "/\u{e4}".as_bytes()] {
         let path = Path::new(std::ffi::OsStr::from_bytes(bytes));
-        assert_eq!(path_of(&shown(path)).as_deref(), Some(path));
+        assert_eq!(unescape_path(&escape_path(path)).as_deref(), Some(path));
     }
 }
 
@@ -97,5 +97,5 @@ fn what_cannot_be_looked_at_counts_as_exposed() {
     assert!(!store.has_exposure(Path::new("/a")), "nor is it on record");
     assert!(store.expose(Path::new("/a")).is_err());
     fs::write(data.path().join("trust/held"), "no folder").unwrap();
-    assert!(store.has_lost_hold(Path::new("/a")));
+    assert!(store.was_replaced_while_held(Path::new("/a")));
 }

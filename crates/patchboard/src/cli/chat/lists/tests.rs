@@ -4,7 +4,7 @@ use super::{Facts, find_model, models, sessions, status, tools, unknown, usage};
 use crate::cli::caller_folder::CallerFolder;
 use crate::cli::chat::request::Talk;
 use crate::cli::output::Page;
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
 fn talk() -> Talk {
     Talk {
@@ -64,7 +64,7 @@ fn conversations_are_shown_with_local_times() {
             "peer": peer, "turns": 3, "used_at": "2026-11-15T12:00:00Z"
         })
     };
-    let shown = sessions(&[item("main"), item("work")], &talk(), Page { columns: None, colour: Colour::Off });
+    let shown = sessions(&[item("main"), item("work")], &talk(), Page { columns: None, colour: LogColour::Off });
     let names: Vec<&str> = shown.iter().map(|line| line.get(..24).unwrap_or_default()).collect();
     assert_eq!(names, ["  NAME  AGENT    TURNS  ", "* main  default      3  ", "  work  default      3  "]);
     assert!(shown[1].contains("2026-11-1"), "{shown:?}");

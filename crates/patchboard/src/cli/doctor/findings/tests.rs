@@ -1,5 +1,5 @@
 use crate::cli::output::Page;
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
 use super::*;
 
@@ -28,9 +28,9 @@ fn programs_read_level_topic_text_and_hint() {
 #[test]
 fn on_a_terminal_lines_are_wrapped_below_their_text() {
     let finding = Finding::Bad { problem: "gateway: cannot listen".to_owned(), hint: "choose another".to_owned() };
-    let page = Page { columns: Some(22), colour: Colour::Off };
+    let page = Page { columns: Some(22), colour: LogColour::Off };
     assert_eq!(finding.lines(page), ["bad   gateway: cannot", "      listen", "      hint: choose", "      another"]);
-    let page = Page { columns: None, colour: Colour::On };
+    let page = Page { columns: None, colour: LogColour::On };
     let wanted = ["\x1b[1;31mbad\x1b[0m   gateway: cannot listen", "      hint: choose another"];
     assert_eq!(finding.lines(page), wanted);
 }

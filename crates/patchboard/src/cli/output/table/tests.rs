@@ -1,9 +1,9 @@
 use super::{Cell, Column, Page, Table};
 use crate::cli::output::Role;
 use crate::cli::output::width::width;
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
-const PIPE: Page = Page { columns: None, colour: Colour::Off };
+const PIPE: Page = Page { columns: None, colour: LogColour::Off };
 
 fn terminal(columns: usize) -> Page {
     Page { columns: Some(columns), ..PIPE }
@@ -144,6 +144,6 @@ fn lines_never_pass_the_terminal_but_for_what_must_stay_whole() {
 fn control_characters_are_shown_and_colour_does_not_count() {
     let mut table = Table::new([Column::whole("STATE"), Column::whole("NAME")]);
     table.row([Cell::painted("ok", Role::Good), "a\x1b[2J\nb".into()]);
-    let page = Page { colour: Colour::On, ..PIPE };
+    let page = Page { colour: LogColour::On, ..PIPE };
     assert_eq!(table.lines(page), ["\x1b[1mSTATE\x1b[0m  \x1b[1mNAME\x1b[0m", "\x1b[32mok\x1b[0m     a\\u{1b}[2J\\nb"]);
 }

@@ -3,9 +3,9 @@ use serde_json::json;
 use super::{changed, plugins};
 use crate::cli::output::Page;
 use crate::cli::plugins::report::{self, Plugin};
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
-const PIPE: Page = Page { columns: None, colour: Colour::Off };
+const PIPE: Page = Page { columns: None, colour: LogColour::Off };
 
 fn read(items: serde_json::Value) -> Vec<Plugin> {
     items.as_array().unwrap().iter().map(|item| report::read(item).unwrap()).collect()

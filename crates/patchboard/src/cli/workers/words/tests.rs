@@ -4,9 +4,9 @@ use serde_json::json;
 use super::{age, memory, pools};
 use crate::cli::output::Page;
 use crate::cli::workers::report::{self, Pool};
-use crate::telemetry::Colour;
+use crate::telemetry::LogColour;
 
-const PIPE: Page = Page { columns: None, colour: Colour::Off };
+const PIPE: Page = Page { columns: None, colour: LogColour::Off };
 
 fn now() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().unwrap()

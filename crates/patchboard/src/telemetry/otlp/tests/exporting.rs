@@ -11,10 +11,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::collector::{Collector, OK};
 use crate::telemetry::Redactor;
-use crate::telemetry::otlp::export::Pace;
-use crate::telemetry::otlp::queue::PLACES;
+use crate::telemetry::otlp::export::ExportTiming;
+use crate::telemetry::otlp::queue::QUEUE_CAPACITY;
 use crate::telemetry::otlp::wire::Resource;
-use crate::telemetry::otlp::{Exporter, FinishedSpan, IdSource, Kind, SpanQueue};
+use crate::telemetry::otlp::{FinishedSpan, IdSource, SpanExporter, SpanQueue, TraceSpanKind};
 
 fn span(name: &str) -> FinishedSpan {
     FinishedSpan {
@@ -22,7 +22,7 @@ fn span(name: &str) -> FinishedSpan {
         span: [2; 8],
         parent: None,
         name: Cow::Owned(name.to_owned()),
-        kind: Kind::Internal,
+        kind: TraceSpanKind::Internal,
         start: Timestamp::UNIX_EPOCH,
         end: Timestamp::UNIX_EPOCH,
         attributes: Vec::new(),
@@ -31,20 +31,20 @@ fn span(name: &str) -> FinishedSpan {
 }
 
 /// No time is lost between attempts, and none passes before a batch leaves.
-fn hurry() -> Pace {
-    Pace {
-        gather: Duration::ZERO,
-        attempt: Duration::from_secs(60),
-        pauses: vec![Duration::ZERO; 2],
-        farewell: Duration::from_secs(60),
+fn hurry() -> ExportTiming {
+    ExportTiming {
+        batch_window: Duration::ZERO,
+        attempt_timeout: Duration::from_secs(60),
+        retry_delays: vec![Duration::ZERO; 2],
+        shutdown_timeout: Duration::from_secs(60),
     }
 }
 
-fn exporter(url: &str, pace: Pace) -> (SpanQueue, Exporter) {
+fn exporter(url: &str, pace: ExportTiming) -> (SpanQueue, SpanExporter) {
     let (spans, finished) = SpanQueue::new(IdSource::starting_at(1));
     let resource = Resource { service: "test".to_owned(), version: "1", instance: "one".to_owned() };
     let address = PostAddress::below(url, "/v1/traces").unwrap();
-    (spans, Exporter::new(finished, address, resource, Arc::new(Redactor::default()), pace))
+    (spans, SpanExporter::new(finished, address, resource, Arc::new(Redactor::default()), pace))
 }
 
 /// Sends `count` spans named by their number; ends when all of them are dealt with.
@@ -160,14 +160,14 @@ async fn what_finds_no_place_is_dropped_and_counted() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _metrics = metrics::set_default_local_recorder(&recorder);
     let collector = Collector::start([]).await;
-    send(&collector, PLACES + 10).await;
+    send(&collector, QUEUE_CAPACITY + 10).await;
     let sizes: Vec<usize> = collector.names().iter().map(Vec::len).collect();
     assert_eq!(sizes, [512; 4]);
     assert_eq!(
         counted(&recorder),
         [
             "patchboard_trace_spans_dropped_total{reason=\"full\"} 10".to_owned(),
-            format!("patchboard_trace_spans_sent_total {PLACES}"),
+            format!("patchboard_trace_spans_sent_total {QUEUE_CAPACITY}"),
         ]
     );
 }
@@ -175,7 +175,7 @@ async fn what_finds_no_place_is_dropped_and_counted() {
 #[tokio::test]
 async fn what_is_left_at_the_end_is_sent_at_once() {
     let collector = Collector::start([]).await;
-    let patient = Pace { gather: Duration::from_secs(3600), ..hurry() };
+    let patient = ExportTiming { batch_window: Duration::from_secs(3600), ..hurry() };
     let (spans, exporter) = exporter(&collector.url(), patient);
     let stop = CancellationToken::new();
     spans.push(span("a"));
@@ -194,7 +194,7 @@ async fn what_is_left_at_the_end_is_sent_at_once() {
 #[tokio::test]
 async fn a_batch_that_was_being_tried_is_tried_once_more_at_the_end() {
     let collector = Collector::start(["503 busy {}"]).await;
-    let patient = Pace { pauses: vec![Duration::from_secs(3600)], ..hurry() };
+    let patient = ExportTiming { retry_delays: vec![Duration::from_secs(3600)], ..hurry() };
     let (spans, exporter) = exporter(&collector.url(), patient);
     let stop = CancellationToken::new();
     spans.push(span("a"));

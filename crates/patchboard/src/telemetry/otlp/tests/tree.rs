@@ -31,9 +31,9 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::telemetry::otlp::span::Sampler;
-use crate::telemetry::otlp::{FinishedSpan, IdSource, Kind, SpanQueue, TraceLayer, Value, layer};
-use crate::telemetry::watch_signals;
+use crate::telemetry::otlp::span::TraceSampler;
+use crate::telemetry::otlp::{AttributeValue, FinishedSpan, IdSource, SpanQueue, TraceLayer, TraceSpanKind, layer};
+use crate::telemetry::watch_worker_events;
 
 const CLIENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const CLIENT_UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
@@ -104,8 +104,8 @@ struct Bench {
 fn bench(ratio: f64, scripts: impl IntoIterator<Item = Script>) -> Bench {
     let clock: Arc<ManualClock> = Arc::default();
     let (spans, finished) = SpanQueue::new(IdSource::starting_at(1));
-    let layer = TraceLayer::new(spans.clone(), Sampler::new(ratio), clock.clone());
-    trace::install(layer::KEEPER);
+    let layer = TraceLayer::new(spans.clone(), TraceSampler::new(ratio), clock.clone());
+    trace::install(layer::SPAN_BACKEND);
     // Nothing is logged: traces do not depend on it.
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::sink).with_filter(EnvFilter::new("off"));
     let subscriber = tracing_subscriber::registry().with(logs).with(layer.with_filter(TraceLayer::filter()));
@@ -206,8 +206,8 @@ fn find<'a>(spans: &'a [FinishedSpan], name: &str) -> Vec<&'a FinishedSpan> {
 
 fn text<'a>(span: &'a FinishedSpan, key: &str) -> Option<&'a str> {
     span.attributes.iter().find(|(name, _)| *name == key).and_then(|(_, value)| match value {
-        Value::Text(text) => Some(text.as_str()),
-        Value::Int(_) | Value::Float(_) | Value::Bool(_) => None,
+        AttributeValue::Text(text) => Some(text.as_str()),
+        AttributeValue::Int(_) | AttributeValue::Float(_) | AttributeValue::Bool(_) => None,
     })
 }
 
@@ -227,9 +227,11 @@ async fn client_request_run_tool_worker() {
 
     let [request] = find(&spans, "request")[..] else { panic!("{spans:#?}") };
     let [run] = find(&spans, "run")[..] else { panic!("{spans:#?}") };
-    assert_eq!((request.parent, request.kind), (Some(client.span), Kind::Server));
-    assert_eq!((run.parent, run.kind), (Some(request.span), Kind::Internal));
-    for (name, kinds) in [("model_call", [Kind::Client; 2]), ("tool_call", [Kind::Internal, Kind::Client])] {
+    assert_eq!((request.parent, request.kind), (Some(client.span), TraceSpanKind::Server));
+    assert_eq!((run.parent, run.kind), (Some(request.span), TraceSpanKind::Internal));
+    for (name, kinds) in
+        [("model_call", [TraceSpanKind::Client; 2]), ("tool_call", [TraceSpanKind::Internal, TraceSpanKind::Client])]
+    {
         let found = find(&spans, name);
         assert!(found.iter().all(|span| span.parent == Some(run.span) && span.error.is_none()), "{found:#?}");
         assert_eq!(found.iter().map(|span| span.kind).collect::<Vec<_>>(), kinds);
@@ -246,7 +248,7 @@ async fn client_request_run_tool_worker() {
 
     // The worker tells of its own part.
     let stop = CancellationToken::new();
-    let watching = watch_signals(bench.signals.listen(), Some(bench.spans.clone()), stop.clone());
+    let watching = watch_worker_events(bench.signals.listen(), Some(bench.spans.clone()), stop.clone());
     bench.signals.tell(|| {
         Signal::new("tool.execution.stop", ManualClock::default().now())
             .note("traceparent", at(added).unwrap())
@@ -269,15 +271,15 @@ async fn client_request_run_tool_worker() {
         span: work.span,
         parent: Some(added.span),
         name: "worker add".into(),
-        kind: Kind::Server,
+        kind: TraceSpanKind::Server,
         start: end - Duration::from_millis(1500),
         end,
         attributes: vec![
-            ("tool.name", Value::text("add")),
-            ("gen_ai.tool.name", Value::text("add")),
-            ("worker_id", Value::text("w-1")),
-            ("pool_name", Value::text("python")),
-            ("python_pid", Value::Int(4711)),
+            ("tool.name", AttributeValue::text("add")),
+            ("gen_ai.tool.name", AttributeValue::text("add")),
+            ("worker_id", AttributeValue::text("w-1")),
+            ("pool_name", AttributeValue::text("python")),
+            ("python_pid", AttributeValue::Int(4711)),
         ],
         error: None,
     };
@@ -289,11 +291,11 @@ async fn attributes() {
     let mut bench = bench(1.0, two_tools());
     let spans = bench.run(None).await;
     let of = |span: &FinishedSpan| {
-        let line = |(key, value): &(&str, Value)| match value {
-            Value::Text(text) => format!("{key}={text}"),
-            Value::Int(number) => format!("{key}={number}"),
-            Value::Float(number) => format!("{key}={number}"),
-            Value::Bool(flag) => format!("{key}={flag}"),
+        let line = |(key, value): &(&str, AttributeValue)| match value {
+            AttributeValue::Text(text) => format!("{key}={text}"),
+            AttributeValue::Int(number) => format!("{key}={number}"),
+            AttributeValue::Float(number) => format!("{key}={number}"),
+            AttributeValue::Bool(flag) => format!("{key}={flag}"),
         };
         span.attributes.iter().map(line).collect::<Vec<_>>()
     };

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use super::*;
-use crate::telemetry::otlp::Kind;
+use crate::telemetry::otlp::TraceSpanKind;
 
 fn resource() -> Resource {
     Resource { service: "patchboard".to_owned(), version: "1.2.3", instance: "one".to_owned() }
@@ -15,7 +15,7 @@ fn span() -> FinishedSpan {
         span: 0xb7ad_6b71_6920_3331_u64.to_be_bytes(),
         parent: None,
         name: Cow::Borrowed("request"),
-        kind: Kind::Server,
+        kind: TraceSpanKind::Server,
         start: "2026-11-15T12:00:00.000000001Z".parse().unwrap(),
         end: "2026-11-15T12:00:01.5Z".parse().unwrap(),
         attributes: Vec::new(),
@@ -33,12 +33,12 @@ fn a_whole_request() {
         span: 2_u64.to_be_bytes(),
         parent: Some(span().span),
         name: Cow::Owned("worker add".to_owned()),
-        kind: Kind::Client,
+        kind: TraceSpanKind::Client,
         attributes: vec![
-            ("tool.name", Value::text("add")),
-            ("tokens.input", Value::Int(i64::MAX)),
-            ("share", Value::Float(0.5)),
-            ("cached", Value::Bool(true)),
+            ("tool.name", AttributeValue::text("add")),
+            ("tokens.input", AttributeValue::Int(i64::MAX)),
+            ("share", AttributeValue::Float(0.5)),
+            ("cached", AttributeValue::Bool(true)),
         ],
         error: Some("timeout".to_owned()),
         ..span()
@@ -93,11 +93,11 @@ fn a_whole_request() {
 #[test]
 fn secrets_are_cut_out_of_every_text() {
     let redactor = Redactor::default();
-    redactor.learn([&"hush-\"1234\"".into()]);
+    redactor.add_secrets([&"hush-\"1234\"".into()]);
     let secret = "x hush-\"1234\" sk-abcdefgh12345 y";
     let spans = [FinishedSpan {
         name: Cow::Owned(format!("worker {secret}")),
-        attributes: vec![("tool.name", Value::text(secret))],
+        attributes: vec![("tool.name", AttributeValue::text(secret))],
         error: Some(secret.to_owned()),
         ..span()
     }];
@@ -111,6 +111,6 @@ fn secrets_are_cut_out_of_every_text() {
 
 #[test]
 fn times_before_all_times() {
-    assert_eq!(nanoseconds(Timestamp::MIN), "0");
-    assert_eq!(nanoseconds(Timestamp::MAX).len(), 21);
+    assert_eq!(unix_nanos(Timestamp::MIN), "0");
+    assert_eq!(unix_nanos(Timestamp::MAX).len(), 21);
 }

@@ -5,14 +5,14 @@ use crate::trust::exposure::is_exposed;
 
 struct Place {
     root: tempfile::TempDir,
-    holds: Arc<Holds>,
+    holds: Arc<FileHolds>,
 }
 
 impl Place {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("work")).unwrap();
-        let holds = Holds::new(TrustStore::at(&root.path().join("data")), root.path());
+        let holds = FileHolds::new(TrustStore::at(&root.path().join("data")), root.path());
         let place = Self { root, holds };
         fs::write(place.file(), "one").unwrap();
         place
@@ -34,14 +34,15 @@ impl Place {
     }
 
     fn marks(&self) -> usize {
-        self.holds.store.held_by(&self.holds.server).len()
+        self.holds.store.held_files_of(&self.holds.server).len()
     }
 }
 
 #[test]
 fn a_file_that_stays_leaves_nothing_behind() {
     let place = Place::new();
-    let (first, second) = (place.holds.take(&[place.file()]).unwrap(), place.holds.take(&[place.file()]).unwrap());
+    let (first, second) =
+        (place.holds.acquire(&[place.file()]).unwrap(), place.holds.acquire(&[place.file()]).unwrap());
     drop(first);
     assert_eq!(place.marks(), 1, "another process runs");
     fs::write(place.file(), "the owner's edit in place").unwrap();
@@ -55,12 +56,12 @@ fn a_file_that_stays_leaves_nothing_behind() {
 #[test]
 fn a_file_that_was_replaced_while_a_process_ran_is_exposed_at_once_and_for_good() {
     let place = Place::new();
-    let hold = place.holds.take(&[place.file()]).unwrap();
+    let hold = place.holds.acquire(&[place.file()]).unwrap();
     place.rename_over();
     assert!(is_exposed(&place.holds.store, &place.file()));
     assert!(!place.has_exposed_folder());
     // A process that starts now changes nothing about it.
-    let next = place.holds.take(&[place.file()]).unwrap();
+    let next = place.holds.acquire(&[place.file()]).unwrap();
     assert!(is_exposed(&place.holds.store, &place.file()));
     drop((hold, next));
     assert_eq!((place.marks(), place.has_exposed_folder()), (0, true));
@@ -70,15 +71,15 @@ fn a_file_that_was_replaced_while_a_process_ran_is_exposed_at_once_and_for_good(
 fn marks_of_a_server_that_was_killed_are_settled_by_the_next() {
     for is_replaced in [false, true] {
         let place = Place::new();
-        std::mem::forget(place.holds.take(&[place.file()]).unwrap());
+        std::mem::forget(place.holds.acquire(&[place.file()]).unwrap());
         if is_replaced {
             place.rename_over();
         }
         assert_eq!(is_exposed(&place.holds.store, &place.file()), is_replaced, "for every command until then");
         // A server on another data directory has nothing to do with it.
-        Holds::new(place.holds.store.clone(), Path::new("/elsewhere"));
+        FileHolds::new(place.holds.store.clone(), Path::new("/elsewhere"));
         assert_eq!(place.marks(), 1);
-        let next = Holds::new(place.holds.store.clone(), place.root.path());
-        assert_eq!((next.store.held_by(&next.server), place.has_exposed_folder()), (vec![], is_replaced));
+        let next = FileHolds::new(place.holds.store.clone(), place.root.path());
+        assert_eq!((next.store.held_files_of(&next.server), place.has_exposed_folder()), (vec![], is_replaced));
     }
 }

@@ -5,41 +5,41 @@ use std::path::{Path, PathBuf};
 
 use super::TrustStore;
 use super::exposure::{is_exposed, is_folder_exposed};
-use super::fingerprint::{FileStamp, FolderPrint};
-use super::program::ObeyedProgram;
+use super::fingerprint::{FileFingerprint, FolderFingerprint};
+use super::program::GuardedProgram;
 
 /// A program as it was at one moment: what is shown of it is what is recorded, whatever happens while its owner looks.
 #[derive(Debug, Clone)]
-pub(crate) struct Snapshot {
+pub(crate) struct ProgramSnapshot {
     /// Without a stamp where there is nothing.
-    files: Vec<(PathBuf, Option<FileStamp>)>,
-    folders: Vec<(PathBuf, FolderPrint)>,
+    files: Vec<(PathBuf, Option<FileFingerprint>)>,
+    folders: Vec<(PathBuf, FolderFingerprint)>,
 }
 
-impl Snapshot {
+impl ProgramSnapshot {
     /// `own`: data of the server, which is no part of a program.
-    pub(crate) fn of_program(program: &ObeyedProgram, own: &[PathBuf]) -> io::Result<Self> {
-        let stamped = program.files.iter().map(|path| Ok((path.clone(), stamp(path)?)));
-        let printed = program.folders.iter().map(|folder| (folder.clone(), FolderPrint::of(folder, own)));
+    pub(crate) fn of_program(program: &GuardedProgram, own: &[PathBuf]) -> io::Result<Self> {
+        let stamped = program.files.iter().map(|path| Ok((path.clone(), existing_fingerprint(path)?)));
+        let printed = program.folders.iter().map(|folder| (folder.clone(), FolderFingerprint::of(folder, own)));
         Ok(Self { files: stamped.collect::<io::Result<_>>()?, folders: printed.collect() })
     }
 
     pub(crate) fn of_file(path: &Path) -> io::Result<Self> {
-        Ok(Self { files: vec![(path.to_owned(), stamp(path)?)], folders: Vec::new() })
+        Ok(Self { files: vec![(path.to_owned(), existing_fingerprint(path)?)], folders: Vec::new() })
     }
 
     /// What of it differs from what was trusted, as [`waiting`] says it.
-    pub(crate) fn waiting(&self, store: &TrustStore) -> Vec<String> {
+    pub(crate) fn pending_changes(&self, store: &TrustStore) -> Vec<String> {
         let files = self.files.iter().filter(|(path, _)| is_exposed(store, path));
         let files = files.filter_map(|(path, now)| match (store.file(path), now) {
-            (Some(trusted), Some(now)) if trusted.is_of(now) => None,
+            (Some(trusted), Some(now)) if trusted.same_content_as(now) => None,
             (None, None) => None,
             (Some(_), _) => Some(format!("changed {}", path.display())),
             (None, Some(_)) => Some(format!("never trusted: {}", path.display())),
         });
         let folders = self.folders.iter().filter(|(folder, _)| is_folder_exposed(store, folder));
         let folders = folders.flat_map(|(folder, now)| match store.folder(folder) {
-            Some(trusted) => within(folder, trusted.differences_to(now)),
+            Some(trusted) => with_folder(folder, trusted.differences_to(now)),
             None => vec![format!("never trusted: {}", folder.display())],
         });
         files.chain(folders).collect()
@@ -57,8 +57,8 @@ impl Snapshot {
 }
 
 /// `None` where there is nothing.
-pub(super) fn stamp(path: &Path) -> io::Result<Option<FileStamp>> {
-    match FileStamp::of(path) {
+pub(super) fn existing_fingerprint(path: &Path) -> io::Result<Option<FileFingerprint>> {
+    match FileFingerprint::of(path) {
         Ok(stamp) => Ok(Some(stamp)),
         Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) => Ok(None),
         Err(error) => Err(error),
@@ -66,27 +66,27 @@ pub(super) fn stamp(path: &Path) -> io::Result<Option<FileStamp>> {
 }
 
 /// What of a program changed in exposed folders and has not been trusted. Elsewhere a change is its owner's.
-pub(crate) fn waiting(store: &TrustStore, program: &ObeyedProgram, own: &[PathBuf]) -> Vec<String> {
-    let files = program.files.iter().flat_map(|path| waiting_file(store, path));
+pub(crate) fn pending_changes(store: &TrustStore, program: &GuardedProgram, own: &[PathBuf]) -> Vec<String> {
+    let files = program.files.iter().flat_map(|path| pending_file_change(store, path));
     let folders = program.folders.iter().filter(|folder| is_folder_exposed(store, folder));
     let folders = folders.flat_map(|folder| match store.folder(folder) {
-        Some(trusted) => within(folder, trusted.differences(folder, own)),
+        Some(trusted) => with_folder(folder, trusted.differences_on_disk(folder, own)),
         None => vec![format!("never trusted: {}", folder.display())],
     });
     files.chain(folders).collect()
 }
 
-fn within(folder: &Path, differences: Vec<String>) -> Vec<String> {
+fn with_folder(folder: &Path, differences: Vec<String>) -> Vec<String> {
     differences.into_iter().map(|line| format!("{line} in {}", folder.display())).collect()
 }
 
 /// The same of one file.
-pub(crate) fn waiting_file(store: &TrustStore, path: &Path) -> Option<String> {
+pub(crate) fn pending_file_change(store: &TrustStore, path: &Path) -> Option<String> {
     if !is_exposed(store, path) {
         return None;
     }
     match store.file(path) {
-        Some(stamp) if stamp.still_holds(path) => None,
+        Some(stamp) if stamp.matches_disk(path) => None,
         Some(_) => Some(format!("changed {}", path.display())),
         // Absent then and now: there is nothing to start.
         None if !path.exists() => None,
@@ -95,7 +95,7 @@ pub(crate) fn waiting_file(store: &TrustStore, path: &Path) -> Option<String> {
 }
 
 /// Why a file with a secret is not used: it appeared where agents may write.
-pub(crate) fn waiting_secret(store: &TrustStore, path: &Path) -> Option<String> {
+pub(crate) fn untrusted_secret(store: &TrustStore, path: &Path) -> Option<String> {
     let is_planted = path.exists() && is_exposed(store, path) && store.file(path).is_none();
     is_planted.then(|| format!("never trusted: {}", path.display()))
 }

@@ -13,37 +13,37 @@ const MAX_HARMLESS_CHARS: usize = 120;
 
 /// What a line is about, the most dangerous first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Danger {
+enum RiskKind {
     StartsProgram,
     LoadsPlugin,
     /// Where data goes, and who is let in.
     Address,
     Approval,
     /// Where agents and programs may work, read and write.
-    Reach,
+    FileAccess,
     Environment,
     Harmless,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Line {
-    danger: Danger,
+struct ReviewLine {
+    risk: RiskKind,
     text: String,
 }
 
 /// Lines to be shown. A cut says how many there would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct ReviewLines {
     lines: Vec<String>,
 }
 
-impl Shown {
+impl ReviewLines {
     pub(crate) fn into_lines(self) -> Vec<String> {
         self.lines
     }
 
     /// The first lines of those that matter, for a message that names the command which shows all.
-    pub(crate) fn in_short(self, most: usize, matters: impl Fn(&str) -> bool) -> Vec<String> {
+    pub(crate) fn summary(self, most: usize, matters: impl Fn(&str) -> bool) -> Vec<String> {
         let mut lines: Vec<String> = self.lines.into_iter().filter(|line| matters(line)).collect();
         let more = lines.len().saturating_sub(most);
         lines.truncate(most);
@@ -55,22 +55,24 @@ impl Shown {
 }
 
 /// A file that is no TOML asks for nothing that would be obeyed.
-pub(crate) fn asks(text: &str) -> Shown {
-    let Some(mut lines) = lines(text) else { return Shown { lines: vec!["is not valid TOML".to_owned()] } };
-    lines.sort_by_key(|line| line.danger);
-    let harmless = lines.iter().filter(|line| line.danger == Danger::Harmless).count();
+pub(crate) fn review_config(text: &str) -> ReviewLines {
+    let Some(mut lines) = review_lines(text) else {
+        return ReviewLines { lines: vec!["is not valid TOML".to_owned()] };
+    };
+    lines.sort_by_key(|line| line.risk);
+    let harmless = lines.iter().filter(|line| line.risk == RiskKind::Harmless).count();
     let cut = harmless.saturating_sub(MAX_HARMLESS_LINES);
     lines.truncate(lines.len() - cut);
     let mut lines: Vec<String> = lines.into_iter().map(|line| line.text).collect();
-    lines.extend((cut > 0).then(|| left_out(cut)));
-    Shown { lines }
+    lines.extend((cut > 0).then(|| omitted_line(cut)));
+    ReviewLines { lines }
 }
 
 /// What changed: first what is dangerous in it, never cut, then the lines of the file.
-pub(crate) fn difference(before: &str, after: &str) -> Shown {
-    let dangerous = |text: &str| -> BTreeSet<Line> {
-        let lines = lines(text).unwrap_or_default().into_iter();
-        lines.filter(|line| line.danger != Danger::Harmless).collect()
+pub(crate) fn review_changes(before: &str, after: &str) -> ReviewLines {
+    let dangerous = |text: &str| -> BTreeSet<ReviewLine> {
+        let lines = review_lines(text).unwrap_or_default().into_iter();
+        lines.filter(|line| line.risk != RiskKind::Harmless).collect()
     };
     let (old, new) = (dangerous(before), dangerous(after));
     let mut shown: Vec<String> = new.difference(&old).map(|line| format!("+ it {}", line.text)).collect();
@@ -80,16 +82,16 @@ pub(crate) fn difference(before: &str, after: &str) -> Shown {
     let most = MAX_HARMLESS_LINES * 2;
     shown.extend(changed.lines().take(most).map(one_line));
     let cut = changed.lines().count().saturating_sub(most);
-    shown.extend((cut > 0).then(|| left_out(cut)));
-    Shown { lines: shown }
+    shown.extend((cut > 0).then(|| omitted_line(cut)));
+    ReviewLines { lines: shown }
 }
 
-fn left_out(lines: usize) -> String {
+fn omitted_line(lines: usize) -> String {
     format!("{lines} more lines are not shown: read the file itself")
 }
 
 /// One for each thing.
-fn lines(text: &str) -> Option<Vec<Line>> {
+fn review_lines(text: &str) -> Option<Vec<ReviewLine>> {
     let table = text.parse::<Table>().ok()?;
     let mut lines = Vec::new();
     for (key, value) in &table {
@@ -97,19 +99,19 @@ fn lines(text: &str) -> Option<Vec<Line>> {
             ("workers", Value::Array(workers)) => {
                 for worker in workers {
                     let name = text_of(worker, "name");
-                    program(&format!("worker `{name}`"), &format!("workers.{name}"), worker, &mut lines);
+                    push_program(&format!("worker `{name}`"), &format!("workers.{name}"), worker, &mut lines);
                 }
             }
             ("mcp", Value::Table(servers)) => {
                 for (name, server) in servers {
-                    program(&format!("MCP server `{name}`"), &format!("mcp.{name}"), server, &mut lines);
+                    push_program(&format!("MCP server `{name}`"), &format!("mcp.{name}"), server, &mut lines);
                 }
             }
             ("plugins", Value::Array(plugins)) => {
                 for plugin in plugins {
-                    let text = format!("loads the plugin {} {}", text_of(plugin, "path"), granted(plugin));
-                    push(&mut lines, Danger::LoadsPlugin, &text);
-                    rest(
+                    let text = format!("loads the plugin {} {}", text_of(plugin, "path"), grants_text(plugin));
+                    push_line(&mut lines, RiskKind::LoadsPlugin, &text);
+                    push_other_settings(
                         &format!("plugins.{}", text_of(plugin, "name")),
                         plugin,
                         &["path", "grants", "name"],
@@ -122,52 +124,52 @@ fn lines(text: &str) -> Option<Vec<Line>> {
                     let address = text_of(provider, "base_url");
                     let address = if address.is_empty() { "its usual address".to_owned() } else { address };
                     let text = format!("sends prompts to the provider `{name}` at {address}");
-                    push(&mut lines, Danger::Address, &text);
-                    rest(&format!("providers.{name}"), provider, &["base_url"], &mut lines);
+                    push_line(&mut lines, RiskKind::Address, &text);
+                    push_other_settings(&format!("providers.{name}"), provider, &["base_url"], &mut lines);
                 }
             }
-            (key, value) => settings(key, value, &mut lines),
+            (key, value) => push_settings(key, value, &mut lines),
         }
     }
     Some(lines)
 }
 
 /// A worker or an MCP server: what it starts or calls, and everything else its table says.
-fn program(what: &str, path: &str, table: &Value, lines: &mut Vec<Line>) {
+fn push_program(what: &str, path: &str, table: &Value, lines: &mut Vec<ReviewLine>) {
     if let Some(command) = table.get("command") {
         let words = command.as_array().map(Vec::as_slice).unwrap_or_default();
         let command = words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-        push(lines, Danger::StartsProgram, &format!("starts `{command}` as {what}"));
+        push_line(lines, RiskKind::StartsProgram, &format!("starts `{command}` as {what}"));
     }
     if let Some(url) = table.get("url") {
-        push(lines, Danger::Address, &format!("uses the {what} at {}", url.as_str().unwrap_or_default()));
+        push_line(lines, RiskKind::Address, &format!("uses the {what} at {}", url.as_str().unwrap_or_default()));
     }
-    rest(path, table, &["command", "url", "name"], lines);
+    push_other_settings(path, table, &["command", "url", "name"], lines);
 }
 
-fn rest(path: &str, table: &Value, said: &[&str], lines: &mut Vec<Line>) {
+fn push_other_settings(path: &str, table: &Value, said: &[&str], lines: &mut Vec<ReviewLine>) {
     let keys = table.as_table().into_iter().flatten().filter(|(key, _)| !said.contains(&key.as_str()));
-    keys.for_each(|(key, value)| settings(&format!("{path}.{key}"), value, lines));
+    keys.for_each(|(key, value)| push_settings(&format!("{path}.{key}"), value, lines));
 }
 
-fn settings(path: &str, value: &Value, lines: &mut Vec<Line>) {
+fn push_settings(path: &str, value: &Value, lines: &mut Vec<ReviewLine>) {
     if let Some(keys) = value.as_table().filter(|keys| !keys.is_empty()) {
-        keys.iter().for_each(|(key, value)| settings(&format!("{path}.{key}"), value, lines));
+        keys.iter().for_each(|(key, value)| push_settings(&format!("{path}.{key}"), value, lines));
         return;
     }
-    let danger = danger(path);
-    let value = if danger == Danger::Harmless { clipped(value) } else { value.to_string() };
-    push(lines, danger, &format!("sets `{path}` to {value}"));
+    let danger = risk_of(path);
+    let value = if danger == RiskKind::Harmless { clipped(value) } else { value.to_string() };
+    push_line(lines, danger, &format!("sets `{path}` to {value}"));
 }
 
 /// By words of the key: one that is wrongly taken for dangerous costs a line.
-fn danger(path: &str) -> Danger {
-    const WORDS: &[(Danger, &[&str])] = &[
-        (Danger::StartsProgram, &["command", "enabled"]),
-        (Danger::LoadsPlugin, &["wasm", "grants", "settings", "plugin", "sha256", "weights"]),
-        (Danger::Approval, &["approval", "pairing", "expose", "allow_pickle", "unregistered", "tools"]),
+fn risk_of(path: &str) -> RiskKind {
+    const WORDS: &[(RiskKind, &[&str])] = &[
+        (RiskKind::StartsProgram, &["command", "enabled"]),
+        (RiskKind::LoadsPlugin, &["wasm", "grants", "settings", "plugin", "sha256", "weights"]),
+        (RiskKind::Approval, &["approval", "pairing", "expose", "allow_pickle", "unregistered", "tools"]),
         (
-            Danger::Address,
+            RiskKind::Address,
             &[
                 "url",
                 "base_url",
@@ -200,7 +202,7 @@ fn danger(path: &str) -> Danger {
             ],
         ),
         (
-            Danger::Reach,
+            RiskKind::FileAccess,
             &[
                 "allowed_roots",
                 "working_folder",
@@ -225,18 +227,18 @@ fn danger(path: &str) -> Danger {
                 "bindings",
             ],
         ),
-        (Danger::Environment, &["env"]),
+        (RiskKind::Environment, &["env"]),
     ];
     let words: Vec<&str> = path.split('.').collect();
     let known = WORDS.iter().find(|(_, known)| words.iter().any(|word| known.contains(word)));
-    known.map_or(Danger::Harmless, |(danger, _)| *danger)
+    known.map_or(RiskKind::Harmless, |(danger, _)| *danger)
 }
 
-fn push(lines: &mut Vec<Line>, danger: Danger, text: &str) {
-    lines.push(Line { danger, text: one_line(text) });
+fn push_line(lines: &mut Vec<ReviewLine>, danger: RiskKind, text: &str) {
+    lines.push(ReviewLine { risk: danger, text: one_line(text) });
 }
 
-fn granted(plugin: &Value) -> String {
+fn grants_text(plugin: &Value) -> String {
     match plugin.get("grants") {
         Some(grants) => format!("with the grants {grants}"),
         None => "without grants".to_owned(),

@@ -10,66 +10,66 @@ use std::path::{Component, Path, PathBuf};
 const MAX_LINKS: usize = 40;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trail {
+pub(super) struct PathResolution {
     /// Every name that is looked up, behind the real path of the directory in which it is.
-    looked_up: Vec<PathBuf>,
+    visited: Vec<PathBuf>,
     /// Where the path leads, whether or not anything is there. No link, unless there are too many.
-    pub(super) end: PathBuf,
+    pub(super) target: PathBuf,
 }
 
-impl Trail {
+impl PathResolution {
     /// `path` is absolute and need not exist.
     pub(super) fn of(path: &Path) -> Self {
         let mut waiting = VecDeque::new();
-        put_first(&mut waiting, path);
+        push_components_front(&mut waiting, path);
         let mut end = PathBuf::from("/");
         let mut looked_up = Vec::new();
         let mut links = 0;
         while let Some(part) = waiting.pop_front() {
             match part {
-                Part::Root => end = PathBuf::from("/"),
-                Part::Up => {
+                PathPart::Root => end = PathBuf::from("/"),
+                PathPart::Up => {
                     end.pop();
                 }
-                Part::Name(name) => {
+                PathPart::Name(name) => {
                     let found = end.join(name);
                     looked_up.push(found.clone());
                     match fs::read_link(&found) {
                         Ok(target) if links < MAX_LINKS => {
                             links += 1;
-                            put_first(&mut waiting, &target);
+                            push_components_front(&mut waiting, &target);
                         }
                         Ok(_) | Err(_) => end = found,
                     }
                 }
             }
         }
-        Self { looked_up, end }
+        Self { visited: looked_up, target: end }
     }
 
     /// All names on the way, those of the end among them.
-    pub(super) fn names(&self) -> impl Iterator<Item = &Path> {
-        self.looked_up.iter().map(PathBuf::as_path)
+    pub(super) fn visited_paths(&self) -> impl Iterator<Item = &Path> {
+        self.visited.iter().map(PathBuf::as_path)
     }
 
     /// Directories in which a name is looked up that the end does not lie behind: those of links, and what `..` leaves again.
-    pub(super) fn detours(&self) -> impl Iterator<Item = &Path> {
-        self.names().filter(|name| !self.end.starts_with(name)).filter_map(Path::parent)
+    pub(super) fn detour_folders(&self) -> impl Iterator<Item = &Path> {
+        self.visited_paths().filter(|name| !self.target.starts_with(name)).filter_map(Path::parent)
     }
 }
 
-enum Part {
+enum PathPart {
     Root,
     Up,
     Name(OsString),
 }
 
-fn put_first(waiting: &mut VecDeque<Part>, path: &Path) {
+fn push_components_front(waiting: &mut VecDeque<PathPart>, path: &Path) {
     for component in path.components().rev() {
         match component {
-            Component::RootDir => waiting.push_front(Part::Root),
-            Component::ParentDir => waiting.push_front(Part::Up),
-            Component::Normal(name) => waiting.push_front(Part::Name(name.to_owned())),
+            Component::RootDir => waiting.push_front(PathPart::Root),
+            Component::ParentDir => waiting.push_front(PathPart::Up),
+            Component::Normal(name) => waiting.push_front(PathPart::Name(name.to_owned())),
             Component::CurDir | Component::Prefix(_) => {}
         }
     }

@@ -28,7 +28,7 @@ fn kinds_are_of_a_closed_set() {
         ("my.own.event", "other"),
         ("", "other"),
     ] {
-        assert_eq!(kind(name), expected, "{name}");
+        assert_eq!(event_kind(name), expected, "{name}");
     }
 }
 
@@ -54,7 +54,7 @@ async fn signals_are_counted_and_samples_summed_by_pool() {
         signals.tell(|| signal);
     }
     drop(signals);
-    watch_signals(receiver, None, CancellationToken::new()).await;
+    watch_worker_events(receiver, None, CancellationToken::new()).await;
     let text = recorder.handle().render();
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
     lines.sort_unstable();
@@ -81,7 +81,7 @@ async fn what_was_missed_is_counted() {
         signals.tell(|| signal("pool.call.dispatched"));
     }
     drop(signals);
-    watch_signals(receiver, None, CancellationToken::new()).await;
+    watch_worker_events(receiver, None, CancellationToken::new()).await;
     let text = recorder.handle().render();
     assert!(text.contains("patchboard_telemetry_events_missed_total 6\n"), "{text}");
     assert!(text.contains("patchboard_telemetry_events_total{kind=\"pool.call\"} 1024\n"), "{text}");
@@ -91,14 +91,14 @@ async fn what_was_missed_is_counted() {
 fn workers_that_are_gone_count_no_more() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _metrics = metrics::set_default_local_recorder(&recorder);
-    let mut samples = Samples::default();
+    let mut samples = WorkerSamples::default();
     let began = Instant::now();
     let memory = |worker: &str| sample("python.memory.sampled", "a", worker, "rss_bytes", Measure::Int(1));
-    samples.take(&memory("old"), began);
-    samples.take(&memory("new"), began + STALE);
+    samples.record(&memory("old"), began);
+    samples.record(&memory("new"), began + MAX_SAMPLE_AGE);
     assert_eq!(samples.memory.len(), 1);
     for worker in 0..MAX_WORKERS + 5 {
-        samples.take(&memory(&worker.to_string()), began + STALE);
+        samples.record(&memory(&worker.to_string()), began + MAX_SAMPLE_AGE);
     }
     assert_eq!(samples.memory.len(), MAX_WORKERS);
     assert!(recorder.handle().render().contains("patchboard_worker_sampled_memory_bytes{pool=\"a\"} 1024\n"));

@@ -2,13 +2,13 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-fn usage(resident: u64, in_use: u64) -> Usage {
-    Usage { resident: resident * MIB, in_use: in_use * MIB }
+fn usage(resident: u64, in_use: u64) -> MemoryUsage {
+    MemoryUsage { resident: resident * MIB, in_use: in_use * MIB }
 }
 
 #[test]
 fn memory_in_use_is_never_worth_a_walk_and_memory_left_behind_is() {
-    let mut trimmer = Trimmer::new(usage(22, 4));
+    let mut trimmer = TrimSchedule::new(usage(22, 4));
     assert!(!trimmer.is_worth_it(usage(388, 370)), "clients are there");
     assert!(trimmer.is_worth_it(usage(386, 4)), "clients have left");
     trimmer.trimmed(usage(23, 4));
@@ -17,7 +17,7 @@ fn memory_in_use_is_never_worth_a_walk_and_memory_left_behind_is() {
 
 #[test]
 fn what_could_not_be_returned_is_tried_again_ever_more_seldom() {
-    let mut trimmer = Trimmer::new(usage(22, 4));
+    let mut trimmer = TrimSchedule::new(usage(22, 4));
     let mut walks = Vec::new();
     for look in 0..40 {
         if trimmer.is_worth_it(usage(100, 4)) {
@@ -27,14 +27,14 @@ fn what_could_not_be_returned_is_tried_again_ever_more_seldom() {
     }
     assert_eq!(walks, [0, 2, 6, 12, 18, 24, 30, 36]);
     // A walk in the middle of a burst does not keep what the burst leaves behind.
-    assert!((0..MOST_LOOKS).any(|_| trimmer.is_worth_it(usage(60, 4))));
+    assert!((0..MAX_INTERVAL).any(|_| trimmer.is_worth_it(usage(60, 4))));
     trimmer.trimmed(usage(23, 4));
     assert!(trimmer.is_worth_it(usage(60, 4)), "the next burst is looked at as the first one was");
 }
 
 #[test]
 fn the_least_ever_held_is_what_counts() {
-    let mut trimmer = Trimmer::new(usage(60, 4));
+    let mut trimmer = TrimSchedule::new(usage(60, 4));
     assert!(!trimmer.is_worth_it(usage(30, 10)));
     assert!(trimmer.is_worth_it(usage(40, 10)));
 }

@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// How often is looked. A look reads one file and the allocator's counters.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How often is looked. A measure reads one file and the allocator's counters.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Held beyond the least that was ever held: less is not worth a walk over the heap.
-const WORTH_TRIMMING: u64 = 8 << 20;
+const MIN_EXCESS: u64 = 8 << 20;
 /// Where a walk left much behind, because memory was just being used or because it is not the heap's, the next one waits
 /// for twice as many looks, up to this: a walk a minute at most, and one within a minute after a burst.
-const MOST_LOOKS: u32 = 6;
+const MAX_INTERVAL: u32 = 6;
 
 /// Looks from time to time and trims where that is worth it, until told to stop.
-pub(crate) async fn give_back(stop: CancellationToken) {
-    let Some(mut trimmer) = heap::look().map(Trimmer::new) else { return };
+pub(crate) async fn trim_periodically(stop: CancellationToken) {
+    let Some(mut trimmer) = heap::measure().map(TrimSchedule::new) else { return };
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
             () = stop.cancelled() => return,
         }
-        let Some(usage) = heap::look() else { return };
+        let Some(usage) = heap::measure() else { return };
         if !trimmer.is_worth_it(usage) {
             continue;
         }
@@ -32,7 +32,7 @@ pub(crate) async fn give_back(stop: CancellationToken) {
         if tokio::task::spawn_blocking(heap::trim).await.is_err() {
             return;
         }
-        let Some(after) = heap::look() else { return };
+        let Some(after) = heap::measure() else { return };
         trimmer.trimmed(after);
         let returned_bytes = usage.resident.saturating_sub(after.resident);
         tracing::debug!(size_bytes = returned_bytes, "unused memory was returned to the system");
@@ -41,67 +41,67 @@ pub(crate) async fn give_back(stop: CancellationToken) {
 
 /// What the process occupies, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Usage {
+struct MemoryUsage {
     /// Memory of the machine.
     resident: u64,
     /// Blocks of the heap that are in use.
     in_use: u64,
 }
 
-impl Usage {
+impl MemoryUsage {
     /// Everything else: code, stacks, caches of the database, and free memory of the heap, of which only the last changes
     /// much.
-    fn held(self) -> u64 {
+    fn overhead(self) -> u64 {
         self.resident.saturating_sub(self.in_use)
     }
 }
 
 /// Decides when a walk over the heap would return something.
 #[derive(Debug)]
-struct Trimmer {
+struct TrimSchedule {
     /// The least that was ever held.
-    least_held: u64,
+    min_overhead: u64,
     /// Looks between two walks, and those since the last one.
-    looks: u32,
-    since: u32,
+    interval: u32,
+    checks_since_trim: u32,
 }
 
-impl Trimmer {
-    fn new(usage: Usage) -> Self {
-        Self { least_held: usage.held(), looks: 1, since: 0 }
+impl TrimSchedule {
+    fn new(usage: MemoryUsage) -> Self {
+        Self { min_overhead: usage.overhead(), interval: 1, checks_since_trim: 0 }
     }
 
-    fn is_worth_it(&mut self, usage: Usage) -> bool {
-        if !self.holds_much(usage) {
-            self.looks = 1;
-            self.since = 0;
+    fn is_worth_it(&mut self, usage: MemoryUsage) -> bool {
+        if !self.has_excess(usage) {
+            self.interval = 1;
+            self.checks_since_trim = 0;
             return false;
         }
-        self.since += 1;
-        self.since >= self.looks
+        self.checks_since_trim += 1;
+        self.checks_since_trim >= self.interval
     }
 
-    fn trimmed(&mut self, usage: Usage) {
-        self.looks = if self.holds_much(usage) { (self.looks * 2).min(MOST_LOOKS) } else { 1 };
-        self.since = 0;
+    fn trimmed(&mut self, usage: MemoryUsage) {
+        self.interval = if self.has_excess(usage) { (self.interval * 2).min(MAX_INTERVAL) } else { 1 };
+        self.checks_since_trim = 0;
     }
 
-    fn holds_much(&mut self, usage: Usage) -> bool {
-        self.least_held = self.least_held.min(usage.held());
-        usage.held() > self.least_held + WORTH_TRIMMING
+    fn has_excess(&mut self, usage: MemoryUsage) -> bool {
+        self.min_overhead = self.min_overhead.min(usage.overhead());
+        usage.overhead() > self.min_overhead + MIN_EXCESS
     }
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod heap {
-    use super::Usage;
+    use super::MemoryUsage;
 
     /// `None` where `/proc` is not there.
-    pub(super) fn look() -> Option<Usage> {
+    pub(super) fn measure() -> Option<MemoryUsage> {
         let status = std::fs::read_to_string("/proc/self/status").ok()?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kibibytes: u64 = resident.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-        Some(Usage { resident: kibibytes * 1024, in_use: in_use() })
+        Some(MemoryUsage { resident: kibibytes * 1024, in_use: in_use() })
     }
 
     #[expect(unsafe_code, reason = "no safe crate offers the figures of glibc's allocator")]
@@ -122,9 +122,9 @@ mod heap {
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 mod heap {
-    use super::Usage;
+    use super::MemoryUsage;
 
-    pub(super) fn look() -> Option<Usage> {
+    pub(super) fn measure() -> Option<MemoryUsage> {
         None
     }
 

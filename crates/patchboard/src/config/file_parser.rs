@@ -5,22 +5,27 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    files::{ConfigFile, FileReader, unreadable},
+    files::{ConfigFile, ConfigFileReader, unreadable_reason},
     key_path::KeyPath,
-    problem::{Code, Problem},
-    tree::{Content, Node, Origin},
+    problem::{ConfigProblem, ProblemCode},
+    tree::{ConfigNode, NodeContent, ValueOrigin},
 };
 
 /// The tree that a file says, or `None` if it does not count. Problems name the file as it is shown.
-pub(crate) fn read(file: &Arc<ConfigFile>, reader: &dyn FileReader) -> Result<Option<Node>, Vec<Problem>> {
+pub(crate) fn read(
+    file: &Arc<ConfigFile>,
+    reader: &dyn ConfigFileReader,
+) -> Result<Option<ConfigNode>, Vec<ConfigProblem>> {
     match reader.read(file) {
         Ok(Some(text)) => parse(&text, file).map(Some),
         Ok(None) => Ok(None),
         Err(error) => {
-            let origin = Origin::File { file: Arc::clone(file), line: 0 };
-            let problem = Problem::error(Code::FileUnreadable, KeyPath::default(), unreadable(&error)).from(origin);
+            let origin = ValueOrigin::File { file: Arc::clone(file), line: 0 };
+            let problem =
+                ConfigProblem::error(ProblemCode::FileUnreadable, KeyPath::default(), unreadable_reason(&error))
+                    .with_origin(origin);
             Err(vec![match error.kind() == std::io::ErrorKind::NotFound {
-                true => problem.hint("`patchboard config sample > FILE` makes one with every key"),
+                true => problem.with_hint("`patchboard config sample > FILE` makes one with every key"),
                 false => problem,
             }])
         }
@@ -29,22 +34,22 @@ pub(crate) fn read(file: &Arc<ConfigFile>, reader: &dyn FileReader) -> Result<Op
 
 /// Parses TOML text. Messages carry positions but never lines of the file,
 /// which may hold a secret somebody wrote there by mistake.
-pub(crate) fn parse(text: &str, file: &Arc<ConfigFile>) -> Result<Node, Vec<Problem>> {
-    let lines = Lines::new(text, file);
+pub(crate) fn parse(text: &str, file: &Arc<ConfigFile>) -> Result<ConfigNode, Vec<ConfigProblem>> {
+    let lines = LineIndex::new(text, file);
     let (document, errors) = DeTable::parse_recoverable(text);
-    let mut problems: Vec<Problem> = Vec::new();
+    let mut problems: Vec<ConfigProblem> = Vec::new();
     for error in errors {
         let origin = lines.origin(error.span().map_or(0, |span| span.start));
         // One broken line can make the parser stumble several times.
         if problems.last().is_none_or(|last| last.origin != origin) {
             problems.push(
-                Problem::error(
-                    Code::Syntax,
+                ConfigProblem::error(
+                    ProblemCode::Syntax,
                     KeyPath::default(),
                     format!("not valid TOML: {}", error.message().replace('\n', ", ")),
                 )
-                .from(origin)
-                .hint(if error.message().contains("table") {
+                .with_origin(origin)
+                .with_hint(if error.message().contains("table") {
                     "a section begins with its name in brackets: [gateway]"
                 } else {
                     "text values are written in quotes: key = \"value\""
@@ -57,22 +62,31 @@ pub(crate) fn parse(text: &str, file: &Arc<ConfigFile>) -> Result<Node, Vec<Prob
     }
     let root = lines.origin(0);
     let content = table(document.into_inner(), &lines, &KeyPath::default(), &mut problems);
-    if problems.is_empty() { Ok(Node { origin: root, content }) } else { Err(problems) }
+    if problems.is_empty() { Ok(ConfigNode { origin: root, content }) } else { Err(problems) }
 }
 
-fn table(document: DeTable<'_>, lines: &Lines, path: &KeyPath, problems: &mut Vec<Problem>) -> Content {
+fn table(document: DeTable<'_>, lines: &LineIndex, path: &KeyPath, problems: &mut Vec<ConfigProblem>) -> NodeContent {
     let entries = document.into_iter().map(|(key, value)| {
         let origin = lines.origin(key.span().start);
         let key = key.into_inner().into_owned();
         let content = content(value.into_inner(), lines, &path.key(&key), &origin, problems);
-        (key, Node { origin, content })
+        (key, ConfigNode { origin, content })
     });
-    Content::Table(entries.collect())
+    NodeContent::Table(entries.collect())
 }
 
-fn content(value: DeValue<'_>, lines: &Lines, path: &KeyPath, origin: &Origin, problems: &mut Vec<Problem>) -> Content {
+fn content(
+    value: DeValue<'_>,
+    lines: &LineIndex,
+    path: &KeyPath,
+    origin: &ValueOrigin,
+    problems: &mut Vec<ConfigProblem>,
+) -> NodeContent {
     let mut out_of_range = || {
-        problems.push(Problem::error(Code::OutOfRange, path.clone(), "the number is too large").from(origin.clone()));
+        problems.push(
+            ConfigProblem::error(ProblemCode::OutOfRange, path.clone(), "the number is too large")
+                .with_origin(origin.clone()),
+        );
         toml::Value::Integer(0)
     };
     let leaf = match value {
@@ -82,9 +96,9 @@ fn content(value: DeValue<'_>, lines: &Lines, path: &KeyPath, origin: &Origin, p
                 let origin = lines.origin(item.span().start);
                 let path = path.index(index);
                 let content = content(item.into_inner(), lines, &path, &origin, problems);
-                Node { origin, content }
+                ConfigNode { origin, content }
             });
-            return Content::List(nodes.collect());
+            return NodeContent::List(nodes.collect());
         }
         DeValue::String(text) => toml::Value::String(text.into_owned()),
         DeValue::Integer(number) => {
@@ -94,22 +108,25 @@ fn content(value: DeValue<'_>, lines: &Lines, path: &KeyPath, origin: &Origin, p
         DeValue::Boolean(flag) => toml::Value::Boolean(flag),
         DeValue::Datetime(moment) => toml::Value::Datetime(moment),
     };
-    Content::Leaf(leaf)
+    NodeContent::Leaf(leaf)
 }
 
 /// Turns byte offsets into lines.
-struct Lines {
+struct LineIndex {
     file: Arc<ConfigFile>,
     starts: Vec<usize>,
 }
 
-impl Lines {
+impl LineIndex {
     fn new(text: &str, file: &Arc<ConfigFile>) -> Self {
         let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         Self { file: Arc::clone(file), starts: newlines.map(|(offset, _)| offset + 1).collect() }
     }
 
-    fn origin(&self, offset: usize) -> Origin {
-        Origin::File { file: Arc::clone(&self.file), line: self.starts.partition_point(|start| *start <= offset) + 1 }
+    fn origin(&self, offset: usize) -> ValueOrigin {
+        ValueOrigin::File {
+            file: Arc::clone(&self.file),
+            line: self.starts.partition_point(|start| *start <= offset) + 1,
+        }
     }
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 /// Their first argument that is not an option names what they run, a folder too.
 const INTERPRETERS: &[&str] = &["python", "pypy", "node", "nodejs", "ruby", "perl", "php", "bun", "deno", "sh", "bash"];
 /// What they run may be named without its ending.
-const ENDINGS: &[&str] = &["js", "mjs", "cjs", "ts", "py"];
+const CODE_EXTENSIONS: &[&str] = &["js", "mjs", "cjs", "ts", "py"];
 /// Their first argument that is not an option names a package, never a file of that name.
 const PACKAGE_RUNNERS: &[&str] = &["npx", "bunx", "pnpx", "uvx", "pipx"];
 /// Options of these that a value follows.
-const RUNNER_VALUES: &[&str] =
+const RUNNER_VALUE_OPTIONS: &[&str] =
     &["-p", "--package", "--from", "--with", "--python", "--index", "--spec", "-c", "--call"];
 /// Options that the name of a folder follows.
 const FOLDER_OPTIONS: &[&str] =
@@ -21,13 +21,13 @@ const VALUE_OPTIONS: &[char] = &['X', 'W'];
 
 /// How a program reads its command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(super) enum CommandSyntax {
     Interpreter,
     PackageRunner,
     Other,
 }
 
-impl Reader {
+impl CommandSyntax {
     pub(super) fn of(program: &str) -> Self {
         let name = Path::new(program).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let without_version = name.trim_end_matches(|last: char| last.is_ascii_digit() || last == '.');
@@ -43,11 +43,11 @@ impl Reader {
 
 /// What a word is, by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum WordRole {
     /// Before what an interpreter runs, or just that.
-    Before,
+    UpToScript,
     /// The name of a package or module, or the value of an option that names one: no path, unless it looks like one.
-    Name,
+    PackageName,
     /// After what is run.
     Argument,
     /// The value of an option that names a folder.
@@ -58,40 +58,50 @@ pub(super) enum Place {
 
 /// A word with its place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Word<'a> {
+pub(super) struct CommandWord<'a> {
     pub(super) text: &'a str,
-    pub(super) place: Place,
+    pub(super) role: WordRole,
     /// An option of an interpreter that takes code from the working folder.
     pub(super) takes_code: bool,
 }
 
 /// The arguments of a program, each with its place. `folder` is where they are looked for.
-pub(super) fn places<'a>(reader: Reader, arguments: &'a [String], folder: &'a Path) -> impl Iterator<Item = Word<'a>> {
+pub(super) fn classify_words<'a>(
+    reader: CommandSyntax,
+    arguments: &'a [String],
+    folder: &'a Path,
+) -> impl Iterator<Item = CommandWord<'a>> {
     let mut is_run = false;
     let mut next = None;
     arguments.iter().map(move |text| {
         let text = text.as_str();
         let place = match reader {
-            Reader::Other => Place::Unclear,
-            Reader::Interpreter | Reader::PackageRunner if is_run => Place::Argument,
-            Reader::Interpreter | Reader::PackageRunner => Place::Before,
+            CommandSyntax::Other => WordRole::Unclear,
+            CommandSyntax::Interpreter | CommandSyntax::PackageRunner if is_run => WordRole::Argument,
+            CommandSyntax::Interpreter | CommandSyntax::PackageRunner => WordRole::UpToScript,
         };
-        let mut word = Word { text, place, takes_code: false };
+        let mut word = CommandWord { text, role: place, takes_code: false };
         if let Some(place) = next.take() {
-            return Word { place, ..word };
+            return CommandWord { role: place, ..word };
         }
         if FOLDER_OPTIONS.contains(&text) {
-            next = Some(Place::Folder);
+            next = Some(WordRole::Folder);
         }
         match reader {
-            Reader::Interpreter if !is_run && takes_code(text) => {
-                (is_run, next, word.takes_code) = (true, Some(Place::Name), true);
+            CommandSyntax::Interpreter if !is_run && takes_code(text) => {
+                (is_run, next, word.takes_code) = (true, Some(WordRole::PackageName), true);
             }
             // The value of an option may stand before what is run, and names no file.
-            Reader::Interpreter if !is_run && !text.starts_with('-') => is_run = !named(folder, text).is_empty(),
-            Reader::PackageRunner if !is_run && RUNNER_VALUES.contains(&text) => next = Some(Place::Name),
-            Reader::PackageRunner if !is_run && !text.starts_with('-') => (is_run, word.place) = (true, Place::Name),
-            Reader::Interpreter | Reader::PackageRunner | Reader::Other => {}
+            CommandSyntax::Interpreter if !is_run && !text.starts_with('-') => {
+                is_run = !existing_paths(folder, text).is_empty()
+            }
+            CommandSyntax::PackageRunner if !is_run && RUNNER_VALUE_OPTIONS.contains(&text) => {
+                next = Some(WordRole::PackageName)
+            }
+            CommandSyntax::PackageRunner if !is_run && !text.starts_with('-') => {
+                (is_run, word.role) = (true, WordRole::PackageName)
+            }
+            CommandSyntax::Interpreter | CommandSyntax::PackageRunner | CommandSyntax::Other => {}
         }
         word
     })
@@ -104,7 +114,7 @@ fn takes_code(word: &str) -> bool {
 }
 
 /// The parts of a word that may be paths: the word, the value of `--option=VALUE`, and that of `-oVALUE`.
-pub(super) fn values(word: &str) -> Vec<&str> {
+pub(super) fn path_candidates(word: &str) -> Vec<&str> {
     let values = match word.strip_prefix('-') {
         None => vec![word],
         Some(option) => {
@@ -116,9 +126,9 @@ pub(super) fn values(word: &str) -> Vec<&str> {
 }
 
 /// What of these exists: the path itself, and the same with an ending that may be left out.
-pub(super) fn named(folder: &Path, value: &str) -> Vec<PathBuf> {
+pub(super) fn existing_paths(folder: &Path, value: &str) -> Vec<PathBuf> {
     let path = folder.join(value);
-    let with_ending = ENDINGS.iter().map(|ending| {
+    let with_ending = CODE_EXTENSIONS.iter().map(|ending| {
         let mut path = path.clone().into_os_string();
         path.push(".");
         path.push(ending);
@@ -131,22 +141,23 @@ pub(super) fn named(folder: &Path, value: &str) -> Vec<PathBuf> {
 /// The word for a program that runs in another folder than `folder`: what names a file or folder there becomes absolute. A word
 /// without a slash may as well be a subcommand, so a folder counts only where one is expected, and a file where
 /// one is expected or its name has an ending.
-pub(super) fn absolute(word: Word<'_>, folder: &Path) -> String {
+pub(super) fn absolute_word(word: CommandWord<'_>, folder: &Path) -> String {
     let (option, value) = match word.text.strip_prefix('-').and_then(|_| word.text.split_once('=')) {
         Some((option, value)) => (Some(option), value),
         None => (None, word.text),
     };
     let is_option = option.is_none() && value.starts_with('-');
-    let place = if option.is_some_and(|option| FOLDER_OPTIONS.contains(&option)) { Place::Folder } else { word.place };
+    let place =
+        if option.is_some_and(|option| FOLDER_OPTIONS.contains(&option)) { WordRole::Folder } else { word.role };
     let path = folder.join(value);
-    let is_path = value.starts_with(['/', '.']) || (value.contains('/') && place != Place::Name);
+    let is_path = value.starts_with(['/', '.']) || (value.contains('/') && place != WordRole::PackageName);
     let is_named = match place {
-        Place::Name => false,
-        Place::Before | Place::Argument => !named(folder, value).is_empty(),
-        Place::Folder => path.is_dir(),
-        Place::Unclear => path.is_file() && Path::new(value).extension().is_some(),
+        WordRole::PackageName => false,
+        WordRole::UpToScript | WordRole::Argument => !existing_paths(folder, value).is_empty(),
+        WordRole::Folder => path.is_dir(),
+        WordRole::Unclear => path.is_file() && Path::new(value).extension().is_some(),
     };
-    if value.is_empty() || is_option || !(is_named || (is_path && !named(folder, value).is_empty())) {
+    if value.is_empty() || is_option || !(is_named || (is_path && !existing_paths(folder, value).is_empty())) {
         return word.text.to_owned();
     }
     // What cannot be said in text stays relative, and is not found.

@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::metric;
-use super::otlp::{FinishedSpan, Kind, SpanQueue, Value};
+use super::otlp::{AttributeValue, FinishedSpan, SpanQueue, TraceSpanKind};
 
 /// Names begin with one of these, or count as `other`.
-const KINDS: &[&str] = &[
+const EVENT_KINDS: &[&str] = &[
     "bridge.session",
     "heartbeat.timeout",
     "pool.call",
@@ -38,19 +38,19 @@ const KINDS: &[&str] = &[
     "worker.recycled",
     "worker.restarted",
 ];
-const OTHER: &str = "other";
+const OTHER_KIND: &str = "other";
 /// A worker that has not been heard of for so long counts no more.
-const STALE: Duration = Duration::from_secs(300);
+const MAX_SAMPLE_AGE: Duration = Duration::from_secs(300);
 /// Workers whose samples are kept at once; those of further ones are not counted.
 const MAX_WORKERS: usize = 1024;
 
 /// Until `stop`. `spans` is there where traces are kept.
-pub(crate) async fn watch_signals(
+pub(crate) async fn watch_worker_events(
     mut signals: broadcast::Receiver<Arc<Signal>>,
     spans: Option<SpanQueue>,
     stop: CancellationToken,
 ) {
-    let mut samples = Samples::default();
+    let mut samples = WorkerSamples::default();
     loop {
         let signal = tokio::select! {
             biased;
@@ -59,50 +59,51 @@ pub(crate) async fn watch_signals(
         };
         match signal {
             Ok(signal) => {
-                metric::signal(kind(&signal.name));
-                samples.take(&signal, Instant::now());
+                metric::worker_event(event_kind(&signal.name));
+                samples.record(&signal, Instant::now());
                 if let Some(spans) = &spans
                     && let Some(span) = worker_span(&signal, spans)
                 {
                     spans.push(span);
                 }
             }
-            Err(RecvError::Lagged(missed)) => metric::signals_missed(missed),
+            Err(RecvError::Lagged(missed)) => metric::worker_events_missed(missed),
             Err(RecvError::Closed) => return,
         }
     }
 }
 
 /// The first two parts of a known name.
-fn kind(name: &str) -> &'static str {
+fn event_kind(name: &str) -> &'static str {
     let begins = |kind: &&&str| name.strip_prefix(**kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    KINDS.iter().find(begins).copied().unwrap_or(OTHER)
+    EVENT_KINDS.iter().find(begins).copied().unwrap_or(OTHER_KIND)
 }
 
 /// A finished call of a tool, where the worker says which trace it belongs to and that trace is kept.
 fn worker_span(signal: &Signal, spans: &SpanQueue) -> Option<FinishedSpan> {
     let error = match &*signal.name {
         "tool.execution.stop" => None,
-        "tool.execution.exception" => Some(noted(signal, "error_type").unwrap_or("tool_error")),
+        "tool.execution.exception" => Some(metadata_text(signal, "error_type").unwrap_or("tool_error")),
         _ => return None,
     };
-    let above = TraceParent::parse(noted(signal, "traceparent")?).filter(|above| above.is_sampled)?;
-    let took = SignedDuration::from_nanos(whole(signal, "duration")?.max(0));
-    let tool = noted(signal, "tool").or_else(|| noted(signal, "tool_name")).unwrap_or("tool");
-    let mut attributes = vec![(field::TOOL, Value::text(tool)), ("gen_ai.tool.name", Value::text(tool))];
+    let above = TraceParent::parse(metadata_text(signal, "traceparent")?).filter(|above| above.is_sampled)?;
+    let took = SignedDuration::from_nanos(measure_int(signal, "duration")?.max(0));
+    let tool = metadata_text(signal, "tool").or_else(|| metadata_text(signal, "tool_name")).unwrap_or("tool");
+    let mut attributes =
+        vec![(field::TOOL, AttributeValue::text(tool)), ("gen_ai.tool.name", AttributeValue::text(tool))];
     for key in ["worker_id", "pool_name"] {
-        attributes.extend(noted(signal, key).map(|text| (key, Value::text(text))));
+        attributes.extend(metadata_text(signal, key).map(|text| (key, AttributeValue::text(text))));
     }
-    let pid = whole(signal, "python_pid").or_else(|| noted(signal, "python_pid")?.parse().ok());
-    attributes.extend(pid.map(|pid| ("python_pid", Value::Int(pid))));
-    attributes.extend(error.map(|error| (field::ERROR, Value::text(error))));
-    let Value::Text(name) = Value::text(&format!("worker {tool}")) else { return None };
+    let pid = measure_int(signal, "python_pid").or_else(|| metadata_text(signal, "python_pid")?.parse().ok());
+    attributes.extend(pid.map(|pid| ("python_pid", AttributeValue::Int(pid))));
+    attributes.extend(error.map(|error| (field::ERROR, AttributeValue::text(error))));
+    let AttributeValue::Text(name) = AttributeValue::text(&format!("worker {tool}")) else { return None };
     Some(FinishedSpan {
         trace: above.trace,
-        span: spans.ids().span(),
+        span: spans.ids().next_span_id(),
         parent: Some(above.span),
         name: Cow::Owned(name),
-        kind: Kind::Server,
+        kind: TraceSpanKind::Server,
         start: signal.at.checked_sub(took).unwrap_or(signal.at),
         end: signal.at,
         attributes,
@@ -110,24 +111,24 @@ fn worker_span(signal: &Signal, spans: &SpanQueue) -> Option<FinishedSpan> {
     })
 }
 
-fn noted<'a>(signal: &'a Signal, key: &str) -> Option<&'a str> {
+fn metadata_text<'a>(signal: &'a Signal, key: &str) -> Option<&'a str> {
     signal.metadata.iter().find(|(name, _)| **name == *key).map(|(_, text)| &**text)
 }
 
-fn measured<'a>(signal: &'a Signal, key: &str) -> Option<&'a Measure> {
+fn measure_named<'a>(signal: &'a Signal, key: &str) -> Option<&'a Measure> {
     signal.measures.iter().find(|(name, _)| **name == *key).map(|(_, measure)| measure)
 }
 
-fn whole(signal: &Signal, key: &str) -> Option<i64> {
-    match measured(signal, key)? {
+fn measure_int(signal: &Signal, key: &str) -> Option<i64> {
+    match measure_named(signal, key)? {
         Measure::Int(number) => Some(*number),
         Measure::Float(number) => Some(*number as i64),
         Measure::Text(_) => None,
     }
 }
 
-fn number(signal: &Signal, key: &str) -> Option<f64> {
-    let number = match measured(signal, key)? {
+fn measure_float(signal: &Signal, key: &str) -> Option<f64> {
+    let number = match measure_named(signal, key)? {
         Measure::Int(number) => *number as f64,
         Measure::Float(number) => *number,
         Measure::Text(_) => return None,
@@ -137,28 +138,30 @@ fn number(signal: &Signal, key: &str) -> Option<f64> {
 
 /// The last sample of every worker. A pool's figure is the sum over its workers.
 #[derive(Debug, Default)]
-struct Samples {
-    memory: HashMap<Worker, (f64, Instant)>,
-    cpu: HashMap<Worker, (f64, Instant)>,
+struct WorkerSamples {
+    memory: HashMap<WorkerKey, (f64, Instant)>,
+    cpu: HashMap<WorkerKey, (f64, Instant)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Worker {
+struct WorkerKey {
     pool: Arc<str>,
     id: Arc<str>,
 }
 
-impl Samples {
-    fn take(&mut self, signal: &Signal, now: Instant) {
+impl WorkerSamples {
+    fn record(&mut self, signal: &Signal, now: Instant) {
         let (kept, key, tell): (_, _, fn(&str, f64)) = match &*signal.name {
             "python.memory.sampled" => (&mut self.memory, "rss_bytes", metric::worker_memory),
             "python.cpu.sampled" => (&mut self.cpu, "cpu_percent", metric::worker_cpu),
             _ => return,
         };
-        let (Some(pool), Some(id)) = (noted(signal, "pool_name"), noted(signal, "worker_id")) else { return };
-        let Some(sample) = number(signal, key) else { return };
-        kept.retain(|_, (_, at)| now.saturating_duration_since(*at) < STALE);
-        let worker = Worker { pool: pool.into(), id: id.into() };
+        let (Some(pool), Some(id)) = (metadata_text(signal, "pool_name"), metadata_text(signal, "worker_id")) else {
+            return;
+        };
+        let Some(sample) = measure_float(signal, key) else { return };
+        kept.retain(|_, (_, at)| now.saturating_duration_since(*at) < MAX_SAMPLE_AGE);
+        let worker = WorkerKey { pool: pool.into(), id: id.into() };
         if kept.len() < MAX_WORKERS || kept.contains_key(&worker) {
             kept.insert(worker, (sample, now));
         }

@@ -4,14 +4,14 @@ use patchboard_core::model::ModelError;
 
 /// Why something could not be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct ServerFailure {
     pub what: String,
     pub next: String,
 }
 
 /// A question to a server, as far as it decides what a failure means.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ServerQuery<'a> {
     /// Host and port.
     pub host: &'a str,
     pub address: &'a str,
@@ -20,44 +20,44 @@ pub(super) struct Asked<'a> {
 
 /// What came of asking for the list of models.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NoList {
+pub(super) enum ModelListFailure {
     /// The server answers, but has no such list: the model's name must be typed, and one call shows whether it is right.
     NotOffered,
-    Trouble(Trouble),
+    Failed(ServerFailure),
 }
 
-pub(super) fn of_list(asked: Asked<'_>, error: &ModelError) -> NoList {
+pub(super) fn list_failure(asked: ServerQuery<'_>, error: &ModelError) -> ModelListFailure {
     match status(error) {
-        Some(404 | 405 | 501) => NoList::NotOffered,
-        Some(_) | None => NoList::Trouble(general(asked, error)),
+        Some(404 | 405 | 501) => ModelListFailure::NotOffered,
+        Some(_) | None => ModelListFailure::Failed(request_failure(asked, error)),
     }
 }
 
-pub(super) fn no_models(asked: Asked<'_>) -> Trouble {
-    Trouble {
+pub(super) fn empty_list_failure(asked: ServerQuery<'_>) -> ServerFailure {
+    ServerFailure {
         what: format!("{} answers, but has no models", asked.host),
         next: "load one there first (with Ollama: `ollama pull NAME`)".to_owned(),
     }
 }
 
 /// Of the call that tries a model out.
-pub(super) fn of_trial(asked: Asked<'_>, model: &str, error: &ModelError) -> Trouble {
+pub(super) fn trial_failure(asked: ServerQuery<'_>, model: &str, error: &ModelError) -> ServerFailure {
     match status(error) {
-        Some(404) => Trouble {
+        Some(404) => ServerFailure {
             what: format!("{} knows no model `{model}` at {} ({error})", asked.host, asked.address),
             next: "check the model's name, and that the address is the root of the API, such as https://api.example.com/v1"
                 .to_owned(),
         },
-        Some(400 | 422) => Trouble {
+        Some(400 | 422) => ServerFailure {
             what: format!("{} does not take the model `{model}` ({error})", asked.host),
             next: "check the model's name".to_owned(),
         },
-        Some(_) | None => general(asked, error),
+        Some(_) | None => request_failure(asked, error),
     }
 }
 
-fn general(asked: Asked<'_>, error: &ModelError) -> Trouble {
-    let Asked { host, address, with_key } = asked;
+fn request_failure(asked: ServerQuery<'_>, error: &ModelError) -> ServerFailure {
+    let ServerQuery { host, address, with_key } = asked;
     let (what, next) = match (status(error), error) {
         (Some(401 | 403), _) if with_key => (
             format!("{host} does not accept this key ({error})"),
@@ -73,10 +73,10 @@ fn general(asked: Asked<'_>, error: &ModelError) -> Trouble {
             "name the address it leads to, with https:// if it has one",
         ),
         (None, ModelError::Unavailable(text)) if text.contains("unreadable") => {
-            (format!("what answers at {address} is not a model server"), ROOT)
+            (format!("what answers at {address} is not a model server"), API_ROOT_HINT)
         }
         (None, ModelError::Rejected(text)) if text.contains("instead of an event stream") => {
-            (format!("what answers at {address} is not a model server ({error})"), ROOT)
+            (format!("what answers at {address} is not a model server ({error})"), API_ROOT_HINT)
         }
         (None, ModelError::Unavailable(text)) if text.contains("resolve") => {
             (format!("{host} cannot be found: {error}"), "check the address, and that this machine is online")
@@ -91,10 +91,10 @@ fn general(asked: Asked<'_>, error: &ModelError) -> Trouble {
         ),
         (Some(_) | None, _) => (format!("{host} cannot be asked: {error}"), "try again later"),
     };
-    Trouble { what, next: next.to_owned() }
+    ServerFailure { what, next: next.to_owned() }
 }
 
-const ROOT: &str = "name the root of its API, such as https://api.example.com/v1";
+const API_ROOT_HINT: &str = "name the root of its API, such as https://api.example.com/v1";
 
 /// The HTTP status that an error's text begins with.
 fn status(error: &ModelError) -> Option<u16> {

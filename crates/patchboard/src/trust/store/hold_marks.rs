@@ -12,11 +12,11 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use super::{TrustStore, name_of, path_of, read, shown};
-use crate::credentials::private_folder;
+use super::{TrustStore, escape_path, path_digest, read_record, unescape_path};
+use crate::credentials::create_private_folder;
 
 /// Folder of the marks in a store; in it one folder for each path, with one mark for each server.
-const FOLDER: &str = "held";
+const MARKS_FOLDER: &str = "held";
 
 /// Tells a file from one that takes its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub(crate) struct FileIdentity {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Mark {
+struct HoldMark {
     path: String,
     identity: FileIdentity,
 }
@@ -45,14 +45,14 @@ impl FileIdentity {
 
 impl TrustStore {
     /// Not flushed: no process outlives a loss of power.
-    pub(crate) fn mark_held(&self, path: &Path, server: &str, identity: &FileIdentity) -> io::Result<()> {
-        let mark = Mark { path: shown(path), identity: identity.clone() };
+    pub(crate) fn write_hold_mark(&self, path: &Path, server: &str, identity: &FileIdentity) -> io::Result<()> {
+        let mark = HoldMark { path: escape_path(path), identity: identity.clone() };
         let mark = serde_json::to_vec(&mark).map_err(io::Error::other)?;
-        self.write_everywhere(
+        self.write_to_all(
             |store| mark_path(store, path, server),
             |file| {
                 if let Some(folder) = file.parent() {
-                    private_folder(folder).map_err(io::Error::other)?;
+                    create_private_folder(folder).map_err(io::Error::other)?;
                 }
                 // Nobody sees half a mark.
                 let pending = file.with_extension("new");
@@ -62,7 +62,7 @@ impl TrustStore {
         )
     }
 
-    pub(crate) fn unmark_held(&self, path: &Path, server: &str) {
+    pub(crate) fn remove_hold_mark(&self, path: &Path, server: &str) {
         for store in &self.folders {
             let file = mark_path(store, path, server);
             if let Err(error) = fs::remove_file(&file)
@@ -74,10 +74,10 @@ impl TrustStore {
     }
 
     /// Does another file lie there than a process was kept from writing?
-    pub(crate) fn has_lost_hold(&self, path: &Path) -> bool {
+    pub(crate) fn was_replaced_while_held(&self, path: &Path) -> bool {
         let mut marks = Vec::new();
         for store in &self.folders {
-            match fs::read_dir(store.join(FOLDER).join(name_of(path))) {
+            match fs::read_dir(store.join(MARKS_FOLDER).join(path_digest(path))) {
                 Ok(listed) => marks.push(listed),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // There may be one.
@@ -91,25 +91,26 @@ impl TrustStore {
         }
         let now = FileIdentity::of(path);
         // A mark that cannot be read may be of any file, unless it went away meanwhile.
-        files.any(|file| match read::<Mark>(&file) {
+        files.any(|file| match read_record::<HoldMark>(&file) {
             Some(mark) => Some(mark.identity) != now,
             None => file.exists(),
         })
     }
 
     /// What this server, or the last one on its data directory, has marked.
-    pub(crate) fn held_by(&self, server: &str) -> Vec<(PathBuf, FileIdentity)> {
-        let folders = self.folders.iter().filter_map(|store| fs::read_dir(store.join(FOLDER)).ok()).flatten().flatten();
-        let marks = folders.filter_map(|folder| read::<Mark>(&folder.path().join(file_name(server))));
-        marks.filter_map(|mark| Some((path_of(&mark.path)?, mark.identity))).collect()
+    pub(crate) fn held_files_of(&self, server: &str) -> Vec<(PathBuf, FileIdentity)> {
+        let folders =
+            self.folders.iter().filter_map(|store| fs::read_dir(store.join(MARKS_FOLDER)).ok()).flatten().flatten();
+        let marks = folders.filter_map(|folder| read_record::<HoldMark>(&folder.path().join(mark_file_name(server))));
+        marks.filter_map(|mark| Some((unescape_path(&mark.path)?, mark.identity))).collect()
     }
 }
 
 fn mark_path(store: &Path, path: &Path, server: &str) -> PathBuf {
-    store.join(FOLDER).join(name_of(path)).join(file_name(server))
+    store.join(MARKS_FOLDER).join(path_digest(path)).join(mark_file_name(server))
 }
 
-fn file_name(server: &str) -> String {
+fn mark_file_name(server: &str) -> String {
     format!("{server}.json")
 }
 

@@ -7,47 +7,49 @@ use std::path::{Path, PathBuf};
 use patchboard_tools::guard::{HeldFiles, WriteReach};
 
 use super::TrustStore;
-use super::guard::{ObeyedFiles, ProgramName};
-use super::program::{ObeyedProgram, Surroundings, started};
+use super::guard::{GuardedFiles, ProgramName};
+use super::program::{GuardedProgram, ProgramContext, resolved_command};
 use super::reach::{FileReach, file_reach};
 use crate::config::env::HOME;
 use crate::config::files::{ConfigFile, FileLayer};
 use crate::config::section::{McpConfig, WorkerConfig};
-use crate::config::{Config, Loaded};
+use crate::config::{Config, LoadedConfig};
 use crate::data_dir;
 
 /// Of the server's own variables, what it passes on to every program.
-const PASSED_ON: &[&str] = &["PATH", HOME];
+const MCP_SERVER_VARIABLES: &[&str] = &["PATH", HOME];
 /// The same for workers.
-const PASSED_ON_TO_WORKERS: &[&str] = &["PATH", HOME, "PYTHONPATH"];
+const WORKER_VARIABLES: &[&str] = &["PATH", HOME, "PYTHONPATH"];
 
 /// `cwd` is where this program was started: relative paths in the commands of MCP servers begin there.
-pub(crate) fn obeyed(loaded: &Loaded, cwd: &Path) -> ObeyedFiles {
+pub(crate) fn guarded_files(loaded: &LoadedConfig, cwd: &Path) -> GuardedFiles {
     let config = &loaded.config;
     let workers = config.workers.iter().map(|worker| {
-        let program =
-            looked_at(loaded, Table::of_worker(worker, config), |around| ObeyedProgram::of(&worker.command, around));
+        let program = with_program_context(loaded, ProgramSettings::of_worker(worker, config), |around| {
+            GuardedProgram::of(&worker.command, around)
+        });
         (ProgramName::WorkerPool(worker.name.clone()), program)
     });
     let servers = config.mcp.iter().filter(|(_, server)| server.url.is_none());
     let servers = servers.map(|(name, server)| {
-        let program =
-            looked_at(loaded, Table::of_server(server, cwd), |around| ObeyedProgram::of(&server.command, around));
+        let program = with_program_context(loaded, ProgramSettings::of_server(server, cwd), |around| {
+            GuardedProgram::of(&server.command, around)
+        });
         (ProgramName::McpServer(name.clone()), program)
     });
-    ObeyedFiles {
+    GuardedFiles {
         configs: content_files(loaded).into_iter().map(|file| (file.path, file.layer)).collect(),
         programs: workers.chain(servers).collect(),
         files: config.plugins.iter().map(|plugin| &plugin.path).chain(&config.local_model.weights).cloned().collect(),
-        held: std::env::current_exe().into_iter().collect(),
+        read_only: std::env::current_exe().into_iter().collect(),
         secrets: config.secret_files(),
         data_dir: config.data_dir.clone(),
-        own: own_data(loaded),
+        server_data: server_data(loaded),
     }
 }
 
 /// What the server writes itself. It lies in no print of a folder, and is closed to everything the server runs.
-fn own_data(loaded: &Loaded) -> Vec<PathBuf> {
+fn server_data(loaded: &LoadedConfig) -> Vec<PathBuf> {
     let config = &loaded.config;
     let mut own: Vec<PathBuf> = trust_store(loaded).data_dirs().map(Path::to_owned).collect();
     own.push(config.data_dir.clone());
@@ -56,13 +58,17 @@ fn own_data(loaded: &Loaded) -> Vec<PathBuf> {
 }
 
 /// The command line of a worker as it is started.
-pub(crate) fn worker_command(worker: &WorkerConfig, loaded: &Loaded) -> Vec<String> {
-    looked_at(loaded, Table::of_worker(worker, &loaded.config), |around| started(&worker.command, around))
+pub(crate) fn worker_command(worker: &WorkerConfig, loaded: &LoadedConfig) -> Vec<String> {
+    with_program_context(loaded, ProgramSettings::of_worker(worker, &loaded.config), |around| {
+        resolved_command(&worker.command, around)
+    })
 }
 
 /// The command line of an MCP server as it is started.
-pub(crate) fn mcp_command(server: &McpConfig, loaded: &Loaded, cwd: &Path) -> Vec<String> {
-    looked_at(loaded, Table::of_server(server, cwd), |around| started(&server.command, around))
+pub(crate) fn mcp_command(server: &McpConfig, loaded: &LoadedConfig, cwd: &Path) -> Vec<String> {
+    with_program_context(loaded, ProgramSettings::of_server(server, cwd), |around| {
+        resolved_command(&server.command, around)
+    })
 }
 
 /// The folders that agents' commands and tools may write to.
@@ -73,7 +79,7 @@ pub(crate) fn agent_folders(config: &Config) -> Vec<PathBuf> {
 }
 
 /// Files whose trusted content is kept: configuration, wherever this or the next start looks for it, certificates and souls.
-pub(crate) fn content_files(loaded: &Loaded) -> Vec<ConfigFile> {
+pub(crate) fn content_files(loaded: &LoadedConfig) -> Vec<ConfigFile> {
     let souls = soul_files(&loaded.config).map(|path| content_file(&path));
     config_files(loaded).into_iter().chain(certificate_files(&loaded.config)).chain(souls).collect()
 }
@@ -95,14 +101,14 @@ pub(crate) fn content_file(path: &Path) -> ConfigFile {
 }
 
 /// The store that vouches for this configuration.
-pub(crate) fn trust_store(loaded: &Loaded) -> TrustStore {
+pub(crate) fn trust_store(loaded: &LoadedConfig) -> TrustStore {
     let data_dir = &loaded.config.data_dir;
     let is_of_a_file = loaded.origin_of("data_dir").file_layer().is_some();
     let named = (!is_of_a_file).then(|| data_dir.clone());
     TrustStore::find(named, &loaded.env, &loaded.folders)
 }
 
-fn config_files(loaded: &Loaded) -> Vec<ConfigFile> {
+fn config_files(loaded: &LoadedConfig) -> Vec<ConfigFile> {
     let named = loaded.files.iter().find(|file| file.layer == FileLayer::Named).map(|file| file.path.clone());
     let folder_of_user = loaded.folders.config_dir.as_deref();
     let layer = |path: &PathBuf| {
@@ -114,32 +120,36 @@ fn config_files(loaded: &Loaded) -> Vec<ConfigFile> {
             FileLayer::Project
         }
     };
-    let places = loaded.configuration_files().into_iter();
+    let places = loaded.config_search_paths().into_iter();
     places.map(|path| ConfigFile { layer: layer(&path), shown: path.clone(), path }).collect()
 }
 
 /// What the table of a program says of its surroundings.
-struct Table<'a> {
+struct ProgramSettings<'a> {
     base: &'a Path,
     working_folder: Option<&'a Path>,
     env: &'a BTreeMap<String, String>,
     passed_on: &'static [&'static str],
 }
 
-impl<'a> Table<'a> {
+impl<'a> ProgramSettings<'a> {
     fn of_worker(worker: &'a WorkerConfig, config: &'a Config) -> Self {
         let folder = worker.working_folder.as_deref().unwrap_or(&config.runs.working_folder);
-        Self { base: folder, working_folder: Some(folder), env: &worker.env, passed_on: PASSED_ON_TO_WORKERS }
+        Self { base: folder, working_folder: Some(folder), env: &worker.env, passed_on: WORKER_VARIABLES }
     }
 
     /// Without a folder of its own, one runs in a private folder.
     fn of_server(server: &'a McpConfig, cwd: &'a Path) -> Self {
         let working_folder = server.working_folder.as_deref();
-        Self { base: working_folder.unwrap_or(cwd), working_folder, env: &server.env, passed_on: PASSED_ON }
+        Self { base: working_folder.unwrap_or(cwd), working_folder, env: &server.env, passed_on: MCP_SERVER_VARIABLES }
     }
 }
 
-fn looked_at<T>(loaded: &Loaded, table: Table<'_>, look: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+fn with_program_context<T>(
+    loaded: &LoadedConfig,
+    table: ProgramSettings<'_>,
+    look: impl FnOnce(&ProgramContext<'_>) -> T,
+) -> T {
     let variable = |name: &str| {
         let own = table.env.get(name).and_then(|value| match value.strip_prefix("env:") {
             Some(name) => loaded.env.get(name),
@@ -153,7 +163,7 @@ fn looked_at<T>(loaded: &Loaded, table: Table<'_>, look: impl FnOnce(&Surroundin
     let real = |folder: PathBuf| folder.canonicalize().unwrap_or(folder);
     let roots = agent_folders(&loaded.config).into_iter().map(real).collect();
     let reach = WriteReach { roots, held: HeldFiles::Nothing };
-    look(&Surroundings {
+    look(&ProgramContext {
         base: table.base,
         working_folder: table.working_folder,
         search_path: search_path.as_deref(),

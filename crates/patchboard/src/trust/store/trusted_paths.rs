@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
-use super::{RecordKind, TrustStore, path_of, read, record_path};
+use super::{RecordKind, TrustStore, read_record, record_path, unescape_path};
 
 /// A folder that changed less than this before it was listed may change again without another time of change.
-const SETTLED: Duration = Duration::from_secs(2);
+const MIN_SETTLE_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Vouched {
+pub(crate) struct TrustedPaths {
     /// Files of which the content is kept.
     pub(crate) configs: BTreeSet<PathBuf>,
     pub(crate) files: BTreeSet<PathBuf>,
@@ -24,12 +24,12 @@ pub(crate) struct Vouched {
 
 /// As many as the owner has ever trusted.
 #[derive(Debug, Default)]
-pub(crate) struct VouchedPaths {
-    listed: BTreeMap<PathBuf, Listed>,
+pub(crate) struct TrustedPathIndex {
+    listings: BTreeMap<PathBuf, RecordFolderListing>,
 }
 
 #[derive(Debug)]
-struct Listed {
+struct RecordFolderListing {
     kind: RecordKind,
     /// When the folder had changed last; `None` if that was too short before.
     changed: Option<SystemTime>,
@@ -38,17 +38,18 @@ struct Listed {
 }
 
 #[derive(Deserialize)]
-struct PathOfRecord {
+struct RecordPath {
     path: String,
 }
 
-impl VouchedPaths {
-    pub(crate) fn now(&mut self, store: &TrustStore) -> Vouched {
-        let mut found = Vouched::default();
+impl TrustedPathIndex {
+    pub(crate) fn current_paths(&mut self, store: &TrustStore) -> TrustedPaths {
+        let mut found = TrustedPaths::default();
         for folder in &store.folders {
             for kind in [RecordKind::Config, RecordKind::File, RecordKind::Folder] {
-                let listed = self.listed.entry(folder.join(kind.name()));
-                let listed = listed.or_insert_with_key(|_| Listed { kind, changed: None, paths: BTreeMap::new() });
+                let listed = self.listings.entry(folder.join(kind.name()));
+                let listed =
+                    listed.or_insert_with_key(|_| RecordFolderListing { kind, changed: None, paths: BTreeMap::new() });
                 listed.refresh(folder);
                 let paths = listed.paths.values().flatten().cloned();
                 match listed.kind {
@@ -63,14 +64,14 @@ impl VouchedPaths {
     }
 }
 
-impl Listed {
+impl RecordFolderListing {
     fn refresh(&mut self, store: &Path) {
         let folder = store.join(self.kind.name());
         let changed = fs::metadata(&folder).and_then(|found| found.modified()).ok();
         if changed.is_some() && changed == self.changed {
             return;
         }
-        let is_settled = |at: &SystemTime| at.elapsed().is_ok_and(|since| since > SETTLED);
+        let is_settled = |at: &SystemTime| at.elapsed().is_ok_and(|since| since > MIN_SETTLE_TIME);
         self.changed = changed.filter(is_settled);
         let names: BTreeSet<OsString> = match fs::read_dir(&folder) {
             Ok(listed) => listed.flatten().map(|entry| entry.file_name()).filter(is_record).collect(),
@@ -81,7 +82,7 @@ impl Listed {
             let kind = self.kind;
             self.paths.entry(name).or_insert_with_key(|name| {
                 let file = folder.join(name);
-                let path = path_of(&read::<PathOfRecord>(&file)?.path)?;
+                let path = unescape_path(&read_record::<RecordPath>(&file)?.path)?;
                 (record_path(store, kind, &path) == file).then_some(path)
             });
         }

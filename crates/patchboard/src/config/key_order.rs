@@ -9,23 +9,23 @@ use serde::{Deserialize, Deserializer, de::Visitor, forward_to_deserialize_any};
 use super::{
     Config,
     section::{
-        AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, ChannelRateConfig,
-        GatewayConfig, GotConfig, HubConfig, LimitsConfig, LocalModelConfig, LogConfig, McpConfig, MemoryConfig,
-        ModelChoice, NotificationsConfig, NtfyConfig, PluginConfig, PriceConfig, ProviderConfig, RateLimitConfig,
-        RetentionConfig, RuleConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig,
-        TotConfig, WasmConfig, WebhookConfig, WorkerConfig,
+        AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, ChannelRateLimitConfig,
+        GatewayConfig, GotConfig, HubConfig, HubRuleConfig, LimitsConfig, LocalModelConfig, LogConfig, McpConfig,
+        MemoryConfig, NotificationsConfig, NtfyConfig, PluginConfig, PriceConfig, ProviderConfig, ProviderModelConfig,
+        RateLimitConfig, RetentionConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig,
+        ToolsConfig, TotConfig, WasmConfig, WebhookConfig, WorkerConfig,
     },
 };
 
 /// The declared order of a table's keys, found by the set of their names.
-pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
+pub(crate) fn declared_order(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
     let tables = [
         fields_of::<Config>(),
         fields_of::<GatewayConfig>(),
         fields_of::<RateLimitConfig>(),
         fields_of::<RunsConfig>(),
         fields_of::<HubConfig>(),
-        fields_of::<RuleConfig>(),
+        fields_of::<HubRuleConfig>(),
         fields_of::<NotificationsConfig>(),
         fields_of::<WebhookConfig>(),
         fields_of::<NtfyConfig>(),
@@ -40,11 +40,11 @@ pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
         fields_of::<BudgetsConfig>(),
         fields_of::<PriceConfig>(),
         fields_of::<MemoryConfig>(),
-        fields_of::<ModelChoice>(),
+        fields_of::<ProviderModelConfig>(),
         fields_of::<PluginConfig>(),
         fields_of::<WasmConfig>(),
         fields_of::<ChannelConfig>(),
-        fields_of::<ChannelRateConfig>(),
+        fields_of::<ChannelRateLimitConfig>(),
         fields_of::<WorkerConfig>(),
         fields_of::<McpConfig>(),
         fields_of::<ToolsConfig>(),
@@ -61,36 +61,36 @@ pub(crate) fn declared(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
 
 /// Asks a type's own deserialization for its fields and stops there.
 fn fields_of<T: Deserialize<'static>>() -> &'static [&'static str] {
-    match T::deserialize(Ask) {
+    match T::deserialize(FieldNameProbe) {
         Ok(_) => &[],
-        Err(Answer(fields)) => fields,
+        Err(FieldNames(fields)) => fields,
     }
 }
 
-struct Ask;
+struct FieldNameProbe;
 
 #[derive(Debug)]
-struct Answer(&'static [&'static str]);
+struct FieldNames(&'static [&'static str]);
 
-impl fmt::Display for Answer {
+impl fmt::Display for FieldNames {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("fields of a type")
     }
 }
 
-impl std::error::Error for Answer {}
+impl std::error::Error for FieldNames {}
 
-impl serde::de::Error for Answer {
+impl serde::de::Error for FieldNames {
     fn custom<T: fmt::Display>(_: T) -> Self {
         Self(&[])
     }
 }
 
-impl<'de> Deserializer<'de> for Ask {
-    type Error = Answer;
+impl<'de> Deserializer<'de> for FieldNameProbe {
+    type Error = FieldNames;
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Answer> {
-        Err(Answer(&[]))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, FieldNames> {
+        Err(FieldNames(&[]))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -98,8 +98,8 @@ impl<'de> Deserializer<'de> for Ask {
         _: &'static str,
         fields: &'static [&'static str],
         _: V,
-    ) -> Result<V::Value, Answer> {
-        Err(Answer(fields))
+    ) -> Result<V::Value, FieldNames> {
+        Err(FieldNames(fields))
     }
 
     forward_to_deserialize_any! {

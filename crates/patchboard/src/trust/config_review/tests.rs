@@ -22,7 +22,7 @@ fn what_a_file_asks_for_is_said_in_words() {
         "bash" = "allow"
     "#;
     assert_eq!(
-        asks(text).into_lines(),
+        review_config(text).into_lines(),
         [
             "starts `npx files` as MCP server `files`",
             "starts `python3 tools.py` as worker `py`",
@@ -34,7 +34,7 @@ fn what_a_file_asks_for_is_said_in_words() {
             "sets `data_dir` to \"/tmp/x\"",
         ]
     );
-    assert_eq!(asks("= nonsense").into_lines(), ["is not valid TOML"]);
+    assert_eq!(review_config("= nonsense").into_lines(), ["is not valid TOML"]);
 }
 
 /// More lines than anybody reads, before and behind which something is asked for.
@@ -64,7 +64,7 @@ const DANGEROUS: &str = r#"
 fn what_is_dangerous_comes_first_and_whole_and_a_cut_is_told() {
     let long = "x".repeat(2000);
     let text = format!("{}{}", harmless(100), DANGEROUS.replace("/home", &long));
-    let lines = asks(&text).into_lines();
+    let lines = review_config(&text).into_lines();
     assert_eq!(
         lines[..6],
         [
@@ -84,7 +84,7 @@ fn what_is_dangerous_comes_first_and_whole_and_a_cut_is_told() {
 #[test]
 fn what_is_dangerous_in_a_difference_comes_first_and_whole_and_a_cut_is_told() {
     let before = "[tools.approval]\n\"delete_file\" = \"deny\"\n";
-    let lines = difference(before, &format!("{}{DANGEROUS}", harmless(100))).into_lines();
+    let lines = review_changes(before, &format!("{}{DANGEROUS}", harmless(100))).into_lines();
     assert_eq!(lines[0], "+ it starts `sh -c evil\\u{1b}[2K\\rgood` as worker `evil`");
     assert_eq!(lines[6], "- no longer it sets `tools.approval.delete_file` to \"deny\"");
     assert!(lines.last().unwrap().ends_with("more lines are not shown: read the file itself"), "{lines:?}");
@@ -93,15 +93,15 @@ fn what_is_dangerous_in_a_difference_comes_first_and_whole_and_a_cut_is_told() {
 
 #[test]
 fn a_difference_has_both_sides() {
-    let lines = difference("a = 1\nb = 2\n", "a = 1\nb = 3\n").into_lines();
+    let lines = review_changes("a = 1\nb = 2\n", "a = 1\nb = 3\n").into_lines();
     assert_eq!(lines, ["@@ -1,2 +1,2 @@", " a = 1", "-b = 2", "+b = 3"]);
 }
 
 #[test]
 fn a_short_message_says_how_much_more_there_is() {
-    let shown = || difference("a = 1\n", "b = 1\nc = 1\nd = 1\n");
-    assert_eq!(shown().in_short(2, |line| line.starts_with('+')), ["+b = 1", "+c = 1", "and 1 more lines"]);
-    assert_eq!(shown().in_short(3, |line| line.starts_with('+')).len(), 3);
+    let shown = || review_changes("a = 1\n", "b = 1\nc = 1\nd = 1\n");
+    assert_eq!(shown().summary(2, |line| line.starts_with('+')), ["+b = 1", "+c = 1", "and 1 more lines"]);
+    assert_eq!(shown().summary(3, |line| line.starts_with('+')).len(), 3);
 }
 
 /// Keys that may be cut, by their last word. A new key of the configuration is looked at here before it may be: is it a place,
@@ -123,7 +123,7 @@ fn every_key_of_the_configuration_that_may_be_cut_is_known_to_be_harmless() {
     let mut paths = Vec::new();
     collect(&schema, &schema, &mut Vec::new(), &mut paths);
     assert!(paths.len() > 100, "{paths:?}");
-    let cut = paths.iter().filter(|path| danger(path) == Danger::Harmless);
+    let cut = paths.iter().filter(|path| risk_of(path) == RiskKind::Harmless);
     let unknown: Vec<_> = cut.filter(|path| !known.contains(path.rsplit('.').next().unwrap())).collect();
     assert_eq!(unknown, Vec::<&String>::new());
 }
