@@ -18,6 +18,7 @@ mod chat;
 mod completions;
 mod config;
 mod doctor;
+mod embedded_server;
 #[cfg(target_os = "linux")]
 mod exec;
 mod explain;
@@ -31,7 +32,6 @@ mod mcp;
 mod models;
 mod onboard;
 pub(crate) mod output;
-mod own_server;
 mod plugins;
 mod progress;
 mod reload;
@@ -49,18 +49,18 @@ mod trust;
 mod usage;
 mod workers;
 
-use failure::Failure;
+use failure::CommandFailure;
 
 /// One board for people, apps, agents and tool workers.
 #[derive(Debug, Parser)]
 #[command(name = "patchboard", version, propagate_version = true, max_term_width = 80)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    command: Verb,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CliCommand {
     /// Start the server. Works without a file, a key or a service.
     Serve(serve::ServeArgs),
     /// Show whether a server runs here, and how it is.
@@ -116,7 +116,7 @@ const SERVER_HEADING: &str = "Which server";
 
 /// Where the configuration is; every command takes these.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Where {
+pub(crate) struct ConfigLocation {
     /// Configuration file; then neither the user's own nor ./patchboard.toml is read.
     #[arg(long, value_name = "FILE", help_heading = SERVER_HEADING)]
     config: Option<PathBuf>,
@@ -125,10 +125,10 @@ pub(crate) struct Where {
     data_dir: Option<PathBuf>,
 }
 
-impl Where {
+impl ConfigLocation {
     /// On a terminal, asks once about a project file that was never trusted.
     fn request(&self) -> anyhow::Result<LoadRequest> {
-        let request = self.request_unasked()?;
+        let request = self.request_without_prompt()?;
         if !HAS_ASKED.swap(true, Ordering::Relaxed) {
             trust::ask_about_project(&request, &self.trust_store(&request))?;
         }
@@ -140,7 +140,7 @@ impl Where {
         TrustStore::find(flag, &request.env, &UserFolders::new(&request.env))
     }
 
-    fn request_unasked(&self) -> anyhow::Result<LoadRequest> {
+    fn request_without_prompt(&self) -> anyhow::Result<LoadRequest> {
         let mut overrides = Vec::new();
         if let Some(folder) = &self.data_dir {
             overrides.push(FlagOverride::new("--data-dir", "data_dir", folder.display().to_string()));
@@ -151,7 +151,7 @@ impl Where {
     }
 
     /// The data directory, for commands that are needed most when the configuration is broken: then a flag is enough.
-    fn find_data_dir(&self) -> Result<PathBuf, Failure> {
+    fn find_data_dir(&self) -> Result<PathBuf, CommandFailure> {
         match (self.load(), &self.data_dir) {
             (Ok(loaded), _) => Ok(loaded.config.data_dir),
             (Err(_), Some(folder)) => Ok(std::env::current_dir()?.join(folder)),
@@ -160,18 +160,18 @@ impl Where {
     }
 
     /// The configuration, without its secrets.
-    fn load(&self) -> Result<LoadedConfig, Failure> {
+    fn load(&self) -> Result<LoadedConfig, CommandFailure> {
         let loaded = Config::load(self.request()?)?;
-        warn_of_untrusted(&loaded);
+        warn_untrusted(&loaded);
         Ok(loaded)
     }
 }
 
 /// Once in a process: commands load the configuration several times.
-fn warn_of_untrusted(loaded: &LoadedConfig) {
+fn warn_untrusted(loaded: &LoadedConfig) {
     let untrusted = loaded.warnings.iter().filter(|warning| warning.code == ProblemCode::UntrustedFile);
     if !HAS_WARNED.swap(true, Ordering::Relaxed) {
-        untrusted.for_each(|warning| output::error(&warning.to_string()));
+        untrusted.for_each(|warning| output::eprint_line(&warning.to_string()));
     }
 }
 
@@ -180,24 +180,24 @@ static HAS_WARNED: AtomicBool = AtomicBool::new(false);
 
 /// Which server a command talks to.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Target {
+pub(crate) struct ServerTarget {
     #[command(flatten)]
-    place: Where,
+    place: ConfigLocation,
     /// Address of the server's gateway, instead of the one that runs on the data directory. Its token is read from
     /// PATCHBOARD_TOKEN.
     #[arg(long, value_name = "URL", help_heading = SERVER_HEADING)]
     url: Option<String>,
 }
 
-impl Target {
+impl ServerTarget {
     /// The running server's address; `None` when none runs on the data directory.
-    fn find(&self) -> Result<Option<crate::client::Address>, Failure> {
+    fn find(&self) -> Result<Option<crate::client::ServerAddress>, CommandFailure> {
         match &self.url {
             Some(url) => {
                 let token = Environment::from_process().get(crate::config::env::PATCHBOARD_TOKEN).map(Into::into);
-                Ok(Some(crate::client::Address::of_url(url, token)?))
+                Ok(Some(crate::client::ServerAddress::of_url(url, token)?))
             }
-            None => Ok(crate::client::Address::of_data_dir(&self.place.load()?.config.data_dir)),
+            None => Ok(crate::client::ServerAddress::of_data_dir(&self.place.load()?.config.data_dir)),
         }
     }
 
@@ -206,20 +206,20 @@ impl Target {
         self.url.is_some()
     }
 
-    fn reach(&self) -> caller_folder::Reach {
+    fn lookup(&self) -> caller_folder::ServerLookup {
         match self.url {
-            Some(_) => caller_folder::Reach::Address,
-            None => caller_folder::Reach::Operator,
+            Some(_) => caller_folder::ServerLookup::Url,
+            None => caller_folder::ServerLookup::DataDir,
         }
     }
 
-    async fn connect(&self) -> Result<crate::client::Client, Failure> {
+    async fn connect(&self) -> Result<crate::client::GatewayClient, CommandFailure> {
         let Some(address) = self.find()? else {
             let data_dir = self.place.load()?.config.data_dir;
-            return Err(Failure::unreachable(format!("no server runs on `{}`", data_dir.display()))
+            return Err(CommandFailure::unreachable(format!("no server runs on `{}`", data_dir.display()))
                 .hint("start one with `patchboard serve`, or name one with --url"));
         };
-        crate::client::Client::connect(&address).await.map_err(Failure::no_server)
+        crate::client::GatewayClient::connect(&address).await.map_err(CommandFailure::from_connect_error)
     }
 }
 
@@ -234,30 +234,30 @@ pub(crate) fn run() -> ExitCode {
         Err(code) => return code,
     };
     let outcome = match cli.command {
-        Verb::Serve(args) => serve::run(args),
-        Verb::Status(args) => status::run(args),
-        Verb::Stop(args) => stop::run(args),
-        Verb::Reload(args) => reload::run(args),
-        Verb::Logs(args) => logs::run(args),
-        Verb::Chat(args) => chat::run(args),
-        Verb::Run(args) => run::run(args),
-        Verb::Attach(args) => run::attach(args),
-        Verb::Runs(args) => runs::run(args),
-        Verb::Hub(args) => hub::run(args),
-        Verb::Approvals(args) => approvals::run(args),
-        Verb::Sessions(args) => sessions::run(args),
-        Verb::Usage(args) => usage::run(args),
-        Verb::Tools(args) => tools::run(args),
-        Verb::Plugins(args) => plugins::run(args),
-        Verb::Models(args) => models::run(args),
-        Verb::Workers(args) => workers::run(args),
-        Verb::Mcp(args) => mcp::run(args),
-        Verb::Onboard(args) => onboard::run(args),
-        Verb::Config(args) => config::run(args),
-        Verb::Trust(args) => trust::run(args),
-        Verb::Doctor(args) => doctor::run(args),
-        Verb::Explain(args) => explain::run(args),
-        Verb::Completions(args) => completions::run(&args),
+        CliCommand::Serve(args) => serve::run(args),
+        CliCommand::Status(args) => status::run(args),
+        CliCommand::Stop(args) => stop::run(args),
+        CliCommand::Reload(args) => reload::run(args),
+        CliCommand::Logs(args) => logs::run(args),
+        CliCommand::Chat(args) => chat::run(args),
+        CliCommand::Run(args) => run::run(args),
+        CliCommand::Attach(args) => run::attach(args),
+        CliCommand::Runs(args) => runs::run(args),
+        CliCommand::Hub(args) => hub::run(args),
+        CliCommand::Approvals(args) => approvals::run(args),
+        CliCommand::Sessions(args) => sessions::run(args),
+        CliCommand::Usage(args) => usage::run(args),
+        CliCommand::Tools(args) => tools::run(args),
+        CliCommand::Plugins(args) => plugins::run(args),
+        CliCommand::Models(args) => models::run(args),
+        CliCommand::Workers(args) => workers::run(args),
+        CliCommand::Mcp(args) => mcp::run(args),
+        CliCommand::Onboard(args) => onboard::run(args),
+        CliCommand::Config(args) => config::run(args),
+        CliCommand::Trust(args) => trust::run(args),
+        CliCommand::Doctor(args) => doctor::run(args),
+        CliCommand::Explain(args) => explain::run(args),
+        CliCommand::Completions(args) => completions::run(&args),
     };
     match outcome {
         Ok(code) => code,
@@ -266,7 +266,7 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// A small runtime for commands that only talk to a server.
-fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+fn block_on<T>(work: impl Future<Output = Result<T, CommandFailure>>) -> Result<T, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(work)
 }

@@ -19,25 +19,25 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::data_dir;
 
+pub(crate) mod error;
 pub(crate) mod hub;
 pub(crate) mod runs;
-pub(crate) mod trouble;
 
-use trouble::{Trouble, broken, place};
+use error::{ConnectError, disconnect_reason, host_and_port};
 
 /// How long a server may take to say hello.
-const HELLO: Duration = Duration::from_secs(10);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where a surface of a server is and how to sign in.
 #[derive(Debug, Clone)]
-pub(crate) struct Address {
+pub(crate) struct ServerAddress {
     url: String,
     /// Which surface is expected there.
     surface: &'static str,
     token: Option<SecretString>,
 }
 
-impl Address {
+impl ServerAddress {
     /// The server of a data directory, if one runs there.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Option<Self> {
         let gateway = data_dir::find_server(data_dir)?.gateway?;
@@ -45,38 +45,38 @@ impl Address {
     }
 
     /// The same for its runs surface; `Err` when a server runs there without one.
-    pub(crate) fn of_runs(data_dir: &Path) -> Result<Option<Self>, RunsOff> {
+    pub(crate) fn of_runs(data_dir: &Path) -> Result<Option<Self>, RunsSurfaceOff> {
         let Some(server) = data_dir::find_server(data_dir) else { return Ok(None) };
-        let runs = server.runs.ok_or(RunsOff)?;
+        let runs = server.runs.ok_or(RunsSurfaceOff)?;
         Ok(Some(Self { url: format!("ws://{runs}/"), surface: RUNS, token: data_dir::operator_token(data_dir) }))
     }
 
     /// A gateway named by its address: `ws://host:port/ws`, or short for that.
     pub(crate) fn of_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
-        Self::named(url, GATEWAY, "/ws", token)
+        Self::parse_url(url, GATEWAY, "/ws", token)
     }
 
     /// A runs surface named by its address: `ws://host:port/`, or short for that.
     pub(crate) fn of_runs_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
-        Self::named(url, RUNS, "/", token)
+        Self::parse_url(url, RUNS, "/", token)
     }
 
     /// The MCP endpoint beside the gateway.
-    pub(crate) fn mcp(self) -> RelayTarget {
+    pub(crate) fn mcp_relay_target(self) -> RelayTarget {
         let url = self.url.replacen("ws", "http", 1);
         let url = url.strip_suffix("/ws").map(|base| format!("{base}/mcp")).unwrap_or(url);
         RelayTarget { url, token: self.token }
     }
 
-    fn named(named: &str, surface: &'static str, path: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
+    fn parse_url(named: &str, surface: &'static str, path: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
         let url = match named.split_once("://") {
             Some(("ws" | "http", place)) => format!("ws://{place}"),
-            Some(("wss" | "https", _)) => return Err(Trouble::NoTls(named.to_owned()).into()),
-            Some(_) => return Err(Trouble::BadAddress(named.to_owned()).into()),
+            Some(("wss" | "https", _)) => return Err(ConnectError::NoTls(named.to_owned()).into()),
+            Some(_) => return Err(ConnectError::BadAddress(named.to_owned()).into()),
             None => format!("ws://{named}"),
         };
         let uri = url.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
-        let Some(uri) = uri else { return Err(Trouble::BadAddress(named.to_owned()).into()) };
+        let Some(uri) = uri else { return Err(ConnectError::BadAddress(named.to_owned()).into()) };
         let url = url.trim_end_matches('/');
         let url = if matches!(uri.path(), "" | "/") { format!("{url}{path}") } else { url.to_owned() };
         Ok(Self { url, surface, token })
@@ -88,32 +88,36 @@ const RUNS: &str = "runs surface";
 
 /// The server does not listen for runs.
 #[derive(Debug)]
-pub(crate) struct RunsOff;
+pub(crate) struct RunsSurfaceOff;
 
 /// A WebSocket to a server.
 #[derive(Debug)]
-struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+struct ServerSocket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
-impl Socket {
-    async fn open(address: &Address) -> anyhow::Result<Self> {
+impl ServerSocket {
+    async fn open(address: &ServerAddress) -> anyhow::Result<Self> {
         let url = &address.url;
-        let mut request = url.as_str().into_client_request().map_err(|_| Trouble::BadAddress(url.clone()))?;
+        let mut request = url.as_str().into_client_request().map_err(|_| ConnectError::BadAddress(url.clone()))?;
         if let Some(token) = &address.token {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()));
-            let mut value = value.map_err(|_| Trouble::TokenWrong { place: place(url) })?;
+            let mut value = value.map_err(|_| ConnectError::TokenRejected { place: host_and_port(url) })?;
             value.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, value);
         }
-        match tokio::time::timeout(HELLO, connect_async(request)).await {
+        match tokio::time::timeout(HELLO_TIMEOUT, connect_async(request)).await {
             Ok(Ok((socket, _))) => Ok(Self(socket)),
-            Ok(Err(error)) => Err(Trouble::of_connecting(error, url, address.surface, address.token.is_some()).into()),
-            Err(_) => Err(Trouble::Silent { place: place(url), why: "it took too long".to_owned() }.into()),
+            Ok(Err(error)) => {
+                Err(ConnectError::from_handshake(error, url, address.surface, address.token.is_some()).into())
+            }
+            Err(_) => {
+                Err(ConnectError::Unreachable { place: host_and_port(url), why: "it took too long".to_owned() }.into())
+            }
         }
     }
 
     async fn send(&mut self, text: String) -> anyhow::Result<()> {
         let sent = self.0.send(Message::text(text)).await;
-        sent.map_err(|error| anyhow::anyhow!("the connection to the server broke: {}", broken(&error)))
+        sent.map_err(|error| anyhow::anyhow!("the connection to the server broke: {}", disconnect_reason(&error)))
     }
 
     async fn next(&mut self) -> anyhow::Result<Utf8Bytes> {
@@ -125,7 +129,7 @@ impl Socket {
                 }
                 Some(Ok(Message::Close(_))) | None => bail!("the server closed the connection"),
                 Some(Ok(_)) => {}
-                Some(Err(error)) => bail!("the connection to the server broke: {}", broken(&error)),
+                Some(Err(error)) => bail!("the connection to the server broke: {}", disconnect_reason(&error)),
             }
         }
     }
@@ -133,27 +137,30 @@ impl Socket {
 
 /// One connection to a gateway. Requests are sent one after the other.
 #[derive(Debug)]
-pub(crate) struct Client {
-    socket: Socket,
-    sent: u64,
+pub(crate) struct GatewayClient {
+    socket: ServerSocket,
+    request_count: u64,
 }
 
-impl Client {
-    pub(crate) async fn connect(address: &Address) -> anyhow::Result<Self> {
-        let mut client = Self { socket: Socket::open(address).await?, sent: 0 };
+impl GatewayClient {
+    pub(crate) async fn connect(address: &ServerAddress) -> anyhow::Result<Self> {
+        let mut client = Self { socket: ServerSocket::open(address).await?, request_count: 0 };
         if address.token.is_none() {
             // A server that waits for a token answers anything else at once, and would say nothing for a while otherwise.
             client.send("ping", json!({})).await?;
         }
-        let place = place(&address.url);
-        let foreign = || Trouble::Foreign { place: place.clone(), surface: address.surface };
-        let hello = tokio::time::timeout(HELLO, client.frame()).await.map_err(|_| foreign())?.map_err(|_| foreign())?;
+        let place = host_and_port(&address.url);
+        let foreign = || ConnectError::WrongServer { place: place.clone(), surface: address.surface };
+        let hello = tokio::time::timeout(HELLO_TIMEOUT, client.next_frame())
+            .await
+            .map_err(|_| foreign())?
+            .map_err(|_| foreign())?;
         if hello.get("ok") == Some(&Value::Bool(true)) {
             return Ok(client);
         }
         Err(match (hello.get("error").and_then(Value::as_str), &address.token) {
-            (Some("auth_failed"), Some(_)) => Trouble::TokenWrong { place },
-            (Some("auth_failed"), None) => Trouble::TokenWanted { place },
+            (Some("auth_failed"), Some(_)) => ConnectError::TokenRejected { place },
+            (Some("auth_failed"), None) => ConnectError::TokenMissing { place },
             _ => foreign(),
         }
         .into())
@@ -161,15 +168,15 @@ impl Client {
 
     /// Sends a request; the answer is read with `frame`.
     pub(crate) async fn send(&mut self, method: &str, params: Value) -> anyhow::Result<String> {
-        self.sent += 1;
-        let id = format!("cli-{}", self.sent);
+        self.request_count += 1;
+        let id = format!("cli-{}", self.request_count);
         let frame = json!({ "id": id, "method": method, "params": params });
         self.socket.send(frame.to_string()).await?;
         Ok(id)
     }
 
     /// The next frame of any request.
-    pub(crate) async fn frame(&mut self) -> anyhow::Result<Value> {
+    pub(crate) async fn next_frame(&mut self) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&self.socket.next().await?)?)
     }
 
@@ -177,12 +184,12 @@ impl Client {
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
         let id = self.send(method, params).await?;
         loop {
-            let mut frame = self.frame().await?;
+            let mut frame = self.next_frame().await?;
             if frame.get("id").and_then(Value::as_str) != Some(&id) {
                 continue;
             }
             if let Some(error) = frame.get("error") {
-                bail!("{}", in_words(method, error.as_str().unwrap_or("the server refused")));
+                bail!("{}", refusal_text(method, error.as_str().unwrap_or("the server refused")));
             }
             return Ok(frame.get_mut("result").map(Value::take).unwrap_or_default());
         }
@@ -210,7 +217,7 @@ impl Client {
 }
 
 /// A refusal without the names of the protocol, which nobody typed.
-fn in_words(method: &str, refusal: &str) -> String {
+fn refusal_text(method: &str, refusal: &str) -> String {
     if refusal.starts_with("unknown method") {
         return "the server does not know this command: it is of another version (`patchboard doctor` compares)"
             .to_owned();

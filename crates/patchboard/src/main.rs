@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 fn guarded(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     // Where it happened is on standard error already.
     catch_unwind(run).unwrap_or_else(|_| {
-        cli::output::error(
+        cli::output::eprint_line(
             "error: this is a fault of Patchboard, not yours; please report what you typed and the lines above",
         );
         ExitCode::from(SOFTWARE_FAULT)

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use super::output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Unattended {
+pub(crate) enum UnattendedMode {
     /// The call is refused at once.
     Refuse,
     /// The call waits until `patchboard approvals` answers it, or for as long as the server lets it.
@@ -17,30 +17,30 @@ pub(crate) struct ApprovalArgs {
     /// What becomes of tool calls that need approval: `refuse` them at once, or let them `wait` for `patchboard
     /// approvals`. Left out, you are asked at the terminal; without one they are refused.
     #[arg(long, value_name = "MODE", value_enum, hide_possible_values = true)]
-    pub(crate) approvals: Option<Unattended>,
+    pub(crate) approvals: Option<UnattendedMode>,
 }
 
 /// Who answers when a tool call has to be approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answerer {
+pub(crate) enum ApprovalResponder {
     /// A person at this terminal.
     Person,
     /// Nobody here.
-    Nobody(Unattended),
+    Unattended(UnattendedMode),
 }
 
 impl ApprovalArgs {
-    pub(crate) fn answerer(self, has_person: bool) -> Answerer {
+    pub(crate) fn responder(self, has_person: bool) -> ApprovalResponder {
         match (self.approvals, has_person) {
-            (Some(mode), _) => Answerer::Nobody(mode),
-            (None, true) => Answerer::Person,
-            (None, false) => Answerer::Nobody(Unattended::Refuse),
+            (Some(mode), _) => ApprovalResponder::Unattended(mode),
+            (None, true) => ApprovalResponder::Person,
+            (None, false) => ApprovalResponder::Unattended(UnattendedMode::Refuse),
         }
     }
 }
 
 /// Why a call was refused and what lets it through; `ways` are those besides the configuration.
-pub(crate) fn refusal(tool: &str, call: &str, ways: &str) -> String {
+pub(crate) fn refusal_text(tool: &str, call: &str, ways: &str) -> String {
     let (tool, call) = (output::one_line(tool), output::one_line(call));
     format!(
         "refused, because it needs approval and nobody can be asked here: {call}\n\
@@ -49,7 +49,7 @@ pub(crate) fn refusal(tool: &str, call: &str, ways: &str) -> String {
 }
 
 /// How a call that waits is answered.
-pub(crate) fn invitation(id: &str, call: &str, ways: &str) -> String {
+pub(crate) fn invitation_text(id: &str, call: &str, ways: &str) -> String {
     let (id, call) = (output::one_line(id), output::one_line(call));
     format!(
         "approval wanted: {call}\nhint: answer with `patchboard approvals answer {id} --approve` or `--refuse`{ways}"

@@ -5,26 +5,26 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::failure::Failure;
-use super::output::{Cell, Column, Role, Table, clock};
-use super::{Target, block_on, output};
-use crate::client::Client;
+use super::failure::CommandFailure;
+use super::output::{Column, TableCell, TextRole, TextTable, clock};
+use super::{ServerTarget, block_on, output};
+use crate::client::GatewayClient;
 
 /// More questions than a server keeps open.
-const ALL: usize = 2_000;
+const MAX_APPROVALS: usize = 2_000;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ApprovalsArgs {
     /// Left out, they are listed.
     #[command(subcommand)]
-    verb: Option<ApprovalsVerb>,
+    verb: Option<ApprovalsCommand>,
     #[command(flatten)]
     list: ListArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum ApprovalsVerb {
+enum ApprovalsCommand {
     /// List the tool calls that wait for an answer; the same as no verb.
     List(ListArgs),
     /// Let a tool call go ahead, or refuse it.
@@ -34,7 +34,7 @@ enum ApprovalsVerb {
 #[derive(Debug, Args)]
 struct ListArgs {
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
     /// Print JSON, one approval a line.
     #[arg(long)]
     json: bool,
@@ -45,14 +45,14 @@ struct AnswerArgs {
     /// The approval's id, as `approvals list` shows it, or the id of its call.
     id: String,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
     #[command(flatten)]
-    answer: Answer,
+    answer: ApprovalAnswer,
 }
 
 #[derive(Debug, Clone, Copy, Args)]
 #[group(required = true, multiple = false)]
-struct Answer {
+struct ApprovalAnswer {
     /// The tool runs.
     #[arg(long)]
     approve: bool,
@@ -61,30 +61,30 @@ struct Answer {
     refuse: bool,
 }
 
-pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
-        match args.verb.unwrap_or(ApprovalsVerb::List(args.list)) {
-            ApprovalsVerb::List(ListArgs { target, json }) => {
-                let items = open(&mut target.connect().await?).await?;
+        match args.verb.unwrap_or(ApprovalsCommand::List(args.list)) {
+            ApprovalsCommand::List(ListArgs { target, json }) => {
+                let items = list_open(&mut target.connect().await?).await?;
                 if json {
-                    items.iter().for_each(|item| output::line(&item.to_string()));
+                    items.iter().for_each(|item| output::print_line(&item.to_string()));
                 } else {
                     show(&items);
                 }
             }
-            ApprovalsVerb::Answer(args) => {
+            ApprovalsCommand::Answer(args) => {
                 let mut client = args.target.connect().await?;
-                let items = open(&mut client).await?;
+                let items = list_open(&mut client).await?;
                 let wanted = args.id.as_str();
                 let Some(found) = find(&items, wanted) else {
                     let message =
                         format!("nothing waits for approval under the id `{wanted}`: it was answered or is too old");
                     let known = items.iter().flat_map(|item| [text(item, "approval_id"), text(item, "tool_use_id")]);
                     let otherwise = "`patchboard approvals list` shows what waits";
-                    return Err(Failure::unknown(&message, wanted, known, otherwise));
+                    return Err(CommandFailure::unknown_name(&message, wanted, known, otherwise));
                 };
                 answer(&mut client, found, args.answer.approve).await?;
-                output::line(if args.answer.approve { "approved" } else { "refused" });
+                output::print_line(if args.answer.approve { "approved" } else { "refused" });
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -92,11 +92,11 @@ pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What waits for an answer now.
-pub(super) async fn open(client: &mut Client) -> anyhow::Result<Vec<Value>> {
-    client.list("approval.list", json!({ "limit": 500 }), ALL).await
+pub(super) async fn list_open(client: &mut GatewayClient) -> anyhow::Result<Vec<Value>> {
+    client.list("approval.list", json!({ "limit": 500 }), MAX_APPROVALS).await
 }
 
-pub(super) async fn answer(client: &mut Client, approval: &Value, approve: bool) -> anyhow::Result<()> {
+pub(super) async fn answer(client: &mut GatewayClient, approval: &Value, approve: bool) -> anyhow::Result<()> {
     let id = approval.get("approval_id").cloned().unwrap_or_default();
     client.call("approval.answer", json!({ "approval_id": id, "approve": approve })).await?;
     Ok(())
@@ -110,20 +110,20 @@ fn find<'a>(items: &'a [Value], wanted: &str) -> Option<&'a Value> {
 
 fn show(items: &[Value]) {
     if items.is_empty() {
-        return output::error("nothing waits for an answer");
+        return output::eprint_line("nothing waits for an answer");
     }
     let columns = [Column::whole("ID"), Column::whole("EXPIRES"), Column::whole("SESSION"), Column::wrap("CALL")];
-    let mut table = Table::new(columns);
+    let mut table = TextTable::new(columns);
     for item in items {
         let call = format!("{} {}", text(item, "name"), item.get("input").unwrap_or(&Value::Null));
-        table.row([
-            Cell::painted(text(item, "approval_id"), Role::Name),
+        table.push_row([
+            TableCell::painted(text(item, "approval_id"), TextRole::Name),
             clock::local(text(item, "expires_at"), clock::MINUTE).into(),
             text(item, "session").into(),
             call.into(),
         ]);
         if !text(item, "reason").is_empty() {
-            table.beneath(text(item, "reason"));
+            table.add_remark(text(item, "reason"));
         }
     }
     table.print();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::CommandFailure;
 use crate::assemble::grant_rules;
 use crate::config::LoadedConfig;
 
@@ -24,18 +24,18 @@ pub(super) struct CallerFolder {
 
 /// How a command found its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum ServerLookup {
     /// By the data directory, with the operator's token; or the server is part of the command.
-    Operator,
+    DataDir,
     /// By `--url`.
-    Address,
+    Url,
 }
 
 impl CallerFolder {
     /// `flag` is what `--working-folder` says; it is relative to where the command was typed, not to where the server was
     /// started.
-    pub(super) fn new(flag: Option<&Path>, current_dir: &Path, reach: Reach) -> Result<Self, Failure> {
-        let is_granted = reach == Reach::Operator;
+    pub(super) fn new(flag: Option<&Path>, current_dir: &Path, reach: ServerLookup) -> Result<Self, CommandFailure> {
+        let is_granted = reach == ServerLookup::DataDir;
         let folder = match flag {
             Some(flag) => current_dir.join(flag),
             None if is_granted => current_dir.to_owned(),
@@ -43,8 +43,10 @@ impl CallerFolder {
         };
         match folder.to_str() {
             Some(path) => Ok(Self { path: Some(path.to_owned()), is_granted, is_current: flag.is_none() }),
-            None => Err(Failure::unusable(format!("the folder `{}` cannot be named to a server", folder.display()))
-                .hint("choose one whose path is UTF-8 with `--working-folder DIR`")),
+            None => {
+                Err(CommandFailure::unusable(format!("the folder `{}` cannot be named to a server", folder.display()))
+                    .hint("choose one whose path is UTF-8 with `--working-folder DIR`"))
+            }
         }
     }
 
@@ -74,11 +76,11 @@ const FOLDER_REFUSED: &str = "working folder ";
 /// The one folder that a server inside a command opens to agents: the configured one, or the one that is named, or where
 /// the command was typed. `None` where all that are open are configured. Configured folders were chosen on purpose; any
 /// other that is too wide is refused, named or not.
-pub(super) fn of_own_server(
+pub(super) fn embedded_server_folder(
     loaded: &LoadedConfig,
     flag: Option<&Path>,
     current_dir: &Path,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>, CommandFailure> {
     if loaded.is_set("runs.allowed_roots") {
         return Ok(None);
     }
@@ -88,11 +90,11 @@ pub(super) fn of_own_server(
     }
     let folder = flag.map_or_else(|| current_dir.to_owned(), |flag| current_dir.join(flag));
     if !folder.is_dir() {
-        return Err(Failure::unusable(format!("there is no folder `{}`", folder.display()))
+        return Err(CommandFailure::unusable(format!("there is no folder `{}`", folder.display()))
             .hint("make it, or name another one with --working-folder DIR"));
     }
     let Some(reason) = grant_rules(loaded).too_wide(&folder) else { return Ok(Some(folder)) };
-    Err(Failure::unusable(format!("agents would work in `{}`, which {reason}", folder.display()))
+    Err(CommandFailure::unusable(format!("agents would work in `{}`, which {reason}", folder.display()))
         .hint("go to the folder they shall work in, or name it with --working-folder DIR"))
 }
 

@@ -8,28 +8,28 @@ use clap::Args;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Target;
+use super::ServerTarget;
 use super::caller_folder::{self, CallerFolder};
-use super::failure::Failure;
-use super::own_server::{Choice, OwnServer, Surfaces};
+use super::embedded_server::{EmbeddedServer, EnabledSurfaces, ModelNotice};
+use super::failure::CommandFailure;
 use super::run::terminal::can_draw;
-use crate::client::Address;
+use crate::client::ServerAddress;
 use crate::telemetry::otlp::TRACES_DISABLED;
-use conversation::{Conversation, Ended};
-use request::Talk;
+use context::ChatContext;
+use conversation::{Conversation, TurnOutcome};
 
+mod context;
 mod conversation;
 mod editor;
+mod interactive;
 mod lists;
-mod person;
-mod request;
 mod slash;
 mod turn;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
     /// Say this one thing, print the answer and leave.
     #[arg(value_name = "TEXT", conflicts_with = "message")]
     words: Vec<String>,
@@ -62,12 +62,12 @@ pub(crate) struct ChatArgs {
 
 impl ChatArgs {
     /// What is said at once, where it was said on the command line.
-    fn said(&self) -> Option<String> {
+    fn message_text(&self) -> Option<String> {
         self.message.clone().or_else(|| (!self.words.is_empty()).then(|| self.words.join(" ")))
     }
 }
 
-pub(super) fn run(args: ChatArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: ChatArgs) -> Result<ExitCode, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(chat(args));
     // A line still being read from the terminal must not hold up the exit.
@@ -75,28 +75,30 @@ pub(super) fn run(args: ChatArgs) -> Result<ExitCode, Failure> {
     outcome
 }
 
-async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
-    if args.said().is_some_and(|said| said.trim().is_empty()) {
-        return Err(Failure::unusable("the message is empty: say what to do"));
+async fn chat(args: ChatArgs) -> Result<ExitCode, CommandFailure> {
+    if args.message_text().is_some_and(|said| said.trim().is_empty()) {
+        return Err(CommandFailure::unusable("the message is empty: say what to do"));
     }
     let current_dir = std::env::current_dir()?;
-    let folder = CallerFolder::new(args.working_folder.as_deref(), &current_dir, args.target.reach())?;
+    let folder = CallerFolder::new(args.working_folder.as_deref(), &current_dir, args.target.lookup())?;
     let (address, own) = match args.target.find()? {
         Some(address) => (address, None),
         None => {
             let loaded = args.target.place.load()?;
-            let folder = caller_folder::of_own_server(&loaded, args.working_folder.as_deref(), &current_dir)?;
-            let choice = if args.json { Choice::Untold } else { Choice::Told };
-            let own = OwnServer::start(&args.target.place, folder, Surfaces::Gateway, choice, TRACES_DISABLED).await?;
-            let address = Address::of_data_dir(&own.data_dir)
-                .ok_or_else(|| Failure::unreachable("the server started for this chat is gone"))?;
+            let folder = caller_folder::embedded_server_folder(&loaded, args.working_folder.as_deref(), &current_dir)?;
+            let choice = if args.json { ModelNotice::Silent } else { ModelNotice::Shown };
+            let own =
+                EmbeddedServer::start(&args.target.place, folder, EnabledSurfaces::Gateway, choice, TRACES_DISABLED)
+                    .await?;
+            let address = ServerAddress::of_data_dir(&own.data_dir)
+                .ok_or_else(|| CommandFailure::unreachable("the server started for this chat is gone"))?;
             (address, Some(own))
         }
     };
-    let mut conversation = Conversation::connect(address, Talk::new(&args, folder), args.json).await?;
+    let mut conversation = Conversation::connect(address, ChatContext::new(&args, folder), args.json).await?;
     let mut terminate = signal(SignalKind::terminate())?;
     let outcome = tokio::select! {
-        outcome = hold(&mut conversation, &args) => outcome,
+        outcome = converse(&mut conversation, &args) => outcome,
         _ = terminate.recv() => Ok(ExitCode::from(143)),
     };
     drop(conversation);
@@ -106,18 +108,18 @@ async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     outcome
 }
 
-async fn hold(conversation: &mut Conversation, args: &ChatArgs) -> Result<ExitCode, Failure> {
-    if let Some(message) = args.said() {
+async fn converse(conversation: &mut Conversation, args: &ChatArgs) -> Result<ExitCode, CommandFailure> {
+    if let Some(message) = args.message_text() {
         return Ok(match conversation.turn(&message).await? {
-            Ended::Well => ExitCode::SUCCESS,
-            Ended::Badly => ExitCode::FAILURE,
-            Ended::Cancelled | Ended::Left => ExitCode::from(130),
-            Ended::Lost(failure) => return Err(failure),
+            TurnOutcome::Completed => ExitCode::SUCCESS,
+            TurnOutcome::Failed => ExitCode::FAILURE,
+            TurnOutcome::Cancelled | TurnOutcome::Aborted => ExitCode::from(130),
+            TurnOutcome::Disconnected(failure) => return Err(failure),
         });
     }
     if stdin().is_terminal() && !args.json {
         let has_editor = stdout().is_terminal() && can_draw();
-        return person::talk(conversation, args, has_editor).await;
+        return interactive::run_interactive(conversation, args, has_editor).await;
     }
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     loop {
@@ -130,9 +132,9 @@ async fn hold(conversation: &mut Conversation, args: &ChatArgs) -> Result<ExitCo
             continue;
         }
         match conversation.turn(&line).await? {
-            Ended::Well | Ended::Badly | Ended::Cancelled => {}
-            Ended::Left => return Ok(ExitCode::from(130)),
-            Ended::Lost(failure) => return Err(failure),
+            TurnOutcome::Completed | TurnOutcome::Failed | TurnOutcome::Cancelled => {}
+            TurnOutcome::Aborted => return Ok(ExitCode::from(130)),
+            TurnOutcome::Disconnected(failure) => return Err(failure),
         }
     }
 }

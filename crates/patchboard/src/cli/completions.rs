@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use clap_complete::aot;
 
-use super::failure::Failure;
+use super::failure::CommandFailure;
 use super::{help, output};
 
 #[derive(Debug, Args)]
@@ -23,8 +23,8 @@ enum Shell {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "every command ends like this")]
-pub(super) fn run(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
-    output::part(&script(args.shell));
+pub(super) fn run(args: &CompletionsArgs) -> Result<ExitCode, CommandFailure> {
+    output::print(&script(args.shell));
     Ok(ExitCode::SUCCESS)
 }
 

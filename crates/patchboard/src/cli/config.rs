@@ -4,23 +4,23 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::failure::Failure;
-use super::{Where, output};
+use super::failure::CommandFailure;
+use super::{ConfigLocation, output};
 use crate::config::show::ShowOrigin;
 use crate::config::{report, sample, schema, show};
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
-    verb: ConfigVerb,
+    verb: ConfigCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum ConfigVerb {
+enum ConfigCommand {
     /// Report every problem at once, each with its place and a hint.
     Check {
         #[command(flatten)]
-        place: Where,
+        place: ConfigLocation,
         /// Print one JSON object: `ok`, `files` and `problems`.
         #[arg(long)]
         json: bool,
@@ -28,7 +28,7 @@ enum ConfigVerb {
     /// Show the configuration in force. Secrets are shown as references only.
     Show {
         #[command(flatten)]
-        place: Where,
+        place: ConfigLocation,
         /// Say for each value where it comes from.
         #[arg(long)]
         origin: bool,
@@ -39,24 +39,24 @@ enum ConfigVerb {
     Sample,
 }
 
-pub(super) fn run(args: ConfigArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: ConfigArgs) -> Result<ExitCode, CommandFailure> {
     match args.verb {
-        ConfigVerb::Check { place, json } => {
+        ConfigCommand::Check { place, json } => {
             let report = report::check(place.request()?);
-            output::line(&if json { report.to_json() } else { report.to_string() });
+            output::print_line(&if json { report.to_json() } else { report.to_string() });
             Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })
         }
-        ConfigVerb::Show { place, origin } => {
+        ConfigCommand::Show { place, origin } => {
             let loaded = place.load()?;
-            output::line(show::show(&loaded, if origin { ShowOrigin::Yes } else { ShowOrigin::No }).trim_end());
+            output::print_line(show::show(&loaded, if origin { ShowOrigin::Yes } else { ShowOrigin::No }).trim_end());
             Ok(ExitCode::SUCCESS)
         }
-        ConfigVerb::Schema => {
-            output::line(schema::schema_text().trim_end());
+        ConfigCommand::Schema => {
+            output::print_line(schema::schema_text().trim_end());
             Ok(ExitCode::SUCCESS)
         }
-        ConfigVerb::Sample => {
-            output::line(sample::sample().trim_end());
+        ConfigCommand::Sample => {
+            output::print_line(sample::sample().trim_end());
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -15,8 +15,8 @@ use patchboard_providers::{Pool, list_models};
 use patchboard_store::inspect;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::Failure;
-use super::{Where, block_on};
+use super::failure::CommandFailure;
+use super::{ConfigLocation, block_on};
 use crate::assemble::provider_options;
 use crate::config::files::FileLayer;
 use crate::config::key_path::KeyPath;
@@ -34,30 +34,30 @@ mod python;
 mod server;
 mod trust;
 
-use findings::Finding;
+use findings::DoctorFinding;
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
-    place: Where,
+    place: ConfigLocation,
     /// One JSON object instead of lines: `healthy`, and `findings` with level, topic, text and hint.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CommandFailure> {
     // With all that is wrong: one missing key is no reason not to look at the rest.
     let (mut loaded, mut secrets, problems) = load_with_secrets(args.place.request()?);
     loaded.warnings = ConfigProblems::new(problems);
     let findings = block_on(async {
         let mut findings = vec![configuration(&loaded)];
-        findings.extend(findings::of_problems(&loaded.warnings));
+        findings.extend(findings::from_config_problems(&loaded.warnings));
         if loaded
             .warnings
             .iter()
             .any(|problem| matches!(problem.code, ProblemCode::FileUnreadable | ProblemCode::Syntax))
         {
-            findings.push(Finding::Note("configuration: the rest is judged without that file".to_owned()));
+            findings.push(DoctorFinding::Note("configuration: the rest is judged without that file".to_owned()));
         }
         findings.extend(server::findings(&loaded).await);
         findings.extend(trust::findings(&loaded)?);
@@ -89,19 +89,19 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Which files there are. Those that cannot be used as they are are not called good.
-fn configuration(loaded: &LoadedConfig) -> Finding {
+fn configuration(loaded: &LoadedConfig) -> DoctorFinding {
     let files: Vec<String> = loaded.files.iter().map(|file| file.path.display().to_string()).collect();
     let read = match files.is_empty() {
         false => format!("configuration: {}", files.join(", then ")),
         true => "configuration: no file, built-in defaults".to_owned(),
     };
     match loaded.warnings.has_errors() {
-        false => Finding::Good(read),
-        true => Finding::Note(format!("{read}; a server would not start, see below")),
+        false => DoctorFinding::Good(read),
+        true => DoctorFinding::Note(format!("{read}; a server would not start, see below")),
     }
 }
 
-fn data_directory(loaded: &LoadedConfig) -> Finding {
+fn data_directory(loaded: &LoadedConfig) -> DoctorFinding {
     let folder = &loaded.config.data_dir;
     let origin = loaded.origin_of("data_dir");
     let shown = match origin.file_layer() {
@@ -110,32 +110,35 @@ fn data_directory(loaded: &LoadedConfig) -> Finding {
         Some(FileLayer::User | FileLayer::Named) | None => folder.display().to_string(),
     };
     if let Some(server) = data_dir::find_server(folder) {
-        return Finding::Good(format!("data directory: {shown}, in use by the server with pid {}", server.pid));
+        return DoctorFinding::Good(format!("data directory: {shown}, in use by the server with pid {}", server.pid));
     }
     if !folder.exists() {
-        return Finding::Good(format!("data directory: {shown} will be made"));
+        return DoctorFinding::Good(format!("data directory: {shown} will be made"));
     }
     let database = &loaded.config.storage.path;
     if !database.exists() {
-        return Finding::Good(format!("data directory: {shown}, no database yet"));
+        return DoctorFinding::Good(format!("data directory: {shown}, no database yet"));
     }
     match inspect(database) {
         Ok(found) if found.problems.is_empty() => {
             let size = found.size_bytes / 1024;
-            Finding::Good(format!("data directory: {shown}, database of {size} KiB, schema {}", found.schema_version))
+            DoctorFinding::Good(format!(
+                "data directory: {shown}, database of {size} KiB, schema {}",
+                found.schema_version
+            ))
         }
-        Ok(found) => Finding::Bad {
+        Ok(found) => DoctorFinding::Bad {
             problem: format!("database {}: {}", database.display(), found.problems.join("; ")),
             hint: "restore it from a backup".to_owned(),
         },
-        Err(error) => Finding::Bad {
+        Err(error) => DoctorFinding::Bad {
             problem: format!("database {}: {:#}", database.display(), anyhow::Error::from(error)),
             hint: "restore it from a backup, or move it away to start afresh".to_owned(),
         },
     }
 }
 
-fn ports(loaded: &LoadedConfig) -> Vec<Finding> {
+fn ports(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     let config = &loaded.config;
     let running = data_dir::find_server(&config.data_dir);
     let at = |address: fn(&ServerRecord) -> Option<SocketAddr>| running.as_ref().and_then(address);
@@ -148,31 +151,33 @@ fn ports(loaded: &LoadedConfig) -> Vec<Finding> {
     surfaces.into_iter().map(|(surface, listen, running)| port(surface, listen, running)).collect()
 }
 
-fn port(surface: &str, listen: ListenAddress, running: Option<SocketAddr>) -> Finding {
-    let Some(address) = listen.address() else { return Finding::Note(format!("{surface}: off")) };
+fn port(surface: &str, listen: ListenAddress, running: Option<SocketAddr>) -> DoctorFinding {
+    let Some(address) = listen.address() else { return DoctorFinding::Note(format!("{surface}: off")) };
     if running == Some(address) {
-        return Finding::Good(format!("{surface}: the running server listens on {address}"));
+        return DoctorFinding::Good(format!("{surface}: the running server listens on {address}"));
     }
     match TcpListener::bind(address) {
-        Ok(_) => Finding::Good(format!("{surface}: {address} is free")),
-        Err(error) => Finding::Bad {
+        Ok(_) => DoctorFinding::Good(format!("{surface}: {address} is free")),
+        Err(error) => DoctorFinding::Bad {
             problem: format!("{surface}: cannot listen on {address}: {error}"),
             hint: format!("choose another address with --{surface} or `{surface}.listen`"),
         },
     }
 }
 
-async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> Finding {
+async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> DoctorFinding {
     let chosen = match loaded.find_provider(&CancellationToken::new()).await {
         Ok(chosen) => chosen,
         Err(error) => {
             let hint = error.hint().unwrap_or("`patchboard explain PB0205` says more").to_owned();
-            return Finding::Bad { problem: format!("model: {error}"), hint };
+            return DoctorFinding::Bad { problem: format!("model: {error}"), hint };
         }
     };
     if let Some(choice) = chosen.as_ref().filter(|choice| choice.installed.is_some()) {
         let model = choice.provider.default_model();
-        return Finding::Good(format!("model: the local model {model} is installed and starts with the first call"));
+        return DoctorFinding::Good(format!(
+            "model: the local model {model} is installed and starts with the first call"
+        ));
     }
     let name = match &chosen {
         Some(choice) => {
@@ -181,12 +186,12 @@ async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> Finding {
         }
         None => match loaded.config.agents.get("default").and_then(|agent| loaded.config.provider_name(agent)) {
             Some(name) => name.to_owned(),
-            None => return Finding::Note("model: the default agent has no provider of its own".to_owned()),
+            None => return DoctorFinding::Note("model: the default agent has no provider of its own".to_owned()),
         },
     };
     let key = KeyPath::dotted("providers").key(&name).key("api_key");
     if loaded.warnings.iter().any(|problem| problem.code == ProblemCode::MissingSecret && problem.path == key) {
-        return Finding::Note(format!("model: provider `{name}` was not asked, as its key is missing"));
+        return DoctorFinding::Note(format!("model: provider `{name}` was not asked, as its key is missing"));
     }
     let asked = match provider_options(loaded, secrets, &name) {
         Ok(options) => {
@@ -197,28 +202,32 @@ async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> Finding {
     match asked {
         Ok(models) if name == "offline" => {
             drop(models);
-            Finding::Note("model: only the built-in offline provider; `patchboard onboard` or `serve --local-model` gives a real one".to_owned())
+            DoctorFinding::Note("model: only the built-in offline provider; `patchboard onboard` or `serve --local-model` gives a real one".to_owned())
         }
-        Ok(models) => Finding::Good(format!("model: provider `{name}` answers and offers {} models", models.len())),
-        Err(error) => Finding::Bad {
+        Ok(models) => {
+            DoctorFinding::Good(format!("model: provider `{name}` answers and offers {} models", models.len()))
+        }
+        Err(error) => DoctorFinding::Bad {
             problem: format!("model: provider `{name}` does not answer: {error}"),
             hint: "check its key and address with `patchboard onboard`".to_owned(),
         },
     }
 }
 
-fn open_files(loaded: &LoadedConfig) -> Finding {
+fn open_files(loaded: &LoadedConfig) -> DoctorFinding {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let wanted = u64::from(loaded.config.gateway.max_connections);
     if limit < wanted {
-        return Finding::Note(format!("open files: at most {limit}, fewer than the {wanted} connections configured"));
+        return DoctorFinding::Note(format!(
+            "open files: at most {limit}, fewer than the {wanted} connections configured"
+        ));
     }
-    Finding::Good("open files: enough for the configured connections".to_owned())
+    DoctorFinding::Good("open files: enough for the configured connections".to_owned())
 }
 
 /// Which layers of the jail this machine enforces, found out by starting a command in one.
 #[cfg(target_os = "linux")]
-async fn confinement() -> Vec<Finding> {
+async fn confinement() -> Vec<DoctorFinding> {
     let tried = match patchboard_tools::sandbox::Spawner::new("/proc/self/exe") {
         Ok(spawner) => spawner.try_out().await,
         Err(error) => Err(error),
@@ -226,9 +235,9 @@ async fn confinement() -> Vec<Finding> {
     match tried {
         Ok(confinement) => {
             let layers = confinement.layers().into_iter();
-            layers.map(|layer| noted(layer.is_enforced, format!("sandbox: {}", layer.description))).collect()
+            layers.map(|layer| layer_finding(layer.is_enforced, format!("sandbox: {}", layer.description))).collect()
         }
-        Err(error) => vec![Finding::Bad {
+        Err(error) => vec![DoctorFinding::Bad {
             problem: format!("sandbox: {:#}", anyhow::Error::from(error)),
             hint:
                 "commands, workers and MCP servers cannot be started; set `\"bash\" = \"deny\"` in `[tools.approval]`"
@@ -238,11 +247,11 @@ async fn confinement() -> Vec<Finding> {
 }
 
 #[cfg(target_os = "linux")]
-fn noted(is_enforced: bool, said: String) -> Finding {
-    if is_enforced { Finding::Good(said) } else { Finding::Note(said) }
+fn layer_finding(is_enforced: bool, said: String) -> DoctorFinding {
+    if is_enforced { DoctorFinding::Good(said) } else { DoctorFinding::Note(said) }
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn confinement() -> Vec<Finding> {
-    vec![Finding::Note("sandbox: commands of agents run on Linux only".to_owned())]
+async fn confinement() -> Vec<DoctorFinding> {
+    vec![DoctorFinding::Note("sandbox: commands of agents run on Linux only".to_owned())]
 }

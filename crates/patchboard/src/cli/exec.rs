@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::failure::Failure;
+use super::failure::CommandFailure;
 
-pub(super) fn run() -> Result<ExitCode, Failure> {
+pub(super) fn run() -> Result<ExitCode, CommandFailure> {
     patchboard_tools::sandbox::exec_main().map_err(|error| {
-        Failure::unusable(format!("{:#}", anyhow::Error::from(error))).hint("`patchboard serve` starts it where needed")
+        CommandFailure::unusable(format!("{:#}", anyhow::Error::from(error)))
+            .hint("`patchboard serve` starts it where needed")
     })
 }

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::failure::Failure;
+use super::failure::CommandFailure;
 use super::output;
-use super::output::{Cell, Column, Role, Table};
+use super::output::{Column, TableCell, TextRole, TextTable};
 use crate::explain;
 
 #[derive(Debug, Args)]
@@ -19,16 +19,16 @@ pub(crate) struct ExplainArgs {
     json: bool,
 }
 
-pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, CommandFailure> {
     let Some(code) = args.code else {
         if args.json {
             explain::codes()
-                .for_each(|(code, title)| output::line(&json!({ "code": code, "meaning": title }).to_string()));
+                .for_each(|(code, title)| output::print_line(&json!({ "code": code, "meaning": title }).to_string()));
             return Ok(ExitCode::SUCCESS);
         }
-        let mut table = Table::new([Column::whole("CODE"), Column::wrap("MEANING")]);
+        let mut table = TextTable::new([Column::whole("CODE"), Column::wrap("MEANING")]);
         for (code, title) in explain::codes() {
-            table.row([Cell::painted(code, Role::Name), title.into()]);
+            table.push_row([TableCell::painted(code, TextRole::Name), title.into()]);
         }
         table.print();
         return Ok(ExitCode::SUCCESS);
@@ -39,13 +39,13 @@ pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
             let json = found
                 .filter(|_| args.json)
                 .map(|(code, title)| json!({ "code": code, "meaning": title, "page": page }));
-            output::line(&json.map_or_else(|| page.trim_end().to_owned(), |json| json.to_string()));
+            output::print_line(&json.map_or_else(|| page.trim_end().to_owned(), |json| json.to_string()));
             Ok(ExitCode::SUCCESS)
         }
         None => {
             let known = explain::codes().map(|(code, _)| code);
             let message = format!("there is no error code `{code}`");
-            Err(Failure::unknown(&message, &code, known, "`patchboard explain` lists all of them"))
+            Err(CommandFailure::unknown_name(&message, &code, known, "`patchboard explain` lists all of them"))
         }
     }
 }

@@ -6,8 +6,8 @@ use std::{fs, io};
 
 use patchboard_providers::managed;
 
-use super::output::{self, Role, Stream, paint};
-use crate::client::trouble::Trouble;
+use super::output::{self, OutputStream, TextRole, paint};
+use crate::client::error::ConnectError;
 use crate::config::nearest::did_you_mean;
 use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity};
 use crate::data_dir;
@@ -15,7 +15,7 @@ use crate::serve::ListenError;
 
 /// Exit codes: 0 is success, 70 a bug (a panic), 130 and 143 what a signal ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ExitKind {
     /// 1: it was tried and failed.
     Failed,
     /// 2: it could not be tried: usage, configuration, a port in use.
@@ -25,24 +25,24 @@ enum Kind {
 }
 
 #[derive(Debug)]
-pub(crate) struct Failure {
-    kind: Kind,
+pub(crate) struct CommandFailure {
+    kind: ExitKind,
     code: Option<&'static str>,
     message: String,
     hint: Option<String>,
 }
 
-impl Failure {
+impl CommandFailure {
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Failed, code: None, message: message.into(), hint: None }
+        Self { kind: ExitKind::Failed, code: None, message: message.into(), hint: None }
     }
 
     pub(crate) fn unusable(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Unusable, code: None, message: message.into(), hint: None }
+        Self { kind: ExitKind::Unusable, code: None, message: message.into(), hint: None }
     }
 
     pub(crate) fn unreachable(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Unreachable, code: None, message: message.into(), hint: None }
+        Self { kind: ExitKind::Unreachable, code: None, message: message.into(), hint: None }
     }
 
     pub(super) fn message(&self) -> &str {
@@ -50,25 +50,25 @@ impl Failure {
     }
 
     /// A server that should be there and is not.
-    pub(crate) fn no_server(error: anyhow::Error) -> Self {
-        match error.downcast_ref::<Trouble>() {
-            Some(trouble) => Self::of_trouble(trouble),
+    pub(crate) fn from_connect_error(error: anyhow::Error) -> Self {
+        match error.downcast_ref::<ConnectError>() {
+            Some(trouble) => Self::of_connect_error(trouble),
             None => Self::unreachable(format!("{error:#}")),
         }
     }
 
-    fn of_trouble(trouble: &Trouble) -> Self {
+    fn of_connect_error(trouble: &ConnectError) -> Self {
         let said = output::one_line(&trouble.to_string());
         let failure = match trouble {
             trouble if trouble.is_address() => Self::unusable(said),
-            trouble if trouble.is_sign_in() => Self::failed(said),
+            trouble if trouble.is_auth() => Self::failed(said),
             _ => Self::unreachable(said),
         };
         failure.hint(trouble.hint())
     }
 
     /// A name that nothing has, with what was probably meant, or else where to find the names.
-    pub(crate) fn unknown<'a>(
+    pub(crate) fn unknown_name<'a>(
         message: &str,
         name: &str,
         known: impl IntoIterator<Item = &'a str>,
@@ -120,10 +120,10 @@ impl Failure {
     }
 
     /// A managed model that cannot run.
-    pub(crate) fn no_local_model(error: managed::Error) -> Self {
+    pub(crate) fn from_local_model_error(error: managed::Error) -> Self {
         let hint = error.hint();
         if let Some(lines) = error.output() {
-            output::error(lines);
+            output::eprint_line(lines);
         }
         let failure = Self::unusable(format!("the local model cannot be started: {:#}", anyhow::Error::from(error)));
         let failure = failure.code("PB0205");
@@ -159,23 +159,23 @@ impl Failure {
     }
 
     pub(crate) fn report(self) -> ExitCode {
-        let colour = output::colour(Stream::Err);
+        let colour = output::colour(OutputStream::Err);
         let label = self.code.map_or_else(|| "error".to_owned(), |code| format!("error[{code}]"));
-        let said = without_numbers(&self.message);
-        output::error(&format!("{}: {said}", paint(&label, Role::Bad, colour)));
+        let said = strip_os_error_codes(&self.message);
+        output::eprint_line(&format!("{}: {said}", paint(&label, TextRole::Bad, colour)));
         if let Some(hint) = self.hint {
-            output::error(&format!("{}: {hint}", paint("hint", Role::Name, colour)));
+            output::eprint_line(&format!("{}: {hint}", paint("hint", TextRole::Name, colour)));
         }
         ExitCode::from(match self.kind {
-            Kind::Failed => 1,
-            Kind::Unusable => 2,
-            Kind::Unreachable => 3,
+            ExitKind::Failed => 1,
+            ExitKind::Unusable => 2,
+            ExitKind::Unreachable => 3,
         })
     }
 }
 
 /// Without the numbers of the system's errors, whose words stand before them.
-fn without_numbers(text: &str) -> String {
+fn strip_os_error_codes(text: &str) -> String {
     let mut said = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once(" (os error ") {
@@ -186,29 +186,29 @@ fn without_numbers(text: &str) -> String {
     said
 }
 
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for CommandFailure {
     fn from(error: anyhow::Error) -> Self {
-        match error.downcast_ref::<Trouble>() {
-            Some(trouble) => Self::of_trouble(trouble),
+        match error.downcast_ref::<ConnectError>() {
+            Some(trouble) => Self::of_connect_error(trouble),
             // Parts of it may be what a server or a plugin said.
             None => Self::failed(output::plain(&format!("{error:#}"))),
         }
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         Self::failed(error.to_string())
     }
 }
 
-impl From<ConfigProblems> for Failure {
+impl From<ConfigProblems> for CommandFailure {
     fn from(problems: ConfigProblems) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let first = problems.iter().find(|problem| problem.severity == Severity::Error);
         let code = first.map_or("CODE", |problem| problem.code.as_str());
         let more = format!("`patchboard explain {code}` tells more");
-        let hint = match problems.iter().find_map(closed_file) {
+        let hint = match problems.iter().find_map(unreadable_file_hint) {
             Some(whose) => format!("{whose}; {more}"),
             None => more,
         };
@@ -217,7 +217,7 @@ impl From<ConfigProblems> for Failure {
 }
 
 /// Whose a file is that may not be read.
-fn closed_file(problem: &ConfigProblem) -> Option<String> {
+fn unreadable_file_hint(problem: &ConfigProblem) -> Option<String> {
     let path = problem.origin.to_string();
     let is_closed = || fs::File::open(&path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
     if problem.code != ProblemCode::FileUnreadable || !is_closed() {
@@ -225,10 +225,10 @@ fn closed_file(problem: &ConfigProblem) -> Option<String> {
     }
     // Where a folder above it is closed as well, nothing is known of it.
     let found = fs::metadata(&path).ok()?;
-    Some(whose(&path, found.uid(), found.mode(), rustix::process::geteuid().as_raw()))
+    Some(ownership_hint(&path, found.uid(), found.mode(), rustix::process::geteuid().as_raw()))
 }
 
-fn whose(path: &str, owner: u32, mode: u32, user: u32) -> String {
+fn ownership_hint(path: &str, owner: u32, mode: u32, user: u32) -> String {
     let mode = mode & 0o777;
     let path = output::one_line(path);
     match owner == user {

@@ -6,8 +6,8 @@ use patchboard_providers::managed::{ManagedServer, prepare};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::failure::Failure;
-use super::progress::Bar;
+use super::failure::CommandFailure;
+use super::progress::TerminalProgress;
 use crate::config::provider_choice::{LOCAL_PROVIDER, ProviderChoice, local_provider};
 use crate::config::section::ProviderConfig;
 use crate::config::{LoadedConfig, Secrets};
@@ -20,13 +20,15 @@ pub(crate) async fn ensure_provider(
     running: Option<Arc<ManagedServer>>,
     stop: &CancellationToken,
     background: &TaskTracker,
-) -> Result<Option<String>, Failure> {
-    let found = loaded.find_provider(stop).await.map_err(Failure::no_local_model)?;
+) -> Result<Option<String>, CommandFailure> {
+    let found = loaded.find_provider(stop).await.map_err(CommandFailure::from_local_model_error)?;
     let Some(choice) = found else { return Ok(None) };
     match (choice.installed.clone(), running) {
         (Some(_), Some(server)) => adopt(loaded, secrets, server),
         (Some(prepared), None) => {
-            let server = ManagedServer::asleep(prepared, stop, background).await.map_err(Failure::no_local_model)?;
+            let server = ManagedServer::asleep(prepared, stop, background)
+                .await
+                .map_err(CommandFailure::from_local_model_error)?;
             adopt(loaded, secrets, Arc::new(server));
         }
         (None, _) => loaded.config.add_provider(&choice, secrets),
@@ -40,12 +42,13 @@ pub(super) async fn install_and_start(
     secrets: &mut Secrets,
     stop: &CancellationToken,
     background: &TaskTracker,
-) -> Result<(), Failure> {
-    let bar = Bar::new();
+) -> Result<(), CommandFailure> {
+    let bar = TerminalProgress::new();
     let prepared = prepare(&loaded.local_model_options(), &bar, stop).await;
     bar.finish();
-    let prepared = prepared.map_err(Failure::no_local_model)?;
-    let server = ManagedServer::start(prepared, stop, background).await.map_err(Failure::no_local_model)?;
+    let prepared = prepared.map_err(CommandFailure::from_local_model_error)?;
+    let server =
+        ManagedServer::start(prepared, stop, background).await.map_err(CommandFailure::from_local_model_error)?;
     tracing::info!(
         "using the local model {}; it stops after {} without a call and starts again with the next",
         server.model_name(),

@@ -8,25 +8,25 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 
-use super::failure::Failure;
-use super::{Where, output};
+use super::failure::CommandFailure;
+use super::{ConfigLocation, output};
 use crate::config::Environment;
 use crate::config::env::NO_COLOR;
 use crate::telemetry::log_file::LOG_FOLDER;
-use render::{Line, Style};
+use render::{LogLine, RenderStyle};
 
 mod read;
 mod render;
 
 /// How often `--follow` looks for more.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Lines asked for at once; a larger number means all there are.
 const MAX_LINES: usize = 1_000_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     #[command(flatten)]
-    place: Where,
+    place: ConfigLocation,
     /// Go on with new lines as they come, until Ctrl-C.
     #[arg(short, long)]
     follow: bool,
@@ -34,15 +34,15 @@ pub(crate) struct LogsArgs {
     #[arg(short = 'n', long = "lines", value_name = "LINES", default_value_t = 100)]
     lines: usize,
     /// Only lines of this level and of more serious ones.
-    #[arg(long, value_enum, default_value_t = Level::Trace)]
-    level: Level,
+    #[arg(long, value_enum, default_value_t = LineLevel::Trace)]
+    level: LineLevel,
     /// Print the lines as they are kept: one JSON object each.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(super) enum Level {
+pub(super) enum LineLevel {
     Error,
     Warn,
     Info,
@@ -50,22 +50,23 @@ pub(super) enum Level {
     Trace,
 }
 
-pub(super) fn run(args: LogsArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: LogsArgs) -> Result<ExitCode, CommandFailure> {
     let folder = args.place.find_data_dir()?.join(LOG_FOLDER);
-    let (lines, mut follower) = read::open(&folder, args.lines.min(MAX_LINES), &|line| is_wanted(line, args.level))?;
+    let (lines, mut follower) =
+        read::open_log(&folder, args.lines.min(MAX_LINES), &|line| is_wanted(line, args.level))?;
     if !follower.has_file() && !args.follow {
-        return Err(Failure::failed(format!("there is no log in `{}`", folder.display()))
+        return Err(CommandFailure::failed(format!("there is no log in `{}`", folder.display()))
             .hint("`patchboard serve` begins one when it starts; name another folder with --data-dir"));
     }
-    let show = Show { style: if args.json { None } else { Some(style()) } };
+    let show = LinePrinter { style: if args.json { None } else { Some(style()) } };
     if lines.iter().any(|line| show.line(line).is_err()) || !args.follow {
         return Ok(ExitCode::SUCCESS);
     }
     loop {
-        thread::sleep(LOOK);
-        let news = follower.news()?;
-        if news.is_cut {
-            output::error("note: lines in between are gone: the files were rotated faster than they were read");
+        thread::sleep(POLL_INTERVAL);
+        let news = follower.read_new()?;
+        if news.has_gap {
+            output::eprint_line("note: lines in between are gone: the files were rotated faster than they were read");
         }
         let wanted = news.lines.iter().filter(|line| is_wanted(line, args.level));
         for line in wanted {
@@ -77,26 +78,26 @@ pub(super) fn run(args: LogsArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn is_wanted(line: &str, least: Level) -> bool {
-    least == Level::Trace || Line::parse(line).is_none_or(|line| line.level.is_none_or(|level| level <= least))
+fn is_wanted(line: &str, least: LineLevel) -> bool {
+    least == LineLevel::Trace || LogLine::parse(line).is_none_or(|line| line.level.is_none_or(|level| level <= least))
 }
 
-fn style() -> Style {
+fn style() -> RenderStyle {
     let no_color = Environment::from_process().get(NO_COLOR).is_some_and(|value| !value.is_empty());
-    Style { zone: TimeZone::system(), has_colour: stdout().is_terminal() && !no_color }
+    RenderStyle { zone: TimeZone::system(), has_colour: stdout().is_terminal() && !no_color }
 }
 
-struct Show {
+struct LinePrinter {
     /// `None`: as it is kept.
-    style: Option<Style>,
+    style: Option<RenderStyle>,
 }
 
-impl Show {
+impl LinePrinter {
     fn line(&self, line: &str) -> std::io::Result<()> {
         let shown = match &self.style {
             Some(style) => render::line(line, style),
             None => render::json(line),
         };
-        output::put(&format!("{shown}\n"))
+        output::try_print(&format!("{shown}\n"))
     }
 }

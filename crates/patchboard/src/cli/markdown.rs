@@ -4,81 +4,81 @@
 //! certain how it looks, a table once it is whole. The result does not depend on how the text was cut. Nothing of the text
 //! acts on the terminal: control characters are shown as what they are.
 
-use block::{Block, ItemMark, block, is_certain};
-use flow::Flow;
-use inline::Style;
-use table::Table;
+use block::{BlockStart, ListMarker, is_certain, parse_block_start};
+use inline::TextStyle;
+use table::MarkdownTable;
+use wrapping::WrappingWriter;
 
 use super::output::plain;
 
 mod block;
-mod flow;
 mod inline;
 mod table;
+mod wrapping;
 
 /// Lines are wrapped no wider than this, however wide the terminal: longer ones are hard to read.
-const WIDEST: usize = 100;
+const MAX_COLUMNS: usize = 100;
 /// Narrower than this nothing is laid out.
-const NARROWEST: usize = 10;
+const MIN_COLUMNS: usize = 10;
 /// A line that is kept until its end (code, a heading, a row) is shown in parts from this length on.
-const MAX_KEPT: usize = 16 * 1024;
+const MAX_BUFFERED_LINE: usize = 16 * 1024;
 
 /// How it may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct MarkdownLayout {
     pub(super) columns: usize,
-    pub(super) marks: Marks,
+    pub(super) marks: MarkupMode,
 }
 
 /// What becomes of marks such as `**`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marks {
+pub(super) enum MarkupMode {
     /// They become bold, colour and the like.
     Styled,
     /// They stay: colour is not wanted. Only lines are laid out.
-    Kept,
+    Literal,
 }
 
 #[derive(Debug)]
-pub(super) struct Markdown {
-    flow: Flow,
-    marks: Marks,
+pub(super) struct MarkdownRenderer {
+    writer: WrappingWriter,
+    marks: MarkupMode,
     /// What has arrived of a line that is not understood yet.
     line: String,
     /// A carriage return, which says nothing before a line's end.
     had_return: bool,
     /// The line is a paragraph's, an item's or a quote's: its words go out as they come.
     is_flowing: bool,
-    fence: Option<Fence>,
-    table: Option<Table>,
-    items: Vec<Item>,
+    fence: Option<CodeFence>,
+    table: Option<MarkdownTable>,
+    items: Vec<ListItem>,
     /// Something stands above, and a blank line was asked for.
     has_begun: bool,
     wants_blank: bool,
 }
 
 #[derive(Debug)]
-struct Fence {
+struct CodeFence {
     mark: char,
     length: usize,
     indent: usize,
     /// Before every line of it.
-    lead: String,
+    prefix: String,
 }
 
 /// An open item of a list.
 #[derive(Debug, Clone, Copy)]
-struct Item {
+struct ListItem {
     /// Where its mark stands in the text.
     indent: usize,
     /// Where its words stand on the terminal.
-    content: usize,
+    content_column: usize,
 }
 
-impl Markdown {
-    pub(super) fn new(look: Look) -> Self {
+impl MarkdownRenderer {
+    pub(super) fn new(look: MarkdownLayout) -> Self {
         Self {
-            flow: Flow::new(width(look.columns), look.marks),
+            writer: WrappingWriter::new(width(look.columns), look.marks),
             marks: look.marks,
             line: String::new(),
             had_return: false,
@@ -93,7 +93,7 @@ impl Markdown {
 
     /// For what comes from now on.
     pub(super) fn resize(&mut self, columns: usize) {
-        self.flow.resize(width(columns));
+        self.writer.resize(width(columns));
     }
 
     /// What can be shown now.
@@ -110,7 +110,7 @@ impl Markdown {
             self.line.push_str(&plain(words));
             self.advance(end == Some('\n'));
         }
-        self.flow.take()
+        self.writer.take()
     }
 
     /// The end: the rest, and a line's end if one is open. What is pushed then begins anew.
@@ -126,138 +126,138 @@ impl Markdown {
         self.wants_blank = false;
         self.has_begun = false;
         self.had_return = false;
-        self.flow.end_line();
-        self.flow.take()
+        self.writer.end_line();
+        self.writer.take()
     }
 
     /// Whether something stands on the last line that was put out.
     pub(super) fn is_mid_line(&self) -> bool {
-        self.flow.is_mid_line()
+        self.writer.is_mid_line()
     }
 
     /// Goes as far as the line is understood. `whole`: nothing more comes on it.
     fn advance(&mut self, whole: bool) {
         if self.is_flowing {
             let line = std::mem::take(&mut self.line);
-            self.flow.words(&line);
+            self.writer.push_text(&line);
         } else if self.fence.is_some() {
-            if whole || self.line.len() > MAX_KEPT {
+            if whole || self.line.len() > MAX_BUFFERED_LINE {
                 let line = std::mem::take(&mut self.line);
                 self.code(&line, whole);
             }
             return;
-        } else if whole || is_certain(&self.line) || self.line.len() > MAX_KEPT {
+        } else if whole || is_certain(&self.line) || self.line.len() > MAX_BUFFERED_LINE {
             let line = std::mem::take(&mut self.line);
-            self.begin(&line, whole);
+            self.begin_block(&line, whole);
         }
         if whole && self.is_flowing {
             self.is_flowing = false;
-            self.flow.end_words();
-            self.flow.end_line();
+            self.writer.flush_text();
+            self.writer.end_line();
         }
     }
 
     /// A line whose kind is certain.
-    fn begin(&mut self, line: &str, whole: bool) {
+    fn begin_block(&mut self, line: &str, whole: bool) {
         let trimmed = line.trim_start();
-        let indent = inline::columns(line.strip_suffix(trimmed).unwrap_or_default());
-        let block = block(trimmed);
-        if !matches!(block, Block::Row) {
+        let indent = inline::display_width(line.strip_suffix(trimmed).unwrap_or_default());
+        let block = parse_block_start(trimmed);
+        if !matches!(block, BlockStart::Row) {
             self.end_table();
         }
         match block {
-            Block::Blank => {
+            BlockStart::Blank => {
                 self.wants_blank = self.has_begun;
             }
-            Block::Heading { level, text } => {
+            BlockStart::Heading { level, text } => {
                 self.items.clear();
-                self.above();
-                if self.marks == Marks::Kept {
-                    self.flow.put(&"#".repeat(level), Style::PLAIN);
-                    self.flow.put(" ", Style::PLAIN);
+                self.separate_block();
+                if self.marks == MarkupMode::Literal {
+                    self.writer.write_text(&"#".repeat(level), TextStyle::PLAIN);
+                    self.writer.write_text(" ", TextStyle::PLAIN);
                 }
-                let style = if level == 1 { Style::BOLD.with(Style::UNDERLINE) } else { Style::BOLD };
-                self.flow.start("", style);
-                self.flow.words(text);
-                self.flow.end_words();
-                self.flow.end_line();
+                let style = if level == 1 { TextStyle::BOLD.with(TextStyle::UNDERLINE) } else { TextStyle::BOLD };
+                self.writer.start_block("", style);
+                self.writer.push_text(text);
+                self.writer.flush_text();
+                self.writer.end_line();
             }
-            Block::Rule => {
-                self.above();
-                let rule = "─".repeat(self.flow.columns().min(40));
-                self.flow.put(&rule, Style::DIM);
-                self.flow.end_line();
+            BlockStart::Rule => {
+                self.separate_block();
+                let rule = "─".repeat(self.writer.columns().min(40));
+                self.writer.write_text(&rule, TextStyle::DIM);
+                self.writer.end_line();
             }
-            Block::Fence { mark, length, language } => {
-                self.above();
-                let lead = " ".repeat(self.inside(indent));
-                self.flow.put(&format!("{lead}──"), Style::DIM);
+            BlockStart::Fence { mark, length, language } => {
+                self.separate_block();
+                let lead = " ".repeat(self.content_indent(indent));
+                self.writer.write_text(&format!("{lead}──"), TextStyle::DIM);
                 if !language.is_empty() {
-                    self.flow.put(&format!(" {}", language.trim()), Style::DIM);
+                    self.writer.write_text(&format!(" {}", language.trim()), TextStyle::DIM);
                 }
-                self.flow.end_line();
-                self.fence = Some(Fence { mark, length, indent, lead });
+                self.writer.end_line();
+                self.fence = Some(CodeFence { mark, length, indent, prefix: lead });
             }
-            Block::Row => {
+            BlockStart::Row => {
                 if self.table.is_none() {
-                    self.above();
+                    self.separate_block();
                 }
-                let mut table = self.table.take().unwrap_or_else(|| Table::new(self.inside(indent)));
+                let mut table = self.table.take().unwrap_or_else(|| MarkdownTable::new(self.content_indent(indent)));
                 // A table that never ends is shown in parts.
                 if table.is_full() {
                     self.table = Some(table);
                     self.end_table();
-                    table = Table::new(self.inside(indent));
+                    table = MarkdownTable::new(self.content_indent(indent));
                 }
                 table.push(trimmed.trim_end());
                 self.table = Some(table);
             }
-            Block::Item { mark, text } => self.item(indent, &mark, text),
-            Block::Quote { text } => {
+            BlockStart::Item { mark, text } => self.item(indent, &mark, text),
+            BlockStart::Quote { text } => {
                 self.items.clear();
-                self.above();
-                self.flow.put("│ ", Style::DIM);
-                self.flow.start("│ ", Style::ITALIC);
-                self.flow.words(text);
+                self.separate_block();
+                self.writer.write_text("│ ", TextStyle::DIM);
+                self.writer.start_block("│ ", TextStyle::ITALIC);
+                self.writer.push_text(text);
                 self.is_flowing = true;
             }
-            Block::Paragraph => {
-                let lead = " ".repeat(self.inside(indent));
-                self.above();
-                self.flow.put(&lead, Style::PLAIN);
-                self.flow.start(&lead, Style::PLAIN);
-                self.flow.words(trimmed);
+            BlockStart::Paragraph => {
+                let lead = " ".repeat(self.content_indent(indent));
+                self.separate_block();
+                self.writer.write_text(&lead, TextStyle::PLAIN);
+                self.writer.start_block(&lead, TextStyle::PLAIN);
+                self.writer.push_text(trimmed);
                 self.is_flowing = true;
             }
         }
         // Too long to be kept: what more comes of it is ordinary text.
         if !whole && !self.is_flowing && self.fence.is_none() {
-            self.flow.start("", Style::PLAIN);
+            self.writer.start_block("", TextStyle::PLAIN);
             self.is_flowing = true;
         }
     }
 
-    fn item(&mut self, indent: usize, mark: &ItemMark<'_>, text: &str) {
+    fn item(&mut self, indent: usize, mark: &ListMarker<'_>, text: &str) {
         self.items.retain(|item| item.indent < indent);
-        self.above();
+        self.separate_block();
         let depth = self.items.len();
-        let lead = self.items.last().map_or(0, |item| item.content);
+        let lead = self.items.last().map_or(0, |item| item.content_column);
         let mark = match mark {
-            ItemMark::Bullet => ["•", "◦", "▪"].get(depth).copied().unwrap_or("▪").to_owned(),
-            ItemMark::Number(number) => (*number).to_owned(),
+            ListMarker::Bullet => ["•", "◦", "▪"].get(depth).copied().unwrap_or("▪").to_owned(),
+            ListMarker::Number(number) => (*number).to_owned(),
         };
         let (mark, text) = match (text.strip_prefix("[ ] "), text.strip_prefix("[x] ").or(text.strip_prefix("[X] "))) {
             (Some(open), _) => ("☐".to_owned(), open),
             (_, Some(done)) => ("☑".to_owned(), done),
             (None, None) => (mark, text),
         };
-        let content = lead + inline::columns(&mark) + 1;
-        self.items.push(Item { indent, content });
-        self.flow.put(&" ".repeat(lead), Style::PLAIN);
-        self.flow.put(&mark, Style::MARK);
-        self.flow.put(" ", Style::PLAIN);
-        self.flow.start(&" ".repeat(content), Style::PLAIN);
-        self.flow.words(text);
+        let content = lead + inline::display_width(&mark) + 1;
+        self.items.push(ListItem { indent, content_column: content });
+        self.writer.write_text(&" ".repeat(lead), TextStyle::PLAIN);
+        self.writer.write_text(&mark, TextStyle::MARK);
+        self.writer.write_text(" ", TextStyle::PLAIN);
+        self.writer.start_block(&" ".repeat(content), TextStyle::PLAIN);
+        self.writer.push_text(text);
         self.is_flowing = true;
     }
 
@@ -265,7 +265,7 @@ impl Markdown {
     fn code(&mut self, line: &str, whole: bool) {
         let Some(fence) = &self.fence else { return };
         // The beginning of a line too long to be kept was shown already.
-        let goes_on = self.flow.is_mid_line();
+        let goes_on = self.writer.is_mid_line();
         let rest = line.trim();
         let is_end = rest.chars().count() >= fence.length && rest.chars().all(|c| c == fence.mark);
         if whole && is_end && !goes_on {
@@ -279,62 +279,62 @@ impl Markdown {
         let code = line.get(spaces..).unwrap_or(line).replace('\t', "    ");
         // Never wrapped here: what is copied must stay what it is.
         if !goes_on && !code.is_empty() {
-            let lead = format!("{}  ", fence.lead);
-            self.flow.put(&lead, Style::PLAIN);
+            let lead = format!("{}  ", fence.prefix);
+            self.writer.write_text(&lead, TextStyle::PLAIN);
         }
-        self.flow.put(&code, Style::CODE);
+        self.writer.write_text(&code, TextStyle::CODE);
         if whole {
-            self.flow.blank();
+            self.writer.newline();
         }
     }
 
-    fn end_fence(&mut self, fence: &Fence) {
-        self.flow.end_line();
-        self.flow.put(&format!("{}──", fence.lead), Style::DIM);
-        self.flow.end_line();
+    fn end_fence(&mut self, fence: &CodeFence) {
+        self.writer.end_line();
+        self.writer.write_text(&format!("{}──", fence.prefix), TextStyle::DIM);
+        self.writer.end_line();
     }
 
     fn end_table(&mut self) {
         let Some(table) = self.table.take() else { return };
-        match table.lines(self.flow.columns(), self.marks) {
+        match table.lines(self.writer.columns(), self.marks) {
             Some(lines) => {
                 for line in lines {
-                    self.flow.put_runs(&line);
-                    self.flow.end_line();
+                    self.writer.write_runs(&line);
+                    self.writer.end_line();
                 }
             }
             None => {
                 for row in table.rows() {
-                    self.flow.start("", Style::PLAIN);
-                    self.flow.words(row);
-                    self.flow.end_words();
-                    self.flow.end_line();
+                    self.writer.start_block("", TextStyle::PLAIN);
+                    self.writer.push_text(row);
+                    self.writer.flush_text();
+                    self.writer.end_line();
                 }
             }
         }
     }
 
     /// The blank line before a block, if there was one in the text.
-    fn above(&mut self) {
+    fn separate_block(&mut self) {
         if std::mem::take(&mut self.wants_blank) {
-            self.flow.blank();
+            self.writer.newline();
         }
         self.has_begun = true;
     }
 
     /// Where a line that is indented so far stands: under the item it belongs to, or where it is.
-    fn inside(&mut self, indent: usize) -> usize {
+    fn content_indent(&mut self, indent: usize) -> usize {
         self.items.retain(|item| item.indent + 1 < indent);
         match self.items.last() {
-            Some(item) => item.content,
-            None => indent.min(self.flow.columns() / 2),
+            Some(item) => item.content_column,
+            None => indent.min(self.writer.columns() / 2),
         }
     }
 }
 
 /// Columns that are written on: the last stays empty, so that no terminal wraps by itself.
 fn width(columns: usize) -> usize {
-    columns.saturating_sub(1).clamp(NARROWEST, WIDEST)
+    columns.saturating_sub(1).clamp(MIN_COLUMNS, MAX_COLUMNS)
 }
 
 #[cfg(test)]

@@ -8,19 +8,19 @@ use patchboard_tools::mcp::relay;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::failure::Failure;
-use super::own_server::{Choice, OwnServer, Surfaces};
-use super::{Target, caller_folder};
-use crate::client::Address;
+use super::embedded_server::{EmbeddedServer, EnabledSurfaces, ModelNotice};
+use super::failure::CommandFailure;
+use super::{ServerTarget, caller_folder};
+use crate::client::ServerAddress;
 use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(crate) struct McpArgs {
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
 }
 
-pub(super) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: McpArgs) -> Result<ExitCode, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(serve(args));
     // A line that is still waited for must not hold up the exit.
@@ -29,7 +29,7 @@ pub(super) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Until the client closes its end. Nothing but messages goes to standard output.
-async fn serve(args: McpArgs) -> Result<ExitCode, Failure> {
+async fn serve(args: McpArgs) -> Result<ExitCode, CommandFailure> {
     let stop = CancellationToken::new();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (address, own) = match args.target.find()? {
@@ -37,16 +37,19 @@ async fn serve(args: McpArgs) -> Result<ExitCode, Failure> {
         None => {
             let (loaded, secrets) = Config::load_for_start(args.target.place.request()?)?;
             let (_logs, traces) = super::serve::start_logs(&loaded, &secrets)?;
-            let folder = caller_folder::of_own_server(&loaded, None, &std::env::current_dir()?).map_err(|failure| {
-                failure.hint("start it in the folder it shall work in, or set runs.working_folder in patchboard.toml")
-            })?;
+            let folder =
+                caller_folder::embedded_server_folder(&loaded, None, &std::env::current_dir()?).map_err(|failure| {
+                    failure
+                        .hint("start it in the folder it shall work in, or set runs.working_folder in patchboard.toml")
+                })?;
             let place = &args.target.place;
-            let own = OwnServer::start(place, folder, Surfaces::Gateway, Choice::Untold, traces).await?;
-            let gone = || Failure::unreachable("the server started for this client is gone");
-            (Address::of_data_dir(&own.data_dir).ok_or_else(gone)?, Some(own))
+            let own =
+                EmbeddedServer::start(place, folder, EnabledSurfaces::Gateway, ModelNotice::Silent, traces).await?;
+            let gone = || CommandFailure::unreachable("the server started for this client is gone");
+            (ServerAddress::of_data_dir(&own.data_dir).ok_or_else(gone)?, Some(own))
         }
     };
-    let relaying = relay(address.mcp(), tokio::io::stdin(), tokio::io::stdout(), stop.clone());
+    let relaying = relay(address.mcp_relay_target(), tokio::io::stdin(), tokio::io::stdout(), stop.clone());
     tokio::pin!(relaying);
     let relayed = loop {
         tokio::select! {

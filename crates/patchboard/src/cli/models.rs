@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::Failure;
-use super::output::{Cell, Column, Role, Table};
-use super::{Target, Where, block_on, output};
+use super::failure::CommandFailure;
+use super::output::{Column, TableCell, TextRole, TextTable};
+use super::{ConfigLocation, ServerTarget, block_on, output};
 use crate::assemble::provider_options;
-use crate::client::{Address, Client};
+use crate::client::{GatewayClient, ServerAddress};
 use crate::config::load::load_with_secrets;
 use crate::config::{DEFAULT_AGENT, LoadedConfig, Secrets};
 
 /// As long as a server would wait for a provider.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PROVIDER_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
     /// Mark the model of this agent instead of the default one's.
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -41,14 +41,14 @@ pub(crate) struct ModelsArgs {
 /// As the server says it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Report {
-    models: Vec<Model>,
-    unavailable: Vec<Silent>,
+struct ModelsReport {
+    models: Vec<ListedModel>,
+    unavailable: Vec<UnavailableProvider>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Model {
+struct ListedModel {
     id: String,
     name: String,
     provider: String,
@@ -59,67 +59,68 @@ struct Model {
 /// A provider that could not tell.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Silent {
+struct UnavailableProvider {
     provider: String,
     reason: String,
 }
 
-pub(super) fn run(args: ModelsArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: ModelsArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
         let mut report = match args.target.find()? {
             Some(address) => ask_server(&address, args.agent.as_deref()).await?,
             None => ask_providers(&args.target.place, args.agent.as_deref()).await?,
         };
         if let Some(wanted) = &args.provider {
-            report.keep(wanted)?;
+            report.filter_provider(wanted)?;
         }
         show(&report, args.json);
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn ask_server(address: &Address, agent: Option<&str>) -> Result<Report, Failure> {
-    let mut client = Client::connect(address).await.map_err(Failure::no_server)?;
+async fn ask_server(address: &ServerAddress, agent: Option<&str>) -> Result<ModelsReport, CommandFailure> {
+    let mut client = GatewayClient::connect(address).await.map_err(CommandFailure::from_connect_error)?;
     let answer = client.call("models.list", json!({ "agent": agent })).await?;
-    Report::deserialize(answer).map_err(|_| Failure::failed("the server's answer cannot be read"))
+    ModelsReport::deserialize(answer).map_err(|_| CommandFailure::failed("the server's answer cannot be read"))
 }
 
 /// What a server would find that started now.
-async fn ask_providers(place: &Where, agent: Option<&str>) -> Result<Report, Failure> {
+async fn ask_providers(place: &ConfigLocation, agent: Option<&str>) -> Result<ModelsReport, CommandFailure> {
     // A key that is missing keeps one provider from telling, and no other.
     let (mut loaded, mut secrets, _) = load_with_secrets(place.request()?);
-    super::warn_of_untrusted(&loaded);
+    super::warn_untrusted(&loaded);
     let name = agent.unwrap_or(DEFAULT_AGENT);
     if !loaded.config.agents.contains_key(name) {
         let known = loaded.config.agents.keys().map(String::as_str);
         let all = format!("there are {}", known.clone().collect::<Vec<_>>().join(", "));
-        return Err(Failure::unknown(&format!("no agent is named `{name}`"), name, known, &all));
+        return Err(CommandFailure::unknown_name(&format!("no agent is named `{name}`"), name, known, &all));
     }
     let stop = CancellationToken::new();
-    let chosen = loaded.find_provider(&stop).await.map_err(Failure::no_local_model)?;
+    let chosen = loaded.find_provider(&stop).await.map_err(CommandFailure::from_local_model_error)?;
     let installed = chosen.as_ref().filter(|choice| choice.installed.is_some()).map(|choice| choice.name.clone());
     if let Some(choice) = &chosen {
         loaded.config.add_provider(choice, &mut secrets);
     }
     let data_dir = loaded.config.data_dir.display().to_string();
-    output::error(&output::one_line(&format!(
+    output::eprint_line(&output::one_line(&format!(
         "no server runs on `{data_dir}`: these are the models of the providers in its configuration"
     )));
-    let mut report = Report::default();
+    let mut report = ModelsReport::default();
     let pool = Pool::new();
     let asked = loaded.config.providers.keys().map(|provider| {
         let is_asleep = installed.as_deref() == Some(provider.as_str());
         let (loaded, secrets, pool) = (&loaded, &secrets, &pool);
         async move {
             // Asking the local model would start it.
-            let told = if is_asleep { Ok(Vec::new()) } else { ask(loaded, secrets, provider, pool).await };
+            let told =
+                if is_asleep { Ok(Vec::new()) } else { list_provider_models(loaded, secrets, provider, pool).await };
             (provider, told)
         }
     });
     for (provider, told) in join_all(asked).await {
         match told {
             Ok(models) => models.into_iter().for_each(|model| report.add(provider, &model)),
-            Err(reason) => report.unavailable.push(Silent { provider: provider.clone(), reason }),
+            Err(reason) => report.unavailable.push(UnavailableProvider { provider: provider.clone(), reason }),
         }
     }
     for (agent_name, agent) in &loaded.config.agents {
@@ -136,24 +137,29 @@ async fn ask_providers(place: &Where, agent: Option<&str>) -> Result<Report, Fai
     Ok(report)
 }
 
-async fn ask(loaded: &LoadedConfig, secrets: &Secrets, provider: &str, pool: &Pool) -> Result<Vec<String>, String> {
+async fn list_provider_models(
+    loaded: &LoadedConfig,
+    secrets: &Secrets,
+    provider: &str,
+    pool: &Pool,
+) -> Result<Vec<String>, String> {
     let options = provider_options(loaded, secrets, provider).map_err(|error| error.to_string())?;
     let stop = CancellationToken::new();
-    let listed = tokio::time::timeout(PATIENCE, list_models(options, pool, &stop)).await;
-    let listed = listed.map_err(|_| format!("did not answer within {} s", PATIENCE.as_secs()))?;
+    let listed = tokio::time::timeout(PROVIDER_TIMEOUT, list_models(options, pool, &stop)).await;
+    let listed = listed.map_err(|_| format!("did not answer within {} s", PROVIDER_TIMEOUT.as_secs()))?;
     let listed = listed.map_err(|error: ModelError| error.to_string())?;
     Ok(listed.into_iter().map(|model| model.id.to_string()).collect())
 }
 
-impl Report {
+impl ModelsReport {
     fn add(&mut self, provider: &str, model: &str) {
         let id = format!("{provider}/{model}");
         if self.models.iter().all(|known| known.id != id) {
-            self.models.push(Model { id, name: model.to_owned(), provider: provider.to_owned(), default: false });
+            self.models.push(ListedModel { id, name: model.to_owned(), provider: provider.to_owned(), default: false });
         }
     }
 
-    fn keep(&mut self, wanted: &str) -> Result<(), Failure> {
+    fn filter_provider(&mut self, wanted: &str) -> Result<(), CommandFailure> {
         let known: Vec<String> = self.models.iter().map(|model| model.provider.clone()).collect();
         let known: Vec<&str> =
             known.iter().chain(self.unavailable.iter().map(|one| &one.provider)).map(String::as_str).collect();
@@ -161,40 +167,40 @@ impl Report {
             let mut names = known.clone();
             names.dedup();
             let all = format!("there are {}", names.join(", "));
-            return Err(Failure::unknown(&format!("no provider is named `{wanted}`"), wanted, known, &all));
+            return Err(CommandFailure::unknown_name(&format!("no provider is named `{wanted}`"), wanted, known, &all));
         }
         self.models.retain(|model| model.provider == wanted);
         self.unavailable.retain(|one| one.provider == wanted);
         Ok(())
     }
 
-    fn table(&self) -> Table {
-        let mut table = Table::new([Column::whole("MODEL"), Column::whole("USE"), Column::cut("NAME")]);
+    fn table(&self) -> TextTable {
+        let mut table = TextTable::new([Column::whole("MODEL"), Column::whole("USE"), Column::cut("NAME")]);
         for model in &self.models {
             // Most providers have no other name for a model than the one that is typed.
             let is_same = model.id.ends_with(&model.name);
             let name = if is_same { "" } else { &model.name };
-            let mark = if model.default { Cell::painted("default", Role::Good) } else { "".into() };
-            table.row([Cell::painted(&model.id, Role::Name), mark, name.into()]);
+            let mark = if model.default { TableCell::painted("default", TextRole::Good) } else { "".into() };
+            table.push_row([TableCell::painted(&model.id, TextRole::Name), mark, name.into()]);
         }
         table
     }
 }
 
-fn show(report: &Report, json: bool) {
+fn show(report: &ModelsReport, json: bool) {
     match json {
         true => report
             .models
             .iter()
             .filter_map(|model| serde_json::to_string(model).ok())
-            .for_each(|line| output::line(&line)),
-        false if report.models.is_empty() => output::error("no model is known"),
+            .for_each(|line| output::print_line(&line)),
+        false if report.models.is_empty() => output::eprint_line("no model is known"),
         false => report.table().print(),
     }
-    for Silent { provider, reason } in &report.unavailable {
+    for UnavailableProvider { provider, reason } in &report.unavailable {
         let said =
             format!("provider `{provider}` does not tell: {reason}; any model of it can be named as {provider}/MODEL");
-        output::error(&output::one_line(&said));
+        output::eprint_line(&output::one_line(&said));
     }
 }
 

@@ -12,8 +12,8 @@ use secrecy::SecretString;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::Failure;
-use super::{Where, output};
+use super::failure::CommandFailure;
+use super::{ConfigLocation, output};
 use crate::config::files::{ConfigFileReader, DiskReader, FileLayer, FileWarning};
 use crate::config::onboard::{
     self, ModelServer, OnboardPrompt, OnboardRequest, ProviderEndpoint, ServerCheck, onboard,
@@ -23,7 +23,7 @@ use crate::config::section;
 #[derive(Debug, Args)]
 pub(crate) struct OnboardArgs {
     #[command(flatten)]
-    place: Where,
+    place: ConfigLocation,
     /// anthropic, openai, ollama, or with --base-url any name; asked for when left out.
     #[arg(long)]
     provider: Option<String>,
@@ -41,13 +41,13 @@ pub(crate) struct OnboardArgs {
     no_check: bool,
 }
 
-pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, CommandFailure> {
     let request = args.place.request()?;
     let store = args.place.trust_store(&request);
     let edited = request.files().into_iter().find(|file| file.layer != FileLayer::Project);
     if let Some(FileWarning { message, hint }) = edited.as_ref().and_then(|file| request.reader.warning(file)) {
         // Editing it would make the rest of it count too.
-        return Err(Failure::unusable(format!("the configuration file {message}")).hint(hint));
+        return Err(CommandFailure::unusable(format!("the configuration file {message}")).hint(hint));
     }
     let key = match args.key_stdin {
         true => Some(SecretString::from(read_line()?.trim().to_owned())),
@@ -64,8 +64,8 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
             key,
             check: if args.no_check { ServerCheck::No } else { ServerCheck::Yes },
         },
-        &mut Terminal { is_person: io::stdin().is_terminal() },
-        &Network::new()?,
+        &mut TerminalPrompt { is_person: io::stdin().is_terminal() },
+        &ProviderProbe::new()?,
     );
     let done = onboarded.map_err(|error| {
         let hint = error.hint();
@@ -73,7 +73,7 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
         let fail = match error {
             onboard::OnboardError::UnknownProvider(_)
             | onboard::OnboardError::BadUrl(_)
-            | onboard::OnboardError::BadModel(_) => Failure::unusable,
+            | onboard::OnboardError::BadModel(_) => CommandFailure::unusable,
             onboard::OnboardError::UnknownModel { .. }
             | onboard::OnboardError::ServerCheck(_)
             | onboard::OnboardError::Cancelled
@@ -81,7 +81,7 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
             | onboard::OnboardError::Read { .. }
             | onboard::OnboardError::Edit { .. }
             | onboard::OnboardError::Credentials(_)
-            | onboard::OnboardError::Prompt(_) => Failure::failed,
+            | onboard::OnboardError::Prompt(_) => CommandFailure::failed,
         };
         let failure = fail(format!("{:#}", anyhow::Error::from(error)));
         match hint {
@@ -95,12 +95,12 @@ pub(super) fn run(args: OnboardArgs) -> Result<ExitCode, Failure> {
     {
         store.trust_config(&file.path, &text)?;
     }
-    output::line(&format!("provider {} with model {}", done.provider, done.model));
-    output::line(&format!("config   {}", done.config_file.display()));
+    output::print_line(&format!("provider {} with model {}", done.provider, done.model));
+    output::print_line(&format!("config   {}", done.config_file.display()));
     if let Some(key) = &done.key_file {
-        output::line(&format!("key      {}", key.display()));
+        output::print_line(&format!("key      {}", key.display()));
     }
-    output::line("next     patchboard serve");
+    output::print_line("next     patchboard serve");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,19 +110,19 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Asks real servers, one question after the other.
-struct Network {
+struct ProviderProbe {
     runtime: Runtime,
     pool: Pool,
 }
 
-impl Network {
+impl ProviderProbe {
     fn new() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { runtime, pool: Pool::new() })
     }
 }
 
-impl ModelServer for Network {
+impl ModelServer for ProviderProbe {
     fn models(&self, target: &ProviderEndpoint<'_>) -> Result<Vec<String>, ModelError> {
         let stop = CancellationToken::new();
         let listed = self.runtime.block_on(list_models(options(target, LIST_TIMEOUT), &self.pool, &stop))?;
@@ -151,11 +151,11 @@ fn options(target: &ProviderEndpoint<'_>, timeout: Duration) -> ProviderOptions 
 }
 
 /// Questions on standard error, so that standard output stays what was asked for.
-struct Terminal {
+struct TerminalPrompt {
     is_person: bool,
 }
 
-impl OnboardPrompt for Terminal {
+impl OnboardPrompt for TerminalPrompt {
     fn print_line(&mut self, line: &str) -> io::Result<()> {
         writeln!(io::stderr(), "{line}")
     }
@@ -181,7 +181,7 @@ impl OnboardPrompt for Terminal {
 
     fn ask_secret(&mut self, question: &str) -> io::Result<SecretString> {
         // Silent before the question is seen, so that a key pasted at once is not shown either.
-        let silence = Silence::begin();
+        let silence = SecretEchoGuard::disable_echo();
         write!(io::stderr(), "{question}: ")?;
         io::stderr().flush()?;
         let answer = read_line();
@@ -204,10 +204,10 @@ fn read_line() -> io::Result<String> {
 }
 
 /// A terminal that does not echo, until dropped. Without a terminal there is nothing to silence.
-struct Silence(Option<Termios>);
+struct SecretEchoGuard(Option<Termios>);
 
-impl Silence {
-    fn begin() -> Self {
+impl SecretEchoGuard {
+    fn disable_echo() -> Self {
         let before = tcgetattr(io::stdin()).ok();
         if let Some(before) = &before {
             let mut silent = before.clone();
@@ -220,7 +220,7 @@ impl Silence {
     }
 }
 
-impl Drop for Silence {
+impl Drop for SecretEchoGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             // Nothing better can be done if the terminal is gone.

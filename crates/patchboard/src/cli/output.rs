@@ -12,19 +12,19 @@ mod paint;
 mod table;
 mod width;
 
-pub(crate) use paint::{Role, Stream, colour, paint};
-pub(crate) use table::{Cell, Column, Page, Table};
+pub(crate) use paint::{OutputStream, TextRole, colour, paint};
+pub(crate) use table::{Column, PageLayout, TableCell, TextTable};
 pub(crate) use width::{cut, width, wrap};
 
 /// Text that came from elsewhere, fit for a terminal: control characters, which could move the cursor, change the
 /// title or hide what follows, are shown as what they are.
 pub(crate) fn plain(text: &str) -> String {
-    shown(text, |c| is_hidden(c) && c != '\n' && c != '\t')
+    escape_where(text, |c| is_hidden(c) && c != '\n' && c != '\t')
 }
 
 /// The same on one line.
 pub(crate) fn one_line(text: &str) -> String {
-    shown(text, is_hidden)
+    escape_where(text, is_hidden)
 }
 
 /// Acts on a terminal, or makes what is read differ from what is there.
@@ -33,7 +33,7 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
 }
 
-fn shown(text: &str, hidden: impl Fn(char) -> bool) -> String {
+fn escape_where(text: &str, hidden: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if hidden(c) {
@@ -46,30 +46,30 @@ fn shown(text: &str, hidden: impl Fn(char) -> bool) -> String {
 }
 
 /// A whole line of what was asked for. A closed pipe is not an error: the reader has enough.
-pub(crate) fn line(text: &str) {
+pub(crate) fn print_line(text: &str) {
     let mut out = io::stdout().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
 }
 
 /// A part of a line, shown at once.
-pub(crate) fn part(text: &str) {
+pub(crate) fn print(text: &str) {
     let mut out = io::stdout().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-pub(crate) fn error(text: &str) {
+pub(crate) fn eprint_line(text: &str) {
     let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
 }
 
 /// A part of a line that was not asked for, shown at once.
-pub(crate) fn aside(text: &str) {
+pub(crate) fn eprint(text: &str) {
     let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
 /// What was asked for, shown at once, by a command that goes on until nobody reads any more: then it fails.
-pub(crate) fn put(text: &str) -> io::Result<()> {
+pub(crate) fn try_print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()

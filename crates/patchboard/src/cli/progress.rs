@@ -10,12 +10,12 @@ use patchboard_providers::managed::Progress;
 use super::output;
 
 #[derive(Debug)]
-pub(crate) struct Bar {
+pub(crate) struct TerminalProgress {
     bar: Option<ProgressBar>,
-    said: Mutex<String>,
+    last_message: Mutex<String>,
 }
 
-impl Bar {
+impl TerminalProgress {
     pub(crate) fn new() -> Self {
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
@@ -26,7 +26,7 @@ impl Bar {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { bar, said: Mutex::new(String::new()) }
+        Self { bar, last_message: Mutex::new(String::new()) }
     }
 
     pub(crate) fn finish(&self) {
@@ -36,7 +36,7 @@ impl Bar {
     }
 }
 
-impl Progress for Bar {
+impl Progress for TerminalProgress {
     fn step(&self, message: &str, fraction: Option<f32>) {
         match &self.bar {
             Some(bar) => {
@@ -46,9 +46,9 @@ impl Progress for Bar {
                 }
             }
             None => {
-                let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut said = self.last_message.lock().unwrap_or_else(PoisonError::into_inner);
                 if *said != message {
-                    output::error(&format!("local model: {message}"));
+                    output::eprint_line(&format!("local model: {message}"));
                     message.clone_into(&mut said);
                 }
             }

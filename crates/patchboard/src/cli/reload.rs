@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::failure::Failure;
-use super::{Target, block_on, output};
-use crate::client::{Address, Client};
+use super::failure::CommandFailure;
+use super::{ServerTarget, block_on, output};
+use crate::client::{GatewayClient, ServerAddress};
 use crate::data_dir;
 use crate::data_dir::process::ProcessState;
 
@@ -15,45 +15,49 @@ use crate::data_dir::process::ProcessState;
 #[derive(Debug, Args)]
 pub(crate) struct ReloadArgs {
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
     /// Print JSON: one object.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: ReloadArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: ReloadArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
         let report = connect(&args.target).await?.call("server.reload", json!({})).await?;
         let is_applied = report.get("applied").and_then(Value::as_bool).unwrap_or(false);
         if args.json {
-            output::line(&report.to_string());
+            output::print_line(&report.to_string());
             return Ok(if is_applied { ExitCode::SUCCESS } else { ExitCode::from(2) });
         }
         for note in texts(&report, "notes") {
-            output::error(&output::plain(&format!("note: {note}")));
+            output::eprint_line(&output::plain(&format!("note: {note}")));
         }
         if !is_applied {
             let problems = output::plain(&texts(&report, "problems").join("\n"));
             let message = format!("nothing was taken over; the server goes on as before\n{problems}");
-            return Err(Failure::unusable(message).hint("`patchboard config check` shows the same without a server"));
+            return Err(
+                CommandFailure::unusable(message).hint("`patchboard config check` shows the same without a server")
+            );
         }
-        lines(&report).iter().for_each(|line| output::line(line));
+        lines(&report).iter().for_each(|line| output::print_line(line));
         Ok(ExitCode::SUCCESS)
     })
 }
 
 /// With --data-dir the server is found even where what it is to read is broken: it tells the problems itself.
-async fn connect(target: &Target) -> Result<Client, Failure> {
+async fn connect(target: &ServerTarget) -> Result<GatewayClient, CommandFailure> {
     if target.is_by_address() {
         return target.connect().await;
     }
     let data_dir = target.place.find_data_dir()?;
-    if let Some(address) = Address::of_data_dir(&data_dir) {
-        return Client::connect(&address).await.map_err(Failure::no_server);
+    if let Some(address) = ServerAddress::of_data_dir(&data_dir) {
+        return GatewayClient::connect(&address).await.map_err(CommandFailure::from_connect_error);
     }
     let Some(process) = data_dir::find_process(&data_dir) else {
         let message = format!("no server runs on `{}`", data_dir.display());
-        return Err(Failure::unreachable(message).hint("the next `patchboard serve` reads the configuration anyway"));
+        return Err(
+            CommandFailure::unreachable(message).hint("the next `patchboard serve` reads the configuration anyway")
+        );
     };
     let pid = process.pid;
     let message = match process.state {
@@ -63,7 +67,7 @@ async fn connect(target: &Target) -> Result<Client, Failure> {
         }
     };
     let hint = format!("`kill -HUP {pid}` does the same once it is ready; `patchboard logs` shows what came of it");
-    Err(Failure::unreachable(message).hint(hint))
+    Err(CommandFailure::unreachable(message).hint(hint))
 }
 
 fn texts<'a>(report: &'a Value, key: &str) -> Vec<&'a str> {

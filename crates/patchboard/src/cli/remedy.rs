@@ -2,7 +2,7 @@
 
 /// What went wrong, and what to do about it, each on a line of its own. What the server itself advises is in the hint.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ErrorAdvice {
     pub(crate) problem: String,
     pub(crate) hint: Option<String>,
 }
@@ -11,49 +11,49 @@ const PROVIDER: &str = "provider error: ";
 const MEANT: &str = "did you mean ";
 const MODELS: &str = "`patchboard models` lists the models, and `patchboard onboard` adds a provider";
 
-pub(crate) fn of(said: &str) -> Told {
+pub(crate) fn advise(said: &str) -> ErrorAdvice {
     if let Some(reason) = said.strip_prefix(PROVIDER) {
-        return Told { problem: said.to_owned(), hint: of_provider(reason).map(str::to_owned) };
+        return ErrorAdvice { problem: said.to_owned(), hint: provider_hint(reason).map(str::to_owned) };
     }
     if said.starts_with("no agent named `") {
         return match said.split_once("`: ") {
-            Some((problem, rest)) => Told { problem: format!("{problem}`"), hint: Some(of_agent(rest)) },
-            None => told(said, "`/agent` in `patchboard chat` shows the agents"),
+            Some((problem, rest)) => ErrorAdvice { problem: format!("{problem}`"), hint: Some(agent_hint(rest)) },
+            None => advice(said, "`/agent` in `patchboard chat` shows the agents"),
         };
     }
     if said.starts_with("unknown model `") {
         return match said.rsplit_once("; ") {
             Some((problem, meant)) if meant.starts_with(MEANT) => {
-                told(problem, &format!("{meant} `patchboard models` lists all"))
+                advice(problem, &format!("{meant} `patchboard models` lists all"))
             }
-            Some((problem, "`patchboard models` lists them")) => told(problem, MODELS),
-            Some(_) | None => told(said, MODELS),
+            Some((problem, "`patchboard models` lists them")) => advice(problem, MODELS),
+            Some(_) | None => advice(said, MODELS),
         };
     }
     if said.starts_with("token budget exceeded ") {
         let usage = "`patchboard usage` shows what was used";
         return match said.rsplit_once("; raise ") {
-            Some((problem, remedy)) => told(problem, &format!("raise {remedy}; {usage}")),
-            None => told(said, usage),
+            Some((problem, remedy)) => advice(problem, &format!("raise {remedy}; {usage}")),
+            None => advice(said, usage),
         };
     }
     if said.starts_with("working folder not found or not a directory") {
-        return told(said, "make it first, or name one that is there with --working-folder, on the server's machine");
+        return advice(said, "make it first, or name one that is there with --working-folder, on the server's machine");
     }
     if said == "run expired or unknown" {
-        return told(
+        return advice(
             said,
             "an id is what `patchboard run --detach` printed or `run --id` chose; runs that ended are kept for a while only",
         );
     }
-    Told { problem: said.to_owned(), hint: None }
+    ErrorAdvice { problem: said.to_owned(), hint: None }
 }
 
-fn told(problem: &str, hint: &str) -> Told {
-    Told { problem: problem.to_owned(), hint: Some(hint.to_owned()) }
+fn advice(problem: &str, hint: &str) -> ErrorAdvice {
+    ErrorAdvice { problem: problem.to_owned(), hint: Some(hint.to_owned()) }
 }
 
-fn of_agent(rest: &str) -> String {
+fn agent_hint(rest: &str) -> String {
     const WAYS: &str = "react, dup, tot and got are for `patchboard run`";
     match rest.strip_prefix("there are ") {
         Some(all) if all.contains(", ") => format!("the configured agents are {all}; {WAYS}"),
@@ -63,7 +63,7 @@ fn of_agent(rest: &str) -> String {
 }
 
 /// By the status a provider answered with, or the way it did not.
-fn of_provider(reason: &str) -> Option<&'static str> {
+fn provider_hint(reason: &str) -> Option<&'static str> {
     let status = reason.split(' ').next().unwrap_or_default();
     match status {
         "401" | "403" => Some(

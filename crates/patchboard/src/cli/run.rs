@@ -7,22 +7,22 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::approval_mode::{Answerer, ApprovalArgs, Unattended};
-use super::caller_folder::{self, CallerFolder, Reach};
-use super::failure::Failure;
-use super::own_server::{Choice, OwnServer, Surfaces};
-use super::{SERVER_HEADING, Where, output};
-use crate::client::Address;
-use crate::client::runs::{Frame, RunRequest, RunsClient};
+use super::approval_mode::{ApprovalArgs, ApprovalResponder, UnattendedMode};
+use super::caller_folder::{self, CallerFolder, ServerLookup};
+use super::embedded_server::{EmbeddedServer, EnabledSurfaces, ModelNotice};
+use super::failure::CommandFailure;
+use super::{ConfigLocation, SERVER_HEADING, output};
+use crate::client::ServerAddress;
+use crate::client::runs::{RunFrame, RunRequest, RunsClient};
 use crate::config::Environment;
 use crate::config::env::PATCHBOARD_TOKEN;
 use crate::telemetry::otlp::TRACES_DISABLED;
-use follow::{Follow, Interrupt};
-use terminal::Keyboard;
+use follow::{InterruptAction, RunFollower};
+use terminal::TerminalInput;
 
 mod event;
 mod follow;
-pub(super) mod page;
+pub(super) mod live_display;
 pub(super) mod questions;
 mod tasks;
 pub(super) mod terminal;
@@ -91,7 +91,7 @@ pub(crate) struct AttachArgs {
 #[derive(Debug, Args)]
 pub(super) struct RunsTarget {
     #[command(flatten)]
-    place: Where,
+    place: ConfigLocation,
     /// Address of the server's runs surface, instead of the one that runs on the data directory. Its token is read from
     /// PATCHBOARD_TOKEN.
     #[arg(long, value_name = "URL", help_heading = SERVER_HEADING)]
@@ -100,48 +100,48 @@ pub(super) struct RunsTarget {
 
 impl RunsTarget {
     /// `None` when no server runs on the data directory.
-    fn find(&self) -> Result<Option<Address>, Failure> {
+    fn find(&self) -> Result<Option<ServerAddress>, CommandFailure> {
         if let Some(url) = &self.url {
             let token = Environment::from_process().get(PATCHBOARD_TOKEN).map(Into::into);
-            return Ok(Some(Address::of_runs_url(url, token)?));
+            return Ok(Some(ServerAddress::of_runs_url(url, token)?));
         }
-        self.on(&self.place.load()?.config.data_dir)
+        self.on_data_dir(&self.place.load()?.config.data_dir)
     }
 
-    fn on(&self, data_dir: &Path) -> Result<Option<Address>, Failure> {
-        Address::of_runs(data_dir).map_err(|_| {
-            Failure::unreachable(format!("the server on `{}` does not listen for runs", data_dir.display()))
+    fn on_data_dir(&self, data_dir: &Path) -> Result<Option<ServerAddress>, CommandFailure> {
+        ServerAddress::of_runs(data_dir).map_err(|_| {
+            CommandFailure::unreachable(format!("the server on `{}` does not listen for runs", data_dir.display()))
                 .hint("start it without `--runs off`")
         })
     }
 
     /// Of a server that has to be there.
-    pub(super) fn required(&self) -> Result<Address, Failure> {
+    pub(super) fn required_address(&self) -> Result<ServerAddress, CommandFailure> {
         match self.find()? {
             Some(address) => Ok(address),
-            None => Err(self.nobody()?.hint("start one with `patchboard serve`, or name one with --url")),
+            None => Err(self.no_server_failure()?.hint("start one with `patchboard serve`, or name one with --url")),
         }
     }
 
-    fn reach(&self) -> Reach {
-        if self.url.is_some() { Reach::Address } else { Reach::Operator }
+    fn lookup(&self) -> ServerLookup {
+        if self.url.is_some() { ServerLookup::Url } else { ServerLookup::DataDir }
     }
 
-    fn nobody(&self) -> Result<Failure, Failure> {
+    fn no_server_failure(&self) -> Result<CommandFailure, CommandFailure> {
         let data_dir = self.place.load()?.config.data_dir;
-        Ok(Failure::unreachable(format!("no server runs on `{}`", data_dir.display())))
+        Ok(CommandFailure::unreachable(format!("no server runs on `{}`", data_dir.display())))
     }
 }
 
-pub(super) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: RunArgs) -> Result<ExitCode, CommandFailure> {
     on_runtime(start(args))
 }
 
-pub(super) fn attach(args: AttachArgs) -> Result<ExitCode, Failure> {
-    on_runtime(join(args))
+pub(super) fn attach(args: AttachArgs) -> Result<ExitCode, CommandFailure> {
+    on_runtime(follow_existing(args))
 }
 
-fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+fn on_runtime(work: impl Future<Output = Result<ExitCode, CommandFailure>>) -> Result<ExitCode, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(work);
     // A line still being read from the terminal must not hold up the exit.
@@ -149,9 +149,9 @@ fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<E
     outcome
 }
 
-async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
-    if args.detach && args.unattended.approvals == Some(Unattended::Refuse) {
-        let failure = Failure::unusable("a detached run has nobody who could refuse: its approvals wait");
+async fn start(args: RunArgs) -> Result<ExitCode, CommandFailure> {
+    if args.detach && args.unattended.approvals == Some(UnattendedMode::Refuse) {
+        let failure = CommandFailure::unusable("a detached run has nobody who could refuse: its approvals wait");
         return Err(failure.hint("leave out `--approvals refuse`, or deny the tools under `[tools.approval]`"));
     }
     let current_dir = std::env::current_dir()?;
@@ -159,23 +159,24 @@ async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
     let (address, own) = match args.target.find()? {
         Some(address) => (address, None),
         None if args.detach => {
-            let failure = args.target.nobody()?;
+            let failure = args.target.no_server_failure()?;
             return Err(failure.hint("a detached run needs one that goes on: start it with `patchboard serve`"));
         }
         None => {
             let loaded = args.target.place.load()?;
-            let folder = caller_folder::of_own_server(&loaded, args.working_folder.as_deref(), &current_dir)?;
-            let choice = if args.json { Choice::Untold } else { Choice::Told };
+            let folder = caller_folder::embedded_server_folder(&loaded, args.working_folder.as_deref(), &current_dir)?;
+            let choice = if args.json { ModelNotice::Silent } else { ModelNotice::Shown };
             let place = &args.target.place;
-            let own = OwnServer::start(place, folder, Surfaces::GatewayAndRuns, choice, TRACES_DISABLED).await?;
-            let gone = || Failure::unreachable("the server started for this run is gone");
-            (args.target.on(&own.data_dir)?.ok_or_else(gone)?, Some(own))
+            let own =
+                EmbeddedServer::start(place, folder, EnabledSurfaces::GatewayAndRuns, choice, TRACES_DISABLED).await?;
+            let gone = || CommandFailure::unreachable("the server started for this run is gone");
+            (args.target.on_data_dir(&own.data_dir)?.ok_or_else(gone)?, Some(own))
         }
     };
     let outcome = watch(&address, &args, &request).await;
     match (own, &outcome) {
         // Asked to leave at once.
-        (Some(_), Ok(Watched { in_haste: true, .. })) | (None, _) => {}
+        (Some(_), Ok(WatchOutcome { is_immediate: true, .. })) | (None, _) => {}
         (Some(own), _) => own.shut_down().await?,
     }
     outcome.map(|watched| watched.code)
@@ -183,70 +184,70 @@ async fn start(args: RunArgs) -> Result<ExitCode, Failure> {
 
 /// How watching came to its end.
 #[derive(Debug)]
-struct Watched {
+struct WatchOutcome {
     code: ExitCode,
     /// A second Ctrl-C: nothing more is waited for.
-    in_haste: bool,
+    is_immediate: bool,
 }
 
-impl From<ExitCode> for Watched {
+impl From<ExitCode> for WatchOutcome {
     fn from(code: ExitCode) -> Self {
-        Self { code, in_haste: false }
+        Self { code, is_immediate: false }
     }
 }
 
-async fn watch(address: &Address, args: &RunArgs, request: &RunRequest) -> Result<Watched, Failure> {
-    let mut client = RunsClient::connect(address).await.map_err(Failure::no_server)?;
+async fn watch(address: &ServerAddress, args: &RunArgs, request: &RunRequest) -> Result<WatchOutcome, CommandFailure> {
+    let mut client = RunsClient::connect(address).await.map_err(CommandFailure::from_connect_error)?;
     client.run(request).await?;
     if args.detach {
-        return leave(client, request, args.json).await.map(Watched::from);
+        return detach(client, request, args.json).await.map(WatchOutcome::from);
     }
-    let answerer = args.unattended.answerer(!args.json && Keyboard::has_person());
-    Follow::new(client, request.id.clone(), args.json, Interrupt::Cancels, answerer)?.watch().await
+    let answerer = args.unattended.responder(!args.json && TerminalInput::is_interactive());
+    RunFollower::new(client, request.id.clone(), args.json, InterruptAction::CancelRun, answerer)?.watch().await
 }
 
 /// Waits until the run is on record, so that leaving does not undo it.
-async fn leave(mut client: RunsClient, request: &RunRequest, json: bool) -> Result<ExitCode, Failure> {
-    match client.frame().await? {
-        Frame::Error(error) if json => {
-            output::line(&serde_json::json!({ "error": error }).to_string());
+async fn detach(mut client: RunsClient, request: &RunRequest, json: bool) -> Result<ExitCode, CommandFailure> {
+    match client.next_frame().await? {
+        RunFrame::Error(error) if json => {
+            output::print_line(&serde_json::json!({ "error": error }).to_string());
             Ok(ExitCode::FAILURE)
         }
-        Frame::Error(error) => Err(Failure::failed(output::plain(&error))),
-        Frame::Event(_) | Frame::End(_) | Frame::ApprovalRefused(_) => {
+        RunFrame::Error(error) => Err(CommandFailure::failed(output::plain(&error))),
+        RunFrame::Event(_) | RunFrame::End(_) | RunFrame::ApprovalRefused(_) => {
             let id = &request.id;
-            output::line(&if json { serde_json::json!({ "id": id }).to_string() } else { id.clone() });
+            output::print_line(&if json { serde_json::json!({ "id": id }).to_string() } else { id.clone() });
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-async fn join(args: AttachArgs) -> Result<ExitCode, Failure> {
+async fn follow_existing(args: AttachArgs) -> Result<ExitCode, CommandFailure> {
     let Some(address) = args.target.find()? else {
-        let failure = args.target.nobody()?;
+        let failure = args.target.no_server_failure()?;
         return Err(failure.hint("start one with `patchboard serve`: runs that were cut short go on then"));
     };
-    let mut client = RunsClient::connect(&address).await.map_err(Failure::no_server)?;
+    let mut client = RunsClient::connect(&address).await.map_err(CommandFailure::from_connect_error)?;
     client.attach(&args.id, args.after).await?;
     // It is somebody else's run: what it asks is not refused because this command cannot answer.
-    let answerer = match !args.json && Keyboard::has_person() {
-        true => Answerer::Person,
-        false => Answerer::Nobody(Unattended::Wait),
+    let answerer = match !args.json && TerminalInput::is_interactive() {
+        true => ApprovalResponder::Person,
+        false => ApprovalResponder::Unattended(UnattendedMode::Wait),
     };
-    let watched = Follow::new(client, args.id, args.json, Interrupt::Leaves, answerer)?.watch().await?;
+    let watched = RunFollower::new(client, args.id, args.json, InterruptAction::Detach, answerer)?.watch().await?;
     Ok(watched.code)
 }
 
-fn request(args: &RunArgs, current_dir: &Path) -> Result<RunRequest, Failure> {
+fn request(args: &RunArgs, current_dir: &Path) -> Result<RunRequest, CommandFailure> {
     let message = match args.message.as_deref() {
         Some("-") => read_message()?,
         Some(message) => message.to_owned(),
         None => args.words.join(" "),
     };
     if message.trim().is_empty() {
-        return Err(Failure::unusable("the message is empty: say what to do".to_owned()));
+        return Err(CommandFailure::unusable("the message is empty: say what to do".to_owned()));
     }
-    let folder = CallerFolder::new(args.working_folder.as_deref(), current_dir, args.target.reach())?;
+    let folder = CallerFolder::new(args.working_folder.as_deref(), current_dir, args.target.lookup())?;
     Ok(RunRequest {
         id: args.id.clone().unwrap_or_else(|| format!("run-{}", uuid::Uuid::new_v4())),
         message,
@@ -261,11 +262,11 @@ fn request(args: &RunArgs, current_dir: &Path) -> Result<RunRequest, Failure> {
     })
 }
 
-fn read_message() -> Result<String, Failure> {
+fn read_message() -> Result<String, CommandFailure> {
     let mut message = String::new();
     std::io::stdin().lock().take(MAX_MESSAGE + 1).read_to_string(&mut message)?;
     if message.len() as u64 > MAX_MESSAGE {
-        return Err(Failure::unusable(format!("the message is longer than {MAX_MESSAGE} bytes")));
+        return Err(CommandFailure::unusable(format!("the message is longer than {MAX_MESSAGE} bytes")));
     }
     Ok(message)
 }

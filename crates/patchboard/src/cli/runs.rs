@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::failure::Failure;
+use super::failure::CommandFailure;
 use super::run::{AttachArgs, RunsTarget, attach};
 use super::{block_on, output};
 use crate::client::runs::RunsClient;
@@ -13,11 +13,11 @@ use crate::client::runs::RunsClient;
 #[derive(Debug, Args)]
 pub(crate) struct RunsArgs {
     #[command(subcommand)]
-    verb: RunsVerb,
+    verb: RunsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum RunsVerb {
+enum RunsCommand {
     /// Follow a run again; the same as `patchboard attach`.
     Attach(AttachArgs),
     /// Stop a run. What it has done so far stays.
@@ -35,25 +35,25 @@ struct CancelArgs {
     json: bool,
 }
 
-pub(super) fn run(args: RunsArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: RunsArgs) -> Result<ExitCode, CommandFailure> {
     match args.verb {
-        RunsVerb::Attach(args) => attach(args),
-        RunsVerb::Cancel(args) => block_on(cancel(args)),
+        RunsCommand::Attach(args) => attach(args),
+        RunsCommand::Cancel(args) => block_on(cancel(args)),
     }
 }
 
-async fn cancel(args: CancelArgs) -> Result<ExitCode, Failure> {
-    let address = args.target.required()?;
-    let mut client = RunsClient::connect(&address).await.map_err(Failure::no_server)?;
+async fn cancel(args: CancelArgs) -> Result<ExitCode, CommandFailure> {
+    let address = args.target.required_address()?;
+    let mut client = RunsClient::connect(&address).await.map_err(CommandFailure::from_connect_error)?;
     let id = output::one_line(&args.id);
     if let Err(refusal) = client.cancel_run(&args.id).await? {
         let refusal = output::one_line(&refusal);
-        return Err(Failure::failed(format!("the run `{id}` cannot be stopped: {refusal}"))
+        return Err(CommandFailure::failed(format!("the run `{id}` cannot be stopped: {refusal}"))
             .hint("an id is what `patchboard run --detach` printed; only runs under way can be stopped"));
     }
     match args.json {
-        true => output::line(&json!({ "id": args.id, "cancelled": true }).to_string()),
-        false => output::line(&format!("stopped {id}")),
+        true => output::print_line(&json!({ "id": args.id, "cancelled": true }).to_string()),
+        false => output::print_line(&format!("stopped {id}")),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,43 +8,43 @@ use super::output::width;
 /// Lines of a block at most, however tall the terminal is: a block taller than the screen cannot be gone back over.
 const MAX_LINES: usize = 40;
 /// Where the terminal does not tell.
-const USUAL: Size = Size { columns: 80, rows: 24 };
+const DEFAULT_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct TerminalSize {
     pub(super) columns: usize,
     pub(super) rows: usize,
 }
 
-impl Size {
+impl TerminalSize {
     /// Of the terminal that is written to, now.
     pub(super) fn of(terminal: impl AsFd) -> Self {
         match rustix::termios::tcgetwinsize(terminal) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
                 Self { columns: size.ws_col.into(), rows: size.ws_row.into() }
             }
-            Ok(_) | Err(_) => USUAL,
+            Ok(_) | Err(_) => DEFAULT_SIZE,
         }
     }
 
     /// How many lines a block may have.
-    pub(super) fn room(self) -> usize {
+    pub(super) fn max_lines(self) -> usize {
         self.rows.saturating_sub(2).clamp(3, MAX_LINES)
     }
 }
 
 /// What is drawn now.
 #[derive(Debug, Default)]
-pub(super) struct Screen {
+pub(super) struct LiveBlock {
     drawn: Vec<String>,
     /// Of the terminal, when it was drawn.
     columns: usize,
 }
 
-impl Screen {
+impl LiveBlock {
     /// The bytes that put `lines` where the block was. Empty when nothing changed.
-    pub(super) fn draw(&mut self, lines: &[String], size: Size) -> String {
-        let lines = fitted(lines, size);
+    pub(super) fn draw(&mut self, lines: &[String], size: TerminalSize) -> String {
+        let lines = fit_lines(lines, size);
         if lines == self.drawn {
             return String::new();
         }
@@ -70,14 +70,14 @@ impl Screen {
     }
 
     /// Leaves what is drawn where it is; the next block begins below it.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn commit(&mut self) {
         self.drawn.clear();
     }
 }
 
 /// As many lines as there is room for: the first, and the newest at the end.
-fn fitted(lines: &[String], size: Size) -> Vec<String> {
-    let room = size.room();
+fn fit_lines(lines: &[String], size: TerminalSize) -> Vec<String> {
+    let room = size.max_lines();
     let width = size.columns.saturating_sub(1).max(1);
     let cut_line = |line: &String| cut(line, width);
     if lines.len() <= room {

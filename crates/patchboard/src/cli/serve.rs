@@ -10,8 +10,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::failure::Failure;
-use super::{Where, local_model, output};
+use super::failure::CommandFailure;
+use super::{ConfigLocation, local_model, output};
 use crate::config::env::NO_COLOR;
 use crate::config::section::LogFormat;
 use crate::config::{Config, FlagOverride, LoadRequest, LoadedConfig, Secrets};
@@ -25,7 +25,7 @@ use crate::telemetry::{self, LogColour, LogControl, LogLineFormat, Redactor};
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    place: Where,
+    place: ConfigLocation,
     /// Address of the gateway; port 0 picks a free one, `off` disables it.
     #[arg(long, value_name = "ADDR")]
     gateway: Option<String>,
@@ -46,7 +46,7 @@ pub(crate) struct ServeArgs {
     local_model: Option<Option<PathBuf>>,
 }
 
-pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CommandFailure> {
     // Before there are secrets to be seen.
     system::disable_process_dumps()?;
     let mut request = args.place.request()?;
@@ -81,8 +81,8 @@ async fn serve(
     request: LoadRequest,
     mut loaded: LoadedConfig,
     mut secrets: Secrets,
-) -> Result<ExitCode, Failure> {
-    let mut signals = Signals::new()?;
+) -> Result<ExitCode, CommandFailure> {
+    let mut signals = StopSignals::new()?;
     // Taken from the beginning: one that comes while the server starts must not end it.
     let mut hangups = signal(SignalKind::hangup())?;
     let began_on_terminal = std::io::stderr().is_terminal();
@@ -91,19 +91,19 @@ async fn serve(
     for warning in loaded.warnings.iter() {
         tracing::warn!("{warning}");
     }
-    for (key, missing) in without_effect(&loaded.config) {
+    for (key, missing) in unsupported_keys(&loaded.config) {
         tracing::warn!("`{key}` has no effect: {missing} is not built into this server");
     }
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
     let data = DataDir::acquire(&loaded.config.data_dir, DirSharing::of(&loaded.config));
-    let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
+    let data = data.map_err(|error| CommandFailure::cannot_start(error.into()))?;
     let drain = std::time::Duration::from(loaded.config.drain);
     let recorded = data.record(|process| {
         process.role = ProcessRole::Server;
         process.drain_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
     });
-    recorded.map_err(|error| Failure::cannot_start(error.into()))?;
+    recorded.map_err(|error| CommandFailure::cannot_start(error.into()))?;
     if let Err(error) = logs.file.open(data.path()) {
         tracing::warn!("no log file is written: {error}");
     }
@@ -112,7 +112,7 @@ async fn serve(
             let started = local_model::install_and_start(&mut loaded, &mut secrets, &stop, &background);
             tokio::select! {
                 started = started => started?,
-                () = signals.any() => return Ok(ExitCode::SUCCESS),
+                () = signals.recv() => return Ok(ExitCode::SUCCESS),
             }
         }
         None => {
@@ -122,12 +122,12 @@ async fn serve(
             }
         }
     }
-    let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
+    let metrics = telemetry::start_metrics().map_err(CommandFailure::unusable)?;
     // A key that was chosen, or made for the local model, is one more that no line may hold.
     logs.redactor.add_secrets(secrets.provider_keys.values());
     let mut server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
         .await
-        .map_err(Failure::cannot_start)?;
+        .map_err(CommandFailure::cannot_start)?;
     server.enable_reloads(ReloadSource {
         request,
         loaded: configured,
@@ -136,7 +136,7 @@ async fn serve(
         local_model: loaded.local_model.clone(),
         always_local: args.local_model.is_some(),
     });
-    serve::write_ready_file(&server, args.ready_file.as_ref()).map_err(Failure::cannot_start)?;
+    serve::write_ready_file(&server, args.ready_file.as_ref()).map_err(CommandFailure::cannot_start)?;
     let record = &server.record;
     let listening = [
         ("gateway", "http", record.gateway),
@@ -155,7 +155,7 @@ async fn serve(
 
     loop {
         tokio::select! {
-            () = signals.any() => break,
+            () = signals.recv() => break,
             _ = hangups.recv() => {
                 // Closing the terminal it was started in sends this signal too, and means that it is to end.
                 if began_on_terminal && !std::io::stderr().is_terminal() {
@@ -168,14 +168,14 @@ async fn serve(
     tracing::info!("stopping; a second signal stops at once");
     tokio::select! {
         stopped = server.shut_down() => stopped?,
-        () = signals.any() => tracing::warn!("stopped at once"),
+        () = signals.recv() => tracing::warn!("stopped at once"),
     }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
 /// What is configured and checked, but that this server has no part for.
-fn without_effect(config: &Config) -> Vec<(&'static str, &'static str)> {
+fn unsupported_keys(config: &Config) -> Vec<(&'static str, &'static str)> {
     let said = [
         (config.memory.extract_with.is_some(), "memory.extract_with", "extraction by a model"),
         (config.log.bodies, "log.bodies", "logging of bodies"),
@@ -187,7 +187,7 @@ fn without_effect(config: &Config) -> Vec<(&'static str, &'static str)> {
 pub(super) fn start_logs(
     loaded: &LoadedConfig,
     secrets: &Secrets,
-) -> Result<(LogControl, Option<TracePipeline>), Failure> {
+) -> Result<(LogControl, Option<TracePipeline>), CommandFailure> {
     let colour = LogColour::choose(loaded.env.get(NO_COLOR).is_some());
     let format = match loaded.config.log.format {
         LogFormat::Human => LogLineFormat::Human,
@@ -209,9 +209,10 @@ pub(super) fn start_logs(
             ids: &system::SystemIds,
         })
     });
-    let (layer, traces) = prepared.transpose().map_err(Failure::unusable)?.unzip();
+    let (layer, traces) = prepared.transpose().map_err(CommandFailure::unusable)?.unzip();
     let directives = loaded.config.log.directives(&loaded.env);
-    let logs = telemetry::start_logging(&directives, format, colour, redactor, layer).map_err(Failure::unusable)?;
+    let logs =
+        telemetry::start_logging(&directives, format, colour, redactor, layer).map_err(CommandFailure::unusable)?;
     Ok((logs, traces))
 }
 
@@ -223,22 +224,22 @@ fn raise_file_limit() {
         limit.current = limit.maximum;
         // Not being allowed to is no reason not to start; `doctor` tells.
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            output::error(&format!("warning: the limit on open files cannot be raised: {error}"));
+            output::eprint_line(&format!("warning: the limit on open files cannot be raised: {error}"));
         }
     }
 }
 
-struct Signals {
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Signals {
-    fn new() -> Result<Self, Failure> {
+impl StopSignals {
+    fn new() -> Result<Self, CommandFailure> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    async fn any(&mut self) {
+    async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -5,26 +5,26 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::failure::Failure;
-use super::output::{Cell, Column, Role, Table, clock};
-use super::{Target, block_on, output};
-use crate::client::Client;
+use super::failure::CommandFailure;
+use super::output::{Column, TableCell, TextRole, TextTable, clock};
+use super::{ServerTarget, block_on, output};
+use crate::client::GatewayClient;
 
 /// Sessions that are looked through for one.
-const ALL: usize = 10_000;
+const MAX_SESSIONS: usize = 10_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionsArgs {
     #[command(subcommand)]
-    verb: SessionsVerb,
+    verb: SessionsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum SessionsVerb {
+enum SessionsCommand {
     /// List conversations, the most recently used first.
     List {
         #[command(flatten)]
-        target: Target,
+        target: ServerTarget,
         /// Only this channel's.
         #[arg(long)]
         channel: Option<String>,
@@ -43,7 +43,7 @@ enum SessionsVerb {
         /// The session's key, as `sessions list` shows it.
         session: String,
         #[command(flatten)]
-        target: Target,
+        target: ServerTarget,
         /// How many turns at most, the newest.
         #[arg(long, default_value_t = 50)]
         limit: usize,
@@ -56,89 +56,93 @@ enum SessionsVerb {
         /// The session's key, as `sessions list` shows it.
         session: String,
         #[command(flatten)]
-        target: Target,
+        target: ServerTarget,
         /// Delete them for good instead of starting afresh after them.
         #[arg(long)]
         purge: bool,
     },
 }
 
-pub(super) fn run(args: SessionsArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: SessionsArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
         match args.verb {
-            SessionsVerb::List { target, channel, account, limit, json } => {
+            SessionsCommand::List { target, channel, account, limit, json } => {
                 let params = json!({ "channel": channel, "account": account, "limit": limit.min(500) });
                 let items = target.connect().await?.list("session.list", params, limit).await?;
                 if json { lines(&items) } else { show_list(&items) }
             }
-            SessionsVerb::Show { session, target, limit, json } => {
+            SessionsCommand::Show { session, target, limit, json } => {
                 let params = json!({ "session": session, "limit": limit });
                 let mut client = target.connect().await?;
                 let mut page = match client.call("chat.history", params).await {
                     Ok(page) => page,
-                    Err(error) => return Err(refused(&mut client, &session, error).await),
+                    Err(error) => return Err(history_failure(&mut client, &session, error).await),
                 };
                 let items = page.get_mut("items").map(Value::take).unwrap_or_default();
                 let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
                 if items.is_empty() {
-                    return Err(unknown(&mut client, &session).await);
+                    return Err(unknown_session(&mut client, &session).await);
                 }
                 if json { lines(items) } else { show_history(items) }
             }
-            SessionsVerb::Clear { session, target, purge } => {
+            SessionsCommand::Clear { session, target, purge } => {
                 let mut client = target.connect().await?;
                 let sessions = keys(&mut client).await;
                 if sessions.as_ref().is_ok_and(|sessions| !sessions.contains(&session)) {
-                    return Err(unknown(&mut client, &session).await);
+                    return Err(unknown_session(&mut client, &session).await);
                 }
                 let params = json!({ "session": session, "purge": purge });
                 client.call("session.clear", params).await?;
-                output::line(if purge { "deleted" } else { "cleared" });
+                output::print_line(if purge { "deleted" } else { "cleared" });
             }
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn keys(client: &mut Client) -> anyhow::Result<Vec<String>> {
-    let items = client.list("session.list", json!({ "limit": 500 }), ALL).await?;
+async fn keys(client: &mut GatewayClient) -> anyhow::Result<Vec<String>> {
+    let items = client.list("session.list", json!({ "limit": 500 }), MAX_SESSIONS).await?;
     Ok(items.iter().filter_map(|item| Some(item.get("session")?.as_str()?.to_owned())).collect())
 }
 
-async fn unknown(client: &mut Client, session: &str) -> Failure {
+async fn unknown_session(client: &mut GatewayClient, session: &str) -> CommandFailure {
     let known = keys(client).await.unwrap_or_default();
     let message = format!("nothing is kept of a session `{session}`: there is none, or it was cleared");
     let otherwise = "`patchboard sessions list` shows all of them";
-    Failure::unknown(&message, session, known.iter().map(String::as_str), otherwise)
+    CommandFailure::unknown_name(&message, session, known.iter().map(String::as_str), otherwise)
 }
 
 /// What is no key of a session at all is refused by the server.
-async fn refused(client: &mut Client, session: &str, error: anyhow::Error) -> Failure {
+async fn history_failure(client: &mut GatewayClient, session: &str, error: anyhow::Error) -> CommandFailure {
     match keys(client).await {
-        Ok(keys) if keys.iter().all(|key| key != session) => unknown(client, session).await,
+        Ok(keys) if keys.iter().all(|key| key != session) => unknown_session(client, session).await,
         Ok(_) | Err(_) => error.into(),
     }
 }
 
 fn lines(items: &[Value]) {
     for item in items {
-        output::line(&item.to_string());
+        output::print_line(&item.to_string());
     }
 }
 
 fn show_list(items: &[Value]) {
     if items.is_empty() {
-        return output::error("no sessions yet");
+        return output::eprint_line("no sessions yet");
     }
     let text = |item: &Value, key: &str| match item.get(key) {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    let mut table = Table::new([Column::number("TURNS"), Column::whole("LAST USED"), Column::whole("SESSION")]);
+    let mut table = TextTable::new([Column::number("TURNS"), Column::whole("LAST USED"), Column::whole("SESSION")]);
     for item in items {
         let used = clock::local(&text(item, "used_at"), clock::MINUTE);
-        table.row([text(item, "turns").into(), used.into(), Cell::painted(&text(item, "session"), Role::Name)]);
+        table.push_row([
+            text(item, "turns").into(),
+            used.into(),
+            TableCell::painted(&text(item, "session"), TextRole::Name),
+        ]);
     }
     table.print();
 }
@@ -151,12 +155,12 @@ fn show_history(items: &[Value]) {
             role => role.to_owned(),
         };
         if !field("content").is_empty() {
-            output::line(&format!("{}: {}", output::one_line(&who), output::plain(field("content"))));
+            output::print_line(&format!("{}: {}", output::one_line(&who), output::plain(field("content"))));
         }
         for call in item.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
             let input = call.get("input").map(ToString::to_string).unwrap_or_default();
-            output::line(&output::one_line(&format!("{who} calls {name} {input}")));
+            output::print_line(&output::one_line(&format!("{who} calls {name} {input}")));
         }
     }
 }

@@ -8,20 +8,20 @@ use jiff::tz::TimeZone;
 use patchboard_core::port::Clock;
 use serde_json::{Map, Value, json};
 
-use super::failure::Failure;
-use super::{Target, block_on, output};
-use crate::client::{Address, Client};
+use super::failure::CommandFailure;
+use super::{ServerTarget, block_on, output};
+use crate::client::{GatewayClient, ServerAddress};
 use crate::data_dir::process::{self, ProcessRecord, ProcessRole};
 use crate::data_dir::{self, ServerRecord};
 use crate::system::SystemClock;
 
-mod words;
+mod format;
 
 /// Exit codes: 0 a server runs; 1 it runs and does not answer; 3 none runs.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
     /// Print JSON: one object.
     #[arg(long)]
     json: bool,
@@ -29,7 +29,7 @@ pub(crate) struct StatusArgs {
 
 const NOT_RUNNING: u8 = 3;
 
-pub(super) fn run(args: StatusArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CommandFailure> {
     if args.target.is_by_address() {
         return block_on(async move {
             let mut client = args.target.connect().await?;
@@ -45,7 +45,7 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, Failure> {
     let process = data_dir::find_process(&data_dir);
     let server = data_dir::find_server(&data_dir);
     let known = known(&data_dir, process.as_ref(), server.as_ref());
-    match Address::of_data_dir(&data_dir) {
+    match ServerAddress::of_data_dir(&data_dir) {
         // It starts or stops, or has no gateway to be asked over.
         None => {
             show(&known, None, args.json);
@@ -58,15 +58,15 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, Failure> {
             }
             Err(error) => {
                 show(&known, None, args.json);
-                Err(Failure::failed(format!("the server does not answer: {error:#}"))
+                Err(CommandFailure::failed(format!("the server does not answer: {error:#}"))
                     .hint("`patchboard logs` shows its last lines; `patchboard stop --kill` ends it"))
             }
         },
     }
 }
 
-async fn ask(address: &Address) -> anyhow::Result<Value> {
-    Client::connect(address).await?.call("server.status", json!({})).await
+async fn ask(address: &ServerAddress) -> anyhow::Result<Value> {
+    GatewayClient::connect(address).await?.call("server.status", json!({})).await
 }
 
 fn not_running(data_dir: &Path, as_json: bool) -> ExitCode {
@@ -75,16 +75,16 @@ fn not_running(data_dir: &Path, as_json: bool) -> ExitCode {
         let last = last.map(
             |stop| json!({ "pid": stop.pid, "at": stop.at, "cancelled": stop.cancelled, "suspended": stop.suspended }),
         );
-        output::line(
+        output::print_line(
             &json!({ "running": false, "data_dir": data_dir.display().to_string(), "last_stop": last }).to_string(),
         );
         return ExitCode::from(NOT_RUNNING);
     }
-    output::line(&format!("no server runs on `{}`", output::one_line(&data_dir.display().to_string())));
+    output::print_line(&format!("no server runs on `{}`", output::one_line(&data_dir.display().to_string())));
     if let Some(stop) = last {
-        output::line(&words::last_stop(&stop, &TimeZone::system()));
+        output::print_line(&format::last_stop(&stop, &TimeZone::system()));
     }
-    output::error("hint: start one with `patchboard serve`, or name another folder with --data-dir");
+    output::eprint_line("hint: start one with `patchboard serve`, or name another folder with --data-dir");
     ExitCode::from(NOT_RUNNING)
 }
 
@@ -103,7 +103,7 @@ fn known(data_dir: &Path, process: Option<&ProcessRecord>, server: Option<&Serve
             ProcessRole::Server => "server",
             ProcessRole::Command => "command",
         };
-        fields.extend(pairs(json!({
+        fields.extend(object_fields(json!({
             "pid": process.pid, "version": process.version, "state": process.state.name(), "role": role,
             "started_at": process.started_at, "memory_bytes": memory_of(process.pid), "runs_left": process.runs_left,
         })));
@@ -111,7 +111,7 @@ fn known(data_dir: &Path, process: Option<&ProcessRecord>, server: Option<&Serve
     known
 }
 
-fn pairs(value: Value) -> Map<String, Value> {
+fn object_fields(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(fields) => fields,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
@@ -121,15 +121,15 @@ fn pairs(value: Value) -> Map<String, Value> {
 /// What the server says of itself goes over what is on record.
 fn show(known: &Value, status: Option<Value>, as_json: bool) {
     let is_answered = status.is_some();
-    let mut all = pairs(known.clone());
-    all.extend(pairs(status.unwrap_or_default()));
+    let mut all = object_fields(known.clone());
+    all.extend(object_fields(status.unwrap_or_default()));
     let all = Value::Object(all);
     if as_json {
-        return output::line(&all.to_string());
+        return output::print_line(&all.to_string());
     }
-    let columns = output::Page::of_stdout().columns;
-    let lines = words::lines(&all, is_answered, SystemClock.now(), &TimeZone::system(), columns);
-    lines.iter().for_each(|line| output::line(line));
+    let columns = output::PageLayout::of_stdout().columns;
+    let lines = format::lines(&all, is_answered, SystemClock.now(), &TimeZone::system(), columns);
+    lines.iter().for_each(|line| output::print_line(line));
 }
 
 /// What the process holds in memory, in bytes.

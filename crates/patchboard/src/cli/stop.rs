@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use rustix::process::Signal;
 
-use super::failure::Failure;
-use super::{Where, output};
+use super::failure::CommandFailure;
+use super::{ConfigLocation, output};
 use crate::config::types::TimeSpan;
 use crate::data_dir::process::{self, ProcessRecord, ProcessRole, ProcessState};
 use crate::data_dir::{self};
-use signal::Process;
+use signal::ProcessHandle;
 
 mod signal;
 
 /// Besides the drain, a server needs a moment to close what it has open.
-const GOODBYE: Duration = Duration::from_secs(15);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
 /// How long a killed process may take to go.
-const DEATH: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it is looked whether it is gone.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a process may have a data directory without being on record.
-const UNRECORDED: Duration = Duration::from_secs(1);
+const RECORD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Exit codes: 0 stopped, or none was running; 1 still running, or not to be signalled; 2 usage.
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
     #[command(flatten)]
-    place: Where,
+    place: ConfigLocation,
     /// How long to wait, such as 30s. Left out, as long as the server gives running work (`drain`), and a little more.
     #[arg(long, value_name = "TIME")]
     timeout: Option<TimeSpan>,
@@ -43,41 +43,41 @@ pub(crate) struct StopArgs {
     kill: bool,
 }
 
-pub(super) fn run(args: StopArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: StopArgs) -> Result<ExitCode, CommandFailure> {
     let data_dir = args.place.find_data_dir()?;
-    let Some((lock, record)) = find(&data_dir)? else {
-        output::line(&format!("no server runs on `{}`: nothing to stop", data_dir.display()));
+    let Some((lock, record)) = find_running(&data_dir)? else {
+        output::print_line(&format!("no server runs on `{}`: nothing to stop", data_dir.display()));
         return Ok(ExitCode::SUCCESS);
     };
     let pid = record.pid;
     // Held from before the check on, so that the number cannot go to another program in between.
-    let process = Process::open(pid).map_err(|error| unreachable(pid, &error))?;
-    refuse_doubtful(&record, &lock, &data_dir)?;
+    let process = ProcessHandle::open(pid).map_err(|error| unreachable(pid, &error))?;
+    verify_process(&record, &lock, &data_dir)?;
     if record.state == ProcessState::Stopping {
-        output::error(&format!("the server with pid {pid} is stopping already"));
+        output::eprint_line(&format!("the server with pid {pid} is stopping already"));
     }
-    for signal in signals(record.state, args.now) {
+    for signal in signals_to_send(record.state, args.now) {
         process.signal(signal).map_err(|error| unreachable(pid, &error))?;
     }
-    let patience = args.timeout.map_or_else(|| record.drain() + GOODBYE, Duration::from);
+    let patience = args.timeout.map_or_else(|| record.drain() + SHUTDOWN_GRACE, Duration::from);
     if wait(&data_dir, &record, patience) {
-        return Ok(tell(&data_dir, &record, args.now));
+        return Ok(report_stopped(&data_dir, &record, args.now));
     }
     if args.kill {
-        output::error(&format!("the server with pid {pid} did not stop in time and is killed"));
+        output::eprint_line(&format!("the server with pid {pid} did not stop in time and is killed"));
         process.signal(Signal::KILL).map_err(|error| unreachable(pid, &error))?;
-        if wait(&data_dir, &record, DEATH) {
-            output::line("killed; what was under way goes on, or is closed as interrupted, at the next start");
+        if wait(&data_dir, &record, KILL_TIMEOUT) {
+            output::print_line("killed; what was under way goes on, or is closed as interrupted, at the next start");
             return Ok(ExitCode::SUCCESS);
         }
     }
-    Err(Failure::failed(format!("the server with pid {pid} is still stopping{}", remaining(&data_dir)))
+    Err(CommandFailure::failed(format!("the server with pid {pid} is still stopping{}", remaining(&data_dir)))
         .hint("wait on with `patchboard stop`, or do not let running work end: `patchboard stop --now`"))
 }
 
 /// The process that has the data directory; `None` when none has it.
-fn find(data_dir: &Path) -> Result<Option<(File, ProcessRecord)>, Failure> {
-    let given_up = Instant::now() + UNRECORDED;
+fn find_running(data_dir: &Path) -> Result<Option<(File, ProcessRecord)>, CommandFailure> {
+    let given_up = Instant::now() + RECORD_TIMEOUT;
     loop {
         let Some(lock) = data_dir::lock_held_elsewhere(data_dir) else { return Ok(None) };
         if let Some(record) = data_dir::find_process(data_dir) {
@@ -85,23 +85,24 @@ fn find(data_dir: &Path) -> Result<Option<(File, ProcessRecord)>, Failure> {
         }
         if Instant::now() >= given_up {
             let message = format!("a process uses `{}` and is not on record there", data_dir.display());
-            return Err(Failure::failed(message)
+            return Err(CommandFailure::failed(message)
                 .hint(format!("nothing was signalled; `fuser {}` shows which one it is", lock_path(data_dir))));
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
-fn refuse_doubtful(record: &ProcessRecord, lock: &File, data_dir: &Path) -> Result<(), Failure> {
+fn verify_process(record: &ProcessRecord, lock: &File, data_dir: &Path) -> Result<(), CommandFailure> {
     if let Some(doubt) = record.signal_refusal(lock) {
-        return Err(Failure::failed(format!("what is on record is not the server: {doubt}"))
+        return Err(CommandFailure::failed(format!("what is on record is not the server: {doubt}"))
             .hint(format!("nothing was signalled; `fuser {}` shows the server's process", lock_path(data_dir))));
     }
     match record.role {
         ProcessRole::Server => Ok(()),
         ProcessRole::Command => {
             let message = format!("process {} is another command, with a server of its own", record.pid);
-            Err(Failure::failed(message).hint("nothing was signalled; end that command, and its server ends with it"))
+            Err(CommandFailure::failed(message)
+                .hint("nothing was signalled; end that command, and its server ends with it"))
         }
     }
 }
@@ -111,7 +112,7 @@ fn lock_path(data_dir: &Path) -> String {
 }
 
 /// Two different ones where the server must not wait: two of a kind may arrive as one.
-fn signals(state: ProcessState, now: bool) -> Vec<Signal> {
+fn signals_to_send(state: ProcessState, now: bool) -> Vec<Signal> {
     match (state, now) {
         (ProcessState::Starting | ProcessState::Ready, false) => vec![Signal::TERM],
         (ProcessState::Starting | ProcessState::Ready, true) => vec![Signal::TERM, Signal::INT],
@@ -129,13 +130,13 @@ fn wait(data_dir: &Path, record: &ProcessRecord, patience: Duration) -> bool {
         if left != told
             && let Some(left) = left
         {
-            output::error(&format!("stopping: waiting for {}", at_work(left)));
+            output::eprint_line(&format!("stopping: waiting for {}", active_work(left)));
         }
         told = left.or(told);
         if Instant::now() >= until {
             return false;
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     true
 }
@@ -146,41 +147,43 @@ fn runs_left(data_dir: &Path) -> Option<usize> {
 
 fn remaining(data_dir: &Path) -> String {
     match runs_left(data_dir) {
-        Some(left @ 1..) => format!(": {}", at_work(left)),
+        Some(left @ 1..) => format!(": {}", active_work(left)),
         Some(0) | None => String::new(),
     }
 }
 
-fn at_work(runs: usize) -> String {
+fn active_work(runs: usize) -> String {
     match runs {
         1 => "1 turn or run at work".to_owned(),
         runs => format!("{runs} turns and runs at work"),
     }
 }
 
-fn tell(data_dir: &Path, record: &ProcessRecord, now: bool) -> ExitCode {
+fn report_stopped(data_dir: &Path, record: &ProcessRecord, now: bool) -> ExitCode {
     let pid = record.pid;
     let Some(stop) = process::last_stop(data_dir).filter(|stop| stop.pid == pid && stop.at >= record.started_at) else {
         if now {
-            output::line("stopped at once; what was under way goes on, or is closed as interrupted, at the next start");
+            output::print_line(
+                "stopped at once; what was under way goes on, or is closed as interrupted, at the next start",
+            );
             return ExitCode::SUCCESS;
         }
-        output::error(&format!("the process {pid} is gone and did not say that it stopped in order"));
-        output::error("hint: `patchboard logs` shows its last lines");
+        output::eprint_line(&format!("the process {pid} is gone and did not say that it stopped in order"));
+        output::eprint_line("hint: `patchboard logs` shows its last lines");
         return ExitCode::FAILURE;
     };
-    output::line("stopped");
+    output::print_line("stopped");
     if stop.cancelled > 0 {
-        output::line(&format!("did not end in time and were cancelled: {}", stop.cancelled));
+        output::print_line(&format!("did not end in time and were cancelled: {}", stop.cancelled));
     }
     if stop.suspended > 0 {
-        output::line(&format!("did not end in time and go on at the next start: {}", stop.suspended));
+        output::print_line(&format!("did not end in time and go on at the next start: {}", stop.suspended));
     }
     ExitCode::SUCCESS
 }
 
-fn unreachable(pid: u32, error: &std::io::Error) -> Failure {
-    let failure = Failure::failed(format!("process {pid} cannot be signalled: {error}"));
+fn unreachable(pid: u32, error: &std::io::Error) -> CommandFailure {
+    let failure = CommandFailure::failed(format!("process {pid} cannot be signalled: {error}"));
     match error.kind() == std::io::ErrorKind::PermissionDenied {
         true => failure.hint("it belongs to another user: stop it as that user or root"),
         false => failure,

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, FromArgMatches};
 
-use super::failure::Failure;
+use super::failure::CommandFailure;
 use super::{Cli, help, output};
 use crate::config::nearest::{did_you_mean, nearest};
 
 /// What people call commands that have another name here.
-const ALSO_CALLED: &[(&str, &str)] = &[
+const COMMAND_SYNONYMS: &[(&str, &str)] = &[
     ("ask", "chat"),
     ("init", "onboard"),
     ("login", "onboard"),
@@ -29,22 +29,22 @@ const ALSO_CALLED: &[(&str, &str)] = &[
 /// The command line of this process. Otherwise what was to be printed is, and the exit code is left.
 pub(super) fn parse() -> Result<Cli, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    read(&words).map_err(|error| {
+    parse_words(&words).map_err(|error| {
         let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         if is_help || error.exit_code() == 0 {
             // A closed pipe is not an error: the reader has enough.
             drop(error.print());
             return if is_help { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
-        failure(&error, &words).report()
+        parse_failure(&error, &words).report()
     })
 }
 
-fn read(words: &[OsString]) -> Result<Cli, clap::Error> {
+fn parse_words(words: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches_mut(&mut help::command().try_get_matches_from(words)?)
 }
 
-fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
+fn parse_failure(error: &clap::Error, words: &[OsString]) -> CommandFailure {
     let mut root = help::command();
     root.build();
     let said = |kind: ContextKind| match error.get(kind) {
@@ -54,7 +54,7 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
         _ => String::new(),
     };
     let argument = said(ContextKind::InvalidArg);
-    let at = Reached::new(&root, words, &said(ContextKind::InvalidSubcommand));
+    let at = MatchedCommand::new(&root, words, &said(ContextKind::InvalidSubcommand));
     let (message, hint) = match error.kind() {
         ErrorKind::InvalidSubcommand => at.unknown_command(&root, &said(ContextKind::InvalidSubcommand)),
         ErrorKind::UnknownArgument => at.unknown_argument(words, &argument),
@@ -112,7 +112,7 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
             (line.strip_prefix("error: ").unwrap_or(line).to_owned(), at.see_help())
         }
     };
-    Failure::unusable(output::one_line(&message)).hint(output::one_line(&hint))
+    CommandFailure::unusable(output::one_line(&message)).hint(output::one_line(&hint))
 }
 
 /// `--by` of `--by <BY>`.
@@ -121,13 +121,13 @@ fn name_of(argument: &str) -> &str {
 }
 
 /// The command that the words lead to.
-struct Reached<'a> {
+struct MatchedCommand<'a> {
     command: &'a Command,
     /// `patchboard hub send`
     path: String,
 }
 
-impl<'a> Reached<'a> {
+impl<'a> MatchedCommand<'a> {
     /// Goes no further than the word `stop`.
     fn new(root: &'a Command, words: &[OsString], stop: &str) -> Self {
         let mut reached = Self { command: root, path: root.get_name().to_owned() };
@@ -145,7 +145,7 @@ impl<'a> Reached<'a> {
         if let Some(meant) = nearest(word, names) {
             return (message, format!("did you mean `{} {meant}`?", self.path));
         }
-        let called = || ALSO_CALLED.iter().find(|(also, _)| *also == word).map(|(_, path)| (*path).to_owned());
+        let called = || COMMAND_SYNONYMS.iter().find(|(also, _)| *also == word).map(|(_, path)| (*path).to_owned());
         // Who named a group meant that group; and a word that several groups have means none of them.
         let is_first = self.command.get_name() == root.get_name();
         let meant = if is_first { called().or_else(|| only_path(root, word)) } else { None };

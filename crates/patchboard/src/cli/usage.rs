@@ -8,20 +8,20 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::failure::Failure;
-use super::output::{Cell, Column, Role, Table};
-use super::run::page::number as shown;
-use super::{Target, block_on, output};
+use super::failure::CommandFailure;
+use super::output::{Column, TableCell, TextRole, TextTable};
+use super::run::live_display::format_count as shown;
+use super::{ServerTarget, block_on, output};
 
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
     /// What to sum up by.
-    #[arg(long, value_enum, default_value_t = By::Day)]
-    by: By,
+    #[arg(long, value_enum, default_value_t = GroupBy::Day)]
+    by: GroupBy,
     /// Only from this moment on: a day such as 2026-11-01, or a time such as 2026-11-01T08:00:00Z.
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<Timestamp>,
     /// How many rows at most.
     #[arg(long, default_value_t = 50)]
@@ -32,7 +32,7 @@ pub(crate) struct UsageArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum By {
+enum GroupBy {
     Day,
     Model,
     Provider,
@@ -40,7 +40,7 @@ enum By {
     Session,
 }
 
-impl By {
+impl GroupBy {
     fn word(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -52,14 +52,14 @@ impl By {
     }
 }
 
-pub(super) fn run(args: UsageArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: UsageArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
         let mut client = args.target.connect().await?;
         let params = json!({ "group_by": args.by.word(), "since": args.since.map(|since| since.to_string()), "limit": args.limit.min(500) });
         let rows = client.list("usage.report", params, args.limit).await?;
         if args.json {
             for row in &rows {
-                output::line(&row.to_string());
+                output::print_line(&row.to_string());
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -71,18 +71,18 @@ pub(super) fn run(args: UsageArgs) -> Result<ExitCode, Failure> {
 }
 
 /// A day begins at midnight of this machine's clock.
-fn moment(text: &str) -> Result<Timestamp, String> {
+fn parse_time(text: &str) -> Result<Timestamp, String> {
     let day = || text.parse::<Date>().ok()?.to_zoned(TimeZone::system()).ok().map(|start| start.timestamp());
     let moment = text.parse::<Timestamp>().ok().or_else(day);
     moment.ok_or_else(|| "write a day such as 2026-11-01, or a time such as 2026-11-01T08:00:00Z".to_owned())
 }
 
-fn show(by: By, rows: &[Value]) {
+fn show(by: GroupBy, rows: &[Value]) {
     if rows.is_empty() {
-        return output::error("no model was used yet");
+        return output::eprint_line("no model was used yet");
     }
     let number = |row: &Value, key: &str| row.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         Column::whole(&by.word().to_uppercase()),
         Column::number("CALLS"),
         Column::number("INPUT"),
@@ -90,8 +90,8 @@ fn show(by: By, rows: &[Value]) {
         Column::number("COST"),
     ]);
     for row in rows {
-        table.row([
-            Cell::painted(row.get("key").and_then(Value::as_str).unwrap_or_default(), Role::Name),
+        table.push_row([
+            TableCell::painted(row.get("key").and_then(Value::as_str).unwrap_or_default(), TextRole::Name),
             shown(number(row, "calls")).into(),
             shown(number(row, "input_tokens")).into(),
             shown(number(row, "output_tokens")).into(),
@@ -99,8 +99,8 @@ fn show(by: By, rows: &[Value]) {
         ]);
         match number(row, "estimated_calls") {
             0 => {}
-            1 => table.beneath("1 call is estimated: its provider gave no figures"),
-            some => table.beneath(&format!("{some} calls are estimated: their provider gave no figures")),
+            1 => table.add_remark("1 call is estimated: its provider gave no figures"),
+            some => table.add_remark(&format!("{some} calls are estimated: their provider gave no figures")),
         }
     }
     table.print();
@@ -111,7 +111,7 @@ fn show_budget(budget: &Value) {
         let line = budget.get(key).unwrap_or(&Value::Null);
         let number = |key: &str| line.get(key).and_then(Value::as_u64);
         if let (Some(used), Some(limit)) = (number("used"), number("limit")) {
-            output::line(&format!("budget {words}: {} of {} tokens", shown(used), shown(limit)));
+            output::print_line(&format!("budget {words}: {} of {} tokens", shown(used), shown(limit)));
         }
     }
 }

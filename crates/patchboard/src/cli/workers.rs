@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
-use super::failure::Failure;
-use super::output::Page;
-use super::screen::{Screen, Size};
-use super::{Target, block_on, output};
-use crate::client::Client;
+use super::failure::CommandFailure;
+use super::output::PageLayout;
+use super::screen::{LiveBlock, TerminalSize};
+use super::{ServerTarget, block_on, output};
+use crate::client::GatewayClient;
 use crate::config::Environment;
 use crate::config::env::TERM;
 use crate::system::SystemClock;
 use crate::telemetry::LogColour;
-use report::Pool;
+use report::PoolStatus;
 
+mod format;
 mod report;
-mod words;
 
 /// How often `--watch` looks.
-const LOOK: Duration = Duration::from_secs(1);
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkersArgs {
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
     /// Print JSON: one object, or with --watch one a line.
     #[arg(long)]
     json: bool,
@@ -39,20 +39,22 @@ pub(crate) struct WorkersArgs {
     watch: bool,
 }
 
-pub(super) fn run(args: WorkersArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: WorkersArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
         let mut client = args.target.connect().await?;
-        let first = ask(&mut client).await?;
+        let first = fetch_pools(&mut client).await?;
         match (args.watch, args.json) {
-            (true, json) => return watch(client, first, Show::choose(json)).await,
-            (false, true) => output::line(&as_json(&first)),
-            (false, false) => lines(&first, Page::of_stdout())?.iter().for_each(|line| output::line(line)),
+            (true, json) => return watch(client, first, WatchFormat::choose(json)).await,
+            (false, true) => output::print_line(&as_json(&first)),
+            (false, false) => {
+                pool_lines(&first, PageLayout::of_stdout())?.iter().for_each(|line| output::print_line(line))
+            }
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn ask(client: &mut Client) -> anyhow::Result<Vec<Value>> {
+async fn fetch_pools(client: &mut GatewayClient) -> anyhow::Result<Vec<Value>> {
     client.list("worker.list", json!({}), usize::MAX).await
 }
 
@@ -60,53 +62,53 @@ fn as_json(pools: &[Value]) -> String {
     json!({ "pools": pools }).to_string()
 }
 
-fn lines(pools: &[Value], page: Page) -> anyhow::Result<Vec<String>> {
-    let pools = pools.iter().map(report::read).collect::<anyhow::Result<Vec<Pool>>>()?;
-    Ok(words::pools(&pools, SystemClock.now(), page))
+fn pool_lines(pools: &[Value], page: PageLayout) -> anyhow::Result<Vec<String>> {
+    let pools = pools.iter().map(report::parse).collect::<anyhow::Result<Vec<PoolStatus>>>()?;
+    Ok(format::pools(&pools, SystemClock.now(), page))
 }
 
 /// How what is seen again and again is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Show {
+enum WatchFormat {
     /// Drawn in its place.
-    Picture,
+    Redraw,
     /// One below the other, with an empty line between them.
     Blocks,
     Json,
 }
 
-impl Show {
+impl WatchFormat {
     fn choose(json: bool) -> Self {
         let can_draw = Environment::from_process().get(TERM).is_some_and(|term| term != "dumb");
         match (json, stdout().is_terminal() && can_draw) {
             (true, _) => Self::Json,
-            (false, true) => Self::Picture,
+            (false, true) => Self::Redraw,
             (false, false) => Self::Blocks,
         }
     }
 }
 
-async fn watch(mut client: Client, first: Vec<Value>, show: Show) -> Result<ExitCode, Failure> {
+async fn watch(mut client: GatewayClient, first: Vec<Value>, show: WatchFormat) -> Result<ExitCode, CommandFailure> {
     // Listened for from here to the end: one that comes while a block is being drawn is not lost.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let mut view = View { show, screen: Screen::default(), shown: 0 };
-    let _cursor = (show == Show::Picture).then(HiddenCursor::hide);
-    let mut ticks = tokio::time::interval(LOOK);
+    let mut view = WatchView { format: show, live_block: LiveBlock::default(), frames_shown: 0 };
+    let _cursor = (show == WatchFormat::Redraw).then(HiddenCursor::hide);
+    let mut ticks = tokio::time::interval(WATCH_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first one is at once, and what there is to see now has been asked for.
     ticks.tick().await;
     let mut pools = first;
     loop {
-        if output::put(&view.next(&pools, Size::of(stdout()))?).is_err() {
+        if output::try_print(&view.next(&pools, TerminalSize::of(stdout()))?).is_err() {
             return Ok(ExitCode::SUCCESS);
         }
         let look = async {
             ticks.tick().await;
-            ask(&mut client).await
+            fetch_pools(&mut client).await
         };
         pools = tokio::select! {
-            seen = look => seen.map_err(|error| Failure::unreachable(format!("the server is gone: {error:#}")))?,
+            seen = look => seen.map_err(|error| CommandFailure::unreachable(format!("the server is gone: {error:#}")))?,
             _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
             _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         };
@@ -114,31 +116,33 @@ async fn watch(mut client: Client, first: Vec<Value>, show: Show) -> Result<Exit
 }
 
 /// The screen cuts lines itself, and counts their letters: colour would be in its way.
-const PICTURE: Page = Page { columns: None, colour: LogColour::Off };
+const REDRAW_LAYOUT: PageLayout = PageLayout { columns: None, colour: LogColour::Off };
 
-struct View {
-    show: Show,
-    screen: Screen,
-    shown: u64,
+struct WatchView {
+    format: WatchFormat,
+    live_block: LiveBlock,
+    frames_shown: u64,
 }
 
-impl View {
+impl WatchView {
     /// The bytes to write now.
-    fn next(&mut self, pools: &[Value], size: Size) -> anyhow::Result<String> {
-        self.shown += 1;
-        Ok(match self.show {
-            Show::Json => format!("{}\n", as_json(pools)),
-            Show::Picture => self.screen.draw(&beginning(lines(pools, PICTURE)?, size.room()), size),
-            Show::Blocks => {
-                let gap = if self.shown > 1 { "\n" } else { "" };
-                format!("{gap}{}\n", lines(pools, Page::of_stdout())?.join("\n"))
+    fn next(&mut self, pools: &[Value], size: TerminalSize) -> anyhow::Result<String> {
+        self.frames_shown += 1;
+        Ok(match self.format {
+            WatchFormat::Json => format!("{}\n", as_json(pools)),
+            WatchFormat::Redraw => {
+                self.live_block.draw(&truncate_lines(pool_lines(pools, REDRAW_LAYOUT)?, size.max_lines()), size)
+            }
+            WatchFormat::Blocks => {
+                let gap = if self.frames_shown > 1 { "\n" } else { "" };
+                format!("{gap}{}\n", pool_lines(pools, PageLayout::of_stdout())?.join("\n"))
             }
         })
     }
 }
 
 /// As much of it as there is room for. What stands first matters as much as what stands last, so the end goes.
-fn beginning(mut lines: Vec<String>, room: usize) -> Vec<String> {
+fn truncate_lines(mut lines: Vec<String>, room: usize) -> Vec<String> {
     if lines.len() > room {
         let kept = room.saturating_sub(1);
         let hidden = lines.len() - kept;
@@ -153,7 +157,7 @@ struct HiddenCursor;
 
 impl HiddenCursor {
     fn hide() -> Self {
-        output::part("\x1b[?25l");
+        output::print("\x1b[?25l");
         Self
     }
 }
@@ -161,7 +165,7 @@ impl HiddenCursor {
 impl Drop for HiddenCursor {
     fn drop(&mut self) {
         // Below the picture; what the terminal shows of Ctrl-C is wiped out.
-        output::part("\r\x1b[K\x1b[?25h");
+        output::print("\r\x1b[K\x1b[?25h");
     }
 }
 

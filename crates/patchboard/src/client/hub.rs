@@ -11,18 +11,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::http::Uri;
 
-use super::trouble::reason;
+use super::error::io_reason;
 use crate::data_dir;
 
-mod answer;
+mod http_response;
 
 /// How long the hub may take beyond what it was asked to wait.
-const PATIENCE: Duration = Duration::from_secs(15);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest the hub waits for news in one request.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// A page of the longest messages is far smaller; a server that sends more is not the hub.
-const MAX_ANSWER: u64 = 64 * 1024 * 1024;
-const PAGE: usize = 100;
+const MAX_RESPONSE: u64 = 64 * 1024 * 1024;
+const PAGE_SIZE: usize = 100;
 
 #[derive(Debug)]
 pub(crate) struct HubClient {
@@ -33,9 +33,9 @@ pub(crate) struct HubClient {
 
 /// What the hub is to forget about an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Forget {
+pub(crate) enum ForgetScope {
     /// What was learned from its answers.
-    Lessons,
+    Learned,
     /// That too, its approval and its token.
     Everything,
 }
@@ -78,20 +78,20 @@ impl HubClient {
     }
 
     pub(crate) async fn message(&self, id: &str) -> Result<Value, HubError> {
-        self.get(&format!("/v1/messages/{}", encoded(id)), Duration::ZERO).await
+        self.get(&format!("/v1/messages/{}", percent_encode(id)), Duration::ZERO).await
     }
 
     /// The message once there is something newer than `version`, or as it is when the time is up.
     pub(crate) async fn message_after(&self, id: &str, version: u64, wait: Duration) -> Result<Value, HubError> {
         let wait = wait.min(LONGEST_WAIT);
-        let path = format!("/v1/messages/{}?newer_than={version}&wait={}", encoded(id), whole_seconds(wait));
+        let path = format!("/v1/messages/{}?newer_than={version}&wait={}", percent_encode(id), whole_seconds(wait));
         self.get(&path, wait).await
     }
 
     /// The message once every app that has it has told something or had its time to, or as it is when the time is up.
     pub(crate) async fn message_settled(&self, id: &str, wait: Duration) -> Result<Value, HubError> {
         let wait = wait.min(LONGEST_WAIT);
-        let path = format!("/v1/messages/{}?wait={}", encoded(id), whole_seconds(wait));
+        let path = format!("/v1/messages/{}?wait={}", percent_encode(id), whole_seconds(wait));
         self.get(&path, wait).await
     }
 
@@ -100,12 +100,12 @@ impl HubClient {
         let mut items: Vec<Value> = Vec::new();
         let mut cursor: Option<String> = None;
         while items.len() < most {
-            let mut path = format!("/v1/messages?limit={}", (most - items.len()).min(PAGE));
+            let mut path = format!("/v1/messages?limit={}", (most - items.len()).min(PAGE_SIZE));
             if let Some(state) = state {
-                path.push_str(&format!("&state={}", encoded(state)));
+                path.push_str(&format!("&state={}", percent_encode(state)));
             }
             if let Some(cursor) = &cursor {
-                path.push_str(&format!("&cursor={}", encoded(cursor)));
+                path.push_str(&format!("&cursor={}", percent_encode(cursor)));
             }
             let mut page = self.get(&path, Duration::ZERO).await?;
             let more = take_items(&mut page);
@@ -121,15 +121,15 @@ impl HubClient {
     }
 
     pub(crate) async fn resend(&self, id: &str) -> Result<Value, HubError> {
-        self.post(&format!("/v1/messages/{}/resend", encoded(id)), &json!({})).await
+        self.post(&format!("/v1/messages/{}/resend", percent_encode(id)), &json!({})).await
     }
 
     pub(crate) async fn route(&self, id: &str, client: &str) -> Result<Value, HubError> {
-        self.post(&format!("/v1/messages/{}/route", encoded(id)), &json!({ "client": client })).await
+        self.post(&format!("/v1/messages/{}/route", percent_encode(id)), &json!({ "client": client })).await
     }
 
     pub(crate) async fn cancel(&self, id: &str) -> Result<Value, HubError> {
-        self.post(&format!("/v1/messages/{}/cancel", encoded(id)), &json!({})).await
+        self.post(&format!("/v1/messages/{}/cancel", percent_encode(id)), &json!({})).await
     }
 
     /// How a text would be routed now.
@@ -142,39 +142,39 @@ impl HubClient {
     }
 
     pub(crate) async fn approve(&self, name: &str) -> Result<Value, HubError> {
-        self.post(&format!("/v1/clients/{}/approve", encoded(name)), &json!({})).await
+        self.post(&format!("/v1/clients/{}/approve", percent_encode(name)), &json!({})).await
     }
 
     pub(crate) async fn pair(&self, name: &str) -> Result<Value, HubError> {
-        self.post(&format!("/v1/clients/{}/pair", encoded(name)), &json!({})).await
+        self.post(&format!("/v1/clients/{}/pair", percent_encode(name)), &json!({})).await
     }
 
-    pub(crate) async fn forget(&self, name: &str, what: Forget) -> Result<Value, HubError> {
+    pub(crate) async fn forget(&self, name: &str, what: ForgetScope) -> Result<Value, HubError> {
         let body = match what {
-            Forget::Lessons => json!({ "unpair": false }),
-            Forget::Everything => json!({ "unpair": true }),
+            ForgetScope::Learned => json!({ "unpair": false }),
+            ForgetScope::Everything => json!({ "unpair": true }),
         };
-        self.post(&format!("/v1/clients/{}/forget", encoded(name)), &body).await
+        self.post(&format!("/v1/clients/{}/forget", percent_encode(name)), &body).await
     }
 
     async fn get(&self, path: &str, wait: Duration) -> Result<Value, HubError> {
-        self.ask(&self.head("GET", path, None), None, PATIENCE + wait).await
+        self.request(&self.head("GET", path, None), None, RESPONSE_TIMEOUT + wait).await
     }
 
     async fn post(&self, path: &str, body: &Value) -> Result<Value, HubError> {
         let body = body.to_string();
-        self.ask(&self.head("POST", path, Some(body.len())), Some(&body), PATIENCE).await
+        self.request(&self.head("POST", path, Some(body.len())), Some(&body), RESPONSE_TIMEOUT).await
     }
 
-    async fn ask(&self, head: &str, body: Option<&str>, patience: Duration) -> Result<Value, HubError> {
+    async fn request(&self, head: &str, body: Option<&str>, patience: Duration) -> Result<Value, HubError> {
         let answered = tokio::time::timeout(patience, self.exchange(head, body)).await;
         let bytes = answered
             .map_err(|_| self.unreachable("no answer in time"))?
-            .map_err(|error| self.unreachable(&reason(&error)))?;
-        if bytes.len() as u64 > MAX_ANSWER {
+            .map_err(|error| self.unreachable(&io_reason(&error)))?;
+        if bytes.len() as u64 > MAX_RESPONSE {
             return Err(HubError::Unreadable("it is too long".to_owned()));
         }
-        answer::read(&bytes)
+        http_response::parse_response(&bytes)
     }
 
     async fn exchange(&self, head: &str, body: Option<&str>) -> std::io::Result<Vec<u8>> {
@@ -184,7 +184,7 @@ impl HubClient {
         // A hub may refuse before it has read everything, and its answer is still worth reading.
         let sent = stream.write_all(request.as_bytes()).await;
         let mut bytes = Vec::new();
-        let got = stream.take(MAX_ANSWER + 1).read_to_end(&mut bytes).await;
+        let got = stream.take(MAX_RESPONSE + 1).read_to_end(&mut bytes).await;
         match (sent, got) {
             (_, Ok(_)) if !bytes.is_empty() => Ok(bytes),
             (Err(error), _) | (Ok(()), Err(error)) => Err(error),
@@ -259,7 +259,7 @@ fn take_items(page: &mut Value) -> Vec<Value> {
 }
 
 /// A part of a path or a query.
-fn encoded(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Address, Socket};
+use super::{ServerAddress, ServerSocket};
 
 #[derive(Debug)]
 pub(crate) struct RunsClient {
-    socket: Socket,
+    socket: ServerSocket,
 }
 
 /// What is asked of an agent.
@@ -32,7 +32,7 @@ pub(crate) struct RunRequest {
 
 /// What a server says about the run of this connection.
 #[derive(Debug)]
-pub(crate) enum Frame {
+pub(crate) enum RunFrame {
     /// One event, as it came.
     Event(Box<RawValue>),
     End(RunEnd),
@@ -48,20 +48,20 @@ pub(crate) struct RunEnd {
     pub(crate) session_id: String,
     pub(crate) node_id: String,
     pub(crate) event_id: u64,
-    pub(crate) usage: Option<Usage>,
-    pub(crate) total_usage: Option<Usage>,
+    pub(crate) usage: Option<TokenUsage>,
+    pub(crate) total_usage: Option<TokenUsage>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Usage {
+pub(crate) struct TokenUsage {
     pub(crate) prompt_tokens: u64,
     pub(crate) completion_tokens: u64,
     pub(crate) total_tokens: u64,
 }
 
 impl RunsClient {
-    pub(crate) async fn connect(address: &Address) -> anyhow::Result<Self> {
-        Ok(Self { socket: Socket::open(address).await? })
+    pub(crate) async fn connect(address: &ServerAddress) -> anyhow::Result<Self> {
+        Ok(Self { socket: ServerSocket::open(address).await? })
     }
 
     pub(crate) async fn run(&mut self, request: &RunRequest) -> anyhow::Result<()> {
@@ -81,7 +81,7 @@ impl RunsClient {
     /// Stops a run of any connection. `Err` inside is why the server does not.
     pub(crate) async fn cancel_run(&mut self, run: &str) -> anyhow::Result<Result<(), String>> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct CancelResponse {
             #[serde(rename = "type")]
             kind: String,
             id: Option<String>,
@@ -91,7 +91,7 @@ impl RunsClient {
         self.send(&json!({ "type": "cancel_run", "id": ID, "run_id": run })).await?;
         loop {
             let text = self.socket.next().await?;
-            let answer: Answer = serde_json::from_str(&text).context("the server's answer cannot be read")?;
+            let answer: CancelResponse = serde_json::from_str(&text).context("the server's answer cannot be read")?;
             match (answer.error, answer.kind.as_str()) {
                 (Some(error), _) => return Ok(Err(error)),
                 (None, "cancel_run_ack" | "cancel_run") if answer.id.as_deref() == Some(ID) => return Ok(Ok(())),
@@ -105,10 +105,10 @@ impl RunsClient {
     }
 
     /// The next thing that is said. Safe to drop while it waits.
-    pub(crate) async fn frame(&mut self) -> anyhow::Result<Frame> {
+    pub(crate) async fn next_frame(&mut self) -> anyhow::Result<RunFrame> {
         loop {
             let text = self.socket.next().await?;
-            if let Some(frame) = read(&text).context("the server sent something that cannot be read")? {
+            if let Some(frame) = parse_frame(&text).context("the server sent something that cannot be read")? {
                 return Ok(frame);
             }
         }
@@ -121,31 +121,31 @@ impl RunsClient {
 
 /// How the server begins to say that an answer to an approval came too late. It speaks under the run's id, and is not
 /// the run's end.
-const APPROVAL: &str = "tool_approve: ";
+const APPROVAL_ERROR_PREFIX: &str = "tool_approve: ";
 
 /// Frames of kinds this program does not know are passed over.
-fn read(text: &str) -> serde_json::Result<Option<Frame>> {
+fn parse_frame(text: &str) -> serde_json::Result<Option<RunFrame>> {
     #[derive(Deserialize)]
-    struct Head<'a> {
+    struct FrameHead<'a> {
         #[serde(rename = "type")]
         kind: &'a str,
     }
     #[derive(Deserialize)]
-    struct Event {
+    struct EventFrame {
         event: Box<RawValue>,
     }
     #[derive(Deserialize)]
-    struct Problem {
+    struct ErrorFrame {
         error: String,
     }
-    Ok(match serde_json::from_str::<Head<'_>>(text)?.kind {
-        "run_stream_event" => Some(Frame::Event(serde_json::from_str::<Event>(text)?.event)),
-        "run_end" => Some(Frame::End(serde_json::from_str(text)?)),
+    Ok(match serde_json::from_str::<FrameHead<'_>>(text)?.kind {
+        "run_stream_event" => Some(RunFrame::Event(serde_json::from_str::<EventFrame>(text)?.event)),
+        "run_end" => Some(RunFrame::End(serde_json::from_str(text)?)),
         "error" => {
-            let Problem { error } = serde_json::from_str(text)?;
-            match error.strip_prefix(APPROVAL) {
-                Some(refusal) => Some(Frame::ApprovalRefused(refusal.to_owned())),
-                None => Some(Frame::Error(error)),
+            let ErrorFrame { error } = serde_json::from_str(text)?;
+            match error.strip_prefix(APPROVAL_ERROR_PREFIX) {
+                Some(refusal) => Some(RunFrame::ApprovalRefused(refusal.to_owned())),
+                None => Some(RunFrame::Error(error)),
             }
         }
         _ => None,

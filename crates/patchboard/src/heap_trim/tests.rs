@@ -44,12 +44,12 @@ fn the_least_ever_held_is_what_counts() {
 fn free_blocks_between_blocks_in_use_are_returned() {
     // Blocks below the size that gets a mapping of its own, every other one of which stays.
     let mut blocks: Vec<Option<Vec<u8>>> = (0..4000).map(|_| Some(vec![1; 64 * 1024])).collect();
-    let before = heap::look().expect("/proc is there");
+    let before = heap::measure().expect("/proc is there");
     blocks.iter_mut().step_by(2).for_each(|block| *block = None);
-    let freed = heap::look().expect("/proc is there");
+    let freed = heap::measure().expect("/proc is there");
     assert!(before.in_use - freed.in_use > 100 * MIB, "{before:?} {freed:?}");
     heap::trim();
-    let trimmed = heap::look().expect("/proc is there");
+    let trimmed = heap::measure().expect("/proc is there");
     assert!(freed.resident.saturating_sub(trimmed.resident) > 60 * MIB, "{freed:?} {trimmed:?}");
     assert!(blocks.iter().flatten().all(|block| block.iter().all(|byte| *byte == 1)));
 }

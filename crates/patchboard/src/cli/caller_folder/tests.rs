@@ -1,9 +1,9 @@
 use std::path::Path;
 
-use super::{CallerFolder, Reach, of_own_server};
+use super::{CallerFolder, ServerLookup, embedded_server_folder};
 use crate::config::{Config, Environment, LoadRequest};
 
-fn folder(flag: Option<&str>, reach: Reach) -> (Option<String>, bool) {
+fn folder(flag: Option<&str>, reach: ServerLookup) -> (Option<String>, bool) {
     let folder = CallerFolder::new(flag.map(Path::new), Path::new("/here"), reach).map_err(|_| ()).unwrap();
     (folder.path, folder.is_granted)
 }
@@ -11,17 +11,17 @@ fn folder(flag: Option<&str>, reach: Reach) -> (Option<String>, bool) {
 #[test]
 fn the_operator_sends_the_current_folder_and_other_clients_send_only_what_they_name() {
     let some = |path: &str| Some(path.to_owned());
-    assert_eq!(folder(None, Reach::Operator), (some("/here"), true));
-    assert_eq!(folder(Some("sub"), Reach::Operator), (some("/here/sub"), true));
-    assert_eq!(folder(Some("/there"), Reach::Operator), (some("/there"), true));
-    assert_eq!(folder(None, Reach::Address), (None, false));
-    assert_eq!(folder(Some("sub"), Reach::Address), (some("/here/sub"), false));
+    assert_eq!(folder(None, ServerLookup::DataDir), (some("/here"), true));
+    assert_eq!(folder(Some("sub"), ServerLookup::DataDir), (some("/here/sub"), true));
+    assert_eq!(folder(Some("/there"), ServerLookup::DataDir), (some("/there"), true));
+    assert_eq!(folder(None, ServerLookup::Url), (None, false));
+    assert_eq!(folder(Some("sub"), ServerLookup::Url), (some("/here/sub"), false));
 }
 
 #[test]
 fn only_a_current_folder_that_is_refused_gives_way_to_the_server_s() {
     let of = |flag: Option<&str>| {
-        CallerFolder::new(flag.map(Path::new), Path::new("/root"), Reach::Operator).map_err(|_| ()).unwrap()
+        CallerFolder::new(flag.map(Path::new), Path::new("/root"), ServerLookup::DataDir).map_err(|_| ()).unwrap()
     };
     let refusal = "working folder is the whole home folder: /root";
     let mut current = of(None);
@@ -48,7 +48,7 @@ fn a_server_inside_a_command_does_not_open_a_whole_home_unless_that_was_configur
         Config::load(LoadRequest::new(file, env, cwd.to_owned())).unwrap()
     };
     let named = |flag: Option<&str>, cwd: &Path, text| {
-        of_own_server(&loaded(cwd, text), flag.map(Path::new), cwd).map_err(|failure| format!("{failure:?}"))
+        embedded_server_folder(&loaded(cwd, text), flag.map(Path::new), cwd).map_err(|failure| format!("{failure:?}"))
     };
     let check = |cwd: &Path, text| named(None, cwd, text);
     assert_eq!(check(&project, None), Ok(Some(project.clone())));

@@ -4,55 +4,63 @@
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::request::Talk;
-use super::turn::{Step, Turn};
-use crate::cli::failure::Failure;
+use super::context::ChatContext;
+use super::turn::{ChatTurn, FrameEffect};
+use crate::cli::failure::CommandFailure;
 use crate::cli::output;
-use crate::cli::run::questions::{Asked, Questions, is_yes};
-use crate::cli::run::terminal::{Beats, Keyboard, Terminal};
-use crate::cli::run::view::{Asides, Say};
-use crate::client::{Address, Client};
+use crate::cli::run::questions::{EnqueueOutcome, QuestionQueue, is_yes};
+use crate::cli::run::terminal::{TerminalInput, TerminalWriter, TickTimer};
+use crate::cli::run::view::{DisplayUpdate, ProgressDisplay};
+use crate::client::{GatewayClient, ServerAddress};
 
 pub(super) struct Conversation {
-    pub(super) address: Address,
-    pub(super) talk: Talk,
-    client: Client,
+    pub(super) address: ServerAddress,
+    pub(super) context: ChatContext,
+    client: GatewayClient,
     json: bool,
-    terminal: Terminal,
-    keyboard: Keyboard,
+    terminal: TerminalWriter,
+    keyboard: TerminalInput,
     interrupt: Signal,
 }
 
 /// How a turn went.
 #[derive(Debug)]
-pub(super) enum Ended {
-    Well,
-    Badly,
+pub(super) enum TurnOutcome {
+    Completed,
+    Failed,
     /// Ctrl-C.
     Cancelled,
     /// A second Ctrl-C: nothing more is waited for.
-    Left,
+    Aborted,
     /// The server is gone.
-    Lost(Failure),
+    Disconnected(CommandFailure),
 }
 
-enum Heard {
+enum TurnEvent {
     Frame(anyhow::Result<Value>),
     Interrupt,
     Line(String),
-    Beat(std::time::Duration),
+    Tick(std::time::Duration),
 }
 
 impl Conversation {
-    pub(super) async fn connect(address: Address, talk: Talk, json: bool) -> Result<Self, Failure> {
-        let client = Client::connect(&address).await.map_err(Failure::no_server)?;
-        let (terminal, keyboard) = (Terminal::new(), Keyboard::new());
-        Ok(Self { address, talk, client, json, terminal, keyboard, interrupt: signal(SignalKind::interrupt())? })
+    pub(super) async fn connect(address: ServerAddress, talk: ChatContext, json: bool) -> Result<Self, CommandFailure> {
+        let client = GatewayClient::connect(&address).await.map_err(CommandFailure::from_connect_error)?;
+        let (terminal, keyboard) = (TerminalWriter::new(), TerminalInput::new());
+        Ok(Self {
+            address,
+            context: talk,
+            client,
+            json,
+            terminal,
+            keyboard,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     /// A server that was started again is as good as the one before.
-    pub(super) async fn reconnect(&mut self, address: Address) -> Result<(), Failure> {
-        self.client = Client::connect(&address).await.map_err(Failure::no_server)?;
+    pub(super) async fn reconnect(&mut self, address: ServerAddress) -> Result<(), CommandFailure> {
+        self.client = GatewayClient::connect(&address).await.map_err(CommandFailure::from_connect_error)?;
         self.address = address;
         Ok(())
     }
@@ -62,7 +70,7 @@ impl Conversation {
     }
 
     /// A request beside the turns.
-    pub(super) async fn ask(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+    pub(super) async fn request(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
         self.client.call(method, params).await
     }
 
@@ -78,62 +86,62 @@ impl Conversation {
         }
     }
 
-    pub(super) async fn turn(&mut self, content: &str) -> Result<Ended, Failure> {
-        let asides = if self.json { Asides::None } else { Terminal::asides() };
-        let mut turn = Turn::new(Terminal::reply(), asides, Terminal::look());
+    pub(super) async fn turn(&mut self, content: &str) -> Result<TurnOutcome, CommandFailure> {
+        let asides = if self.json { ProgressDisplay::None } else { TerminalWriter::progress_display() };
+        let mut turn = ChatTurn::new(TerminalWriter::reply_timing(), asides, TerminalWriter::layout());
         if !self.json {
-            self.terminal.hush();
+            self.terminal.hide_typing();
         }
-        let ended = self.follow(&mut turn, content, Beats::new(asides)).await;
+        let ended = self.follow(&mut turn, content, TickTimer::new(asides)).await;
         let mut said = Vec::new();
         turn.end(&mut said);
-        self.say(said);
-        self.terminal.settle();
-        self.terminal.unhush();
+        self.show(said);
+        self.terminal.resume();
+        self.terminal.show_typing();
         Ok(ended)
     }
 
-    async fn follow(&mut self, turn: &mut Turn, content: &str, mut beats: Beats) -> Ended {
-        let mut id = match self.client.send("chat.send", self.talk.send(content)).await {
+    async fn follow(&mut self, turn: &mut ChatTurn, content: &str, mut beats: TickTimer) -> TurnOutcome {
+        let mut id = match self.client.send("chat.send", self.context.send_params(content)).await {
             Ok(id) => id,
-            Err(error) => return Ended::Lost(lost(&error)),
+            Err(error) => return TurnOutcome::Disconnected(connection_lost(&error)),
         };
-        let mut questions = Questions::default();
-        let mut ended = Ended::Well;
+        let mut questions = QuestionQueue::default();
+        let mut ended = TurnOutcome::Completed;
         loop {
             let heard = tokio::select! {
-                _ = self.interrupt.recv() => Heard::Interrupt,
-                line = self.keyboard.line(), if !questions.is_empty() => Heard::Line(line),
-                frame = self.client.frame() => Heard::Frame(frame),
-                elapsed = beats.next() => Heard::Beat(elapsed),
+                _ = self.interrupt.recv() => TurnEvent::Interrupt,
+                line = self.keyboard.line(), if !questions.is_empty() => TurnEvent::Line(line),
+                frame = self.client.next_frame() => TurnEvent::Frame(frame),
+                elapsed = beats.next() => TurnEvent::Tick(elapsed),
             };
             let frame = match heard {
-                Heard::Frame(Ok(frame)) => frame,
-                Heard::Frame(Err(error)) => return Ended::Lost(lost(&error)),
-                Heard::Beat(elapsed) => {
-                    turn.page().resize(Terminal::columns());
-                    let said = turn.page().tick(elapsed);
-                    self.say(said);
+                TurnEvent::Frame(Ok(frame)) => frame,
+                TurnEvent::Frame(Err(error)) => return TurnOutcome::Disconnected(connection_lost(&error)),
+                TurnEvent::Tick(elapsed) => {
+                    turn.display().resize(TerminalWriter::columns());
+                    let said = turn.display().tick(elapsed);
+                    self.show(said);
                     continue;
                 }
-                Heard::Line(line) => {
-                    if let Some(question) = questions.take()
+                TurnEvent::Line(line) => {
+                    if let Some(question) = questions.pop()
                         && let Err(error) = self.answer(&question.id, is_yes(&line)).await
                     {
-                        return Ended::Lost(lost(&error));
+                        return TurnOutcome::Disconnected(connection_lost(&error));
                     }
                     self.ask_next(turn, &questions);
                     continue;
                 }
-                Heard::Interrupt if matches!(ended, Ended::Cancelled) => return Ended::Left,
-                Heard::Interrupt => {
+                TurnEvent::Interrupt if matches!(ended, TurnOutcome::Cancelled) => return TurnOutcome::Aborted,
+                TurnEvent::Interrupt => {
                     if let Err(error) = self.client.send("chat.cancel", json!({ "id": id })).await {
-                        return Ended::Lost(lost(&error));
+                        return TurnOutcome::Disconnected(connection_lost(&error));
                     }
-                    ended = Ended::Cancelled;
-                    questions = Questions::default();
-                    self.terminal.settle();
-                    self.with(|said| turn.line("(stopped; Ctrl-C again leaves at once)".to_owned(), said));
+                    ended = TurnOutcome::Cancelled;
+                    questions = QuestionQueue::default();
+                    self.terminal.resume();
+                    self.emit(|said| turn.line("(stopped; Ctrl-C again leaves at once)".to_owned(), said));
                     continue;
                 }
             };
@@ -142,50 +150,50 @@ impl Conversation {
             }
             // The folder is judged before anything of the turn is kept, so nothing is said twice.
             let refusal = frame.get("error").and_then(Value::as_str);
-            if let Some(told) = refusal.and_then(|refusal| self.talk.folder.fall_back(refusal)) {
-                self.with(|said| turn.line(output::plain(&told), said));
-                id = match self.client.send("chat.send", self.talk.send(content)).await {
+            if let Some(told) = refusal.and_then(|refusal| self.context.folder.fall_back(refusal)) {
+                self.emit(|said| turn.line(output::plain(&told), said));
+                id = match self.client.send("chat.send", self.context.send_params(content)).await {
                     Ok(id) => id,
-                    Err(error) => return Ended::Lost(lost(&error)),
+                    Err(error) => return TurnOutcome::Disconnected(connection_lost(&error)),
                 };
                 continue;
             }
             if self.json {
-                output::line(&frame.to_string());
+                output::print_line(&frame.to_string());
             }
             if let Some(problem) = frame.get("error") {
                 let problem = problem.as_str().unwrap_or("the server refused");
-                self.with(|said| turn.line(format!("error: {}", output::plain(problem)), said));
-                return Ended::Badly;
+                self.emit(|said| turn.line(format!("error: {}", output::plain(problem)), said));
+                return TurnOutcome::Failed;
             }
             let event = frame.get("event").and_then(Value::as_str).unwrap_or_default();
             let data = frame.get("data").unwrap_or(&Value::Null);
             let mut said = Vec::new();
             let step = turn.event(event, data, &mut said);
-            self.say(said);
+            self.show(said);
             match step {
-                Step::Goes => {}
-                Step::Done => return ended,
-                Step::Failed(_) => ended = Ended::Badly,
-                Step::Settled(call) => {
-                    if questions.settled(&call) {
-                        output::error("(settled)");
+                FrameEffect::Continue => {}
+                FrameEffect::Done => return ended,
+                FrameEffect::Failed(_) => ended = TurnOutcome::Failed,
+                FrameEffect::CallFinished(call) => {
+                    if questions.remove_call(&call) {
+                        output::eprint_line("(settled)");
                         self.ask_next(turn, &questions);
                     }
                 }
-                Step::Asks(question) => {
+                FrameEffect::AskApproval(question) => {
                     // Without a person at the terminal nobody can agree, so the tool is refused at once.
-                    let asked = match Keyboard::has_person() && !self.json {
+                    let asked = match TerminalInput::is_interactive() && !self.json {
                         true => questions.add(question),
                         false => {
-                            self.with(|said| turn.refused(said));
+                            self.emit(|said| turn.note_refusal(said));
                             if let Err(error) = self.answer(&question.id, false).await {
-                                return Ended::Lost(lost(&error));
+                                return TurnOutcome::Disconnected(connection_lost(&error));
                             }
                             continue;
                         }
                     };
-                    if asked == Asked::Now {
+                    if asked == EnqueueOutcome::Current {
                         self.ask_next(turn, &questions);
                     }
                 }
@@ -198,33 +206,33 @@ impl Conversation {
         self.client.send("approval.answer", json!({ "approval_id": approval, "approve": approve })).await.map(drop)
     }
 
-    fn ask_next(&mut self, turn: &mut Turn, questions: &Questions) {
-        match questions.now() {
+    fn ask_next(&mut self, turn: &mut ChatTurn, questions: &QuestionQueue) {
+        match questions.current() {
             Some(question) => {
-                self.with(|said| turn.end(said));
-                self.terminal.ask(&question.words);
+                self.emit(|said| turn.end(said));
+                self.terminal.ask(&question.prompt);
             }
             None => {
-                self.terminal.settle();
-                self.terminal.hush();
+                self.terminal.resume();
+                self.terminal.hide_typing();
             }
         }
     }
 
-    fn with(&mut self, what: impl FnOnce(&mut Vec<Say>)) {
+    fn emit(&mut self, what: impl FnOnce(&mut Vec<DisplayUpdate>)) {
         let mut said = Vec::new();
         what(&mut said);
-        self.say(said);
+        self.show(said);
     }
 
-    fn say(&mut self, said: Vec<Say>) {
+    fn show(&mut self, said: Vec<DisplayUpdate>) {
         if !self.json {
-            self.terminal.say(said);
+            self.terminal.show(said);
         }
     }
 }
 
-fn lost(error: &anyhow::Error) -> Failure {
-    Failure::unreachable(format!("the server is gone: {error:#}"))
+fn connection_lost(error: &anyhow::Error) -> CommandFailure {
+    CommandFailure::unreachable(format!("the server is gone: {error:#}"))
         .hint("what was said until then is kept. Start it again with `patchboard serve`; `patchboard chat` goes on with the conversation")
 }

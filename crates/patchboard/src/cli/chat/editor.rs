@@ -15,9 +15,9 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Config, Context, Editor, Helper};
 use tokio::sync::{mpsc, oneshot};
 
-use super::lists::Known;
+use super::lists::SharedChatFacts;
 use super::slash;
-use crate::cli::output::{self, Role, paint};
+use crate::cli::output::{self, TextRole, paint};
 use crate::telemetry::LogColour;
 
 /// Entries of the history, and how long one may be: a longer paste is sent, and not kept.
@@ -26,7 +26,7 @@ const MAX_ENTRY: usize = 16 * 1024;
 const PROMPT: &str = "> ";
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum EditorInput {
     Line(String),
     /// Ctrl-C; what was typed is gone.
     Interrupted {
@@ -37,14 +37,14 @@ pub(super) enum Input {
 }
 
 pub(super) struct LineEditor {
-    ask: mpsc::Sender<oneshot::Sender<Input>>,
+    requests: mpsc::Sender<oneshot::Sender<EditorInput>>,
     /// The terminal as it was, put back when the editor goes while it waits for keys.
-    before: Option<Termios>,
+    saved_mode: Option<Termios>,
 }
 
 impl LineEditor {
     /// `history`: the file, where there is a folder for it.
-    pub(super) fn start(history: Option<PathBuf>, known: Known, colour: LogColour) -> anyhow::Result<Self> {
+    pub(super) fn start(history: Option<PathBuf>, known: SharedChatFacts, colour: LogColour) -> anyhow::Result<Self> {
         let before = tcgetattr(stdin()).ok();
         let config = Config::builder()
             .max_history_size(MAX_HISTORY)?
@@ -53,10 +53,10 @@ impl LineEditor {
             .completion_show_all_if_ambiguous(true)
             .bell_style(rustyline::config::BellStyle::None)
             .build();
-        let (ask, mut asked) = mpsc::channel::<oneshot::Sender<Input>>(1);
+        let (ask, mut asked) = mpsc::channel::<oneshot::Sender<EditorInput>>(1);
         std::thread::Builder::new().name("line-editor".to_owned()).spawn(move || {
-            let Ok(mut editor) = Editor::<Typing, FileHistory>::with_config(config) else { return };
-            editor.set_helper(Some(Typing { known, colour, is_empty: Cell::new(true) }));
+            let Ok(mut editor) = Editor::<EditorHelper, FileHistory>::with_config(config) else { return };
+            editor.set_helper(Some(EditorHelper { facts: known, colour, is_empty: Cell::new(true) }));
             if let Some(file) = &history {
                 // A history that cannot be read is begun anew.
                 drop(editor.load_history(file));
@@ -67,29 +67,29 @@ impl LineEditor {
                 }
             }
         })?;
-        Ok(Self { ask, before })
+        Ok(Self { requests: ask, saved_mode: before })
     }
 
-    pub(super) async fn read(&self) -> Input {
+    pub(super) async fn read(&self) -> EditorInput {
         let (answer, input) = oneshot::channel();
-        if self.ask.send(answer).await.is_err() {
-            return Input::End;
+        if self.requests.send(answer).await.is_err() {
+            return EditorInput::End;
         }
-        input.await.unwrap_or(Input::End)
+        input.await.unwrap_or(EditorInput::End)
     }
 }
 
 impl Drop for LineEditor {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
+        if let Some(before) = &self.saved_mode {
             // The thread may sit in the middle of a line: keys are read by the line again, and pastes are not marked.
             tcsetattr(stdin(), OptionalActions::Now, before).ok();
-            output::part("\x1b[?2004l");
+            output::print("\x1b[?2004l");
         }
     }
 }
 
-fn read(editor: &mut Editor<Typing, FileHistory>, history: Option<&PathBuf>) -> Input {
+fn read(editor: &mut Editor<EditorHelper, FileHistory>, history: Option<&PathBuf>) -> EditorInput {
     if let Some(helper) = editor.helper() {
         helper.is_empty.set(true);
     }
@@ -103,81 +103,85 @@ fn read(editor: &mut Editor<Typing, FileHistory>, history: Option<&PathBuf>) -> 
                 // Without it the history lasts as long as the chat. The file is its owner's only.
                 drop(editor.history_mut().append(file));
             }
-            Input::Line(line)
+            EditorInput::Line(line)
         }
         Err(ReadlineError::Interrupted) => {
-            Input::Interrupted { was_empty: editor.helper().is_none_or(|helper| helper.is_empty.get()) }
+            EditorInput::Interrupted { was_empty: editor.helper().is_none_or(|helper| helper.is_empty.get()) }
         }
-        Err(_) => Input::End,
+        Err(_) => EditorInput::End,
     }
 }
 
 /// What happens while a line is typed.
-struct Typing {
-    known: Known,
+struct EditorHelper {
+    facts: SharedChatFacts,
     colour: LogColour,
     /// Ctrl-C tells nothing of the line it ends.
     is_empty: Cell<bool>,
 }
 
-impl Helper for Typing {}
+impl Helper for EditorHelper {}
 
-impl Completer for Typing {
+impl Completer for EditorHelper {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let before = line.get(..pos).unwrap_or(line);
-        let (start, words) = slash::completions(before, &self.known.facts().choices);
+        let (start, words) = slash::completions(before, &self.facts.lock().choices);
         let pair = |word: String| Pair { display: word.trim_end().to_owned(), replacement: word };
         Ok((start, words.into_iter().map(pair).collect()))
     }
 }
 
-struct Rest {
-    shown: String,
-    rest: String,
+struct CompletionHint {
+    display: String,
+    completion: String,
 }
 
-impl Hint for Rest {
+impl Hint for CompletionHint {
     fn display(&self) -> &str {
-        &self.shown
+        &self.display
     }
 
     fn completion(&self) -> Option<&str> {
-        Some(&self.rest).filter(|rest| !rest.is_empty()).map(String::as_str)
+        Some(&self.completion).filter(|rest| !rest.is_empty()).map(String::as_str)
     }
 }
 
-impl Hinter for Typing {
-    type Hint = Rest;
+impl Hinter for EditorHelper {
+    type Hint = CompletionHint;
 
-    fn hint(&self, line: &str, pos: usize, _: &Context<'_>) -> Option<Rest> {
+    fn hint(&self, line: &str, pos: usize, _: &Context<'_>) -> Option<CompletionHint> {
         self.is_empty.set(line.is_empty());
         let (rest, about) = slash::hint(line).filter(|_| pos == line.len())?;
-        Some(Rest { shown: format!("{rest}{about}"), rest })
+        Some(CompletionHint { display: format!("{rest}{about}"), completion: rest })
     }
 }
 
-impl Highlighter for Typing {
+impl Highlighter for EditorHelper {
     /// What was pasted may hold what acts on a terminal; it is sent as it is, and shown as signs.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        if line.contains(acts) { Cow::Owned(line.replace(acts, "\u{fffd}")) } else { Cow::Borrowed(line) }
+        if line.contains(is_terminal_control) {
+            Cow::Owned(line.replace(is_terminal_control, "\u{fffd}"))
+        } else {
+            Cow::Borrowed(line)
+        }
     }
 
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
-        Cow::Owned(paint(hint, Role::Faint, self.colour))
+        Cow::Owned(paint(hint, TextRole::Faint, self.colour))
     }
 
     fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
-        line.contains(acts)
+        line.contains(is_terminal_control)
     }
 }
 
-fn acts(c: char) -> bool {
+fn is_terminal_control(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t'
 }
 
-impl Validator for Typing {
+impl Validator for EditorHelper {
     fn validate(&self, typed: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let goes_on = typed.input().ends_with('\\') && !typed.input().ends_with("\\\\");
         Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })

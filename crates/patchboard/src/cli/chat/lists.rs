@@ -5,23 +5,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::request::Talk;
-use super::slash::Choices;
-use crate::cli::output::{self, Column, Page, Table, clock};
-use crate::cli::run::page::number;
+use super::context::ChatContext;
+use super::slash::CompletionChoices;
+use crate::cli::output::{self, Column, PageLayout, TextTable, clock};
+use crate::cli::run::live_display::format_count;
 use crate::cli::screen::cut;
-use crate::client::{Address, Client};
+use crate::client::{GatewayClient, ServerAddress};
 
 /// Items of a list that are kept for completion.
-const MOST: usize = 500;
+const MAX_ITEMS: usize = 500;
 
 /// What is known of the server, filled in while the conversation goes on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known(Arc<Mutex<Facts>>);
+pub(super) struct SharedChatFacts(Arc<Mutex<ChatFacts>>);
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Facts {
-    pub(super) choices: Choices,
+pub(super) struct ChatFacts {
+    pub(super) choices: CompletionChoices,
     /// The agent that answers, and the model it uses by itself.
     pub(super) agent: Option<String>,
     pub(super) model: Option<String>,
@@ -29,43 +29,43 @@ pub(super) struct Facts {
     pub(super) cost: f64,
 }
 
-impl Known {
-    pub(super) fn facts(&self) -> MutexGuard<'_, Facts> {
+impl SharedChatFacts {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ChatFacts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks on a connection of its own; what cannot be had is left as it was.
-    pub(super) async fn refresh(self, address: Address, talk: Talk, since: Timestamp) {
-        let Ok(mut client) = Client::connect(&address).await else { return };
-        if let Ok(sessions) = client.list("session.list", talk.owner(), MOST).await {
-            let mut facts = self.facts();
+    pub(super) async fn refresh(self, address: ServerAddress, talk: ChatContext, since: Timestamp) {
+        let Ok(mut client) = GatewayClient::connect(&address).await else { return };
+        if let Ok(sessions) = client.list("session.list", talk.owner_params(), MAX_ITEMS).await {
+            let mut facts = self.lock();
             facts.choices.sessions = texts(&sessions, "peer");
-            let held = sessions.iter().find(|session| talk.is(session));
+            let held = sessions.iter().find(|session| talk.is_session(session));
             facts.agent = talk.agent.clone().or_else(|| text(held?, "agent")).or_else(|| Some("default".to_owned()));
         }
-        let agent = self.facts().agent.clone().unwrap_or_default();
+        let agent = self.lock().agent.clone().unwrap_or_default();
         let report = json!({ "since": since.to_string(), "group_by": "session", "limit": 500 });
-        if let Ok(rows) = client.list("usage.report", report, MOST).await {
-            let key = talk.key(&agent);
+        if let Ok(rows) = client.list("usage.report", report, MAX_ITEMS).await {
+            let key = talk.session_key(&agent);
             if let Some(row) = rows.iter().find(|row| text(row, "key").as_deref() == Some(&key)) {
                 let count = |key: &str| row.get(key).and_then(Value::as_u64).unwrap_or(0);
-                let mut facts = self.facts();
+                let mut facts = self.lock();
                 facts.tokens = count("input_tokens") + count("output_tokens");
                 facts.cost = row.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0);
             }
         }
-        if let Ok(agents) = client.list("agent.list", json!({}), MOST).await {
-            self.facts().choices.agents = texts(&agents, "name");
+        if let Ok(agents) = client.list("agent.list", json!({}), MAX_ITEMS).await {
+            self.lock().choices.agents = texts(&agents, "name");
         }
-        if let Ok(tools) = client.list("tool.list", json!({ "limit": 500 }), MOST).await {
-            self.facts().choices.tools = texts(&tools, "name");
+        if let Ok(tools) = client.list("tool.list", json!({ "limit": 500 }), MAX_ITEMS).await {
+            self.lock().choices.tools = texts(&tools, "name");
         }
         // Last, as a provider that does not answer is waited for.
         if let Ok(report) = client.call("models.list", json!({ "agent": agent })).await {
             let models = report.get("models").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             let is_default = |model: &&Value| model.get("default") == Some(&Value::Bool(true));
             let default = models.iter().find(is_default).and_then(|model| text(model, "id"));
-            let mut facts = self.facts();
+            let mut facts = self.lock();
             facts.choices.models = texts(models, "id");
             facts.model = default;
         }
@@ -88,7 +88,7 @@ fn texts(items: &[Value], key: &str) -> Vec<String> {
 }
 
 /// The line above the prompt.
-pub(super) fn status(facts: &Facts, talk: &Talk, columns: usize) -> String {
+pub(super) fn status(facts: &ChatFacts, talk: &ChatContext, columns: usize) -> String {
     let agent = talk.agent.as_deref().or(facts.agent.as_deref());
     let model = talk.model.as_deref().or(facts.model.as_deref());
     let mut parts: Vec<String> = [agent, model].into_iter().flatten().map(output::one_line).collect();
@@ -96,7 +96,7 @@ pub(super) fn status(facts: &Facts, talk: &Talk, columns: usize) -> String {
         parts.push(output::one_line(&talk.peer));
     }
     if facts.tokens > 0 {
-        parts.push(format!("{} tokens", number(facts.tokens)));
+        parts.push(format!("{} tokens", format_count(facts.tokens)));
         parts.push(money(facts.cost));
     }
     cut(&format!("─ {}", parts.join(" · ")), columns.saturating_sub(1))
@@ -107,7 +107,7 @@ fn money(dollars: f64) -> String {
 }
 
 /// The models, the one in use marked.
-pub(super) fn models(report: &Value, talk: &Talk) -> Vec<String> {
+pub(super) fn models(report: &Value, talk: &ChatContext) -> Vec<String> {
     let list = |key: &str| report.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut lines: Vec<String> = list("models")
         .iter()
@@ -146,10 +146,10 @@ pub(super) fn find_model(report: &Value, wanted: &str) -> Result<String, String>
     if list("unavailable").iter().any(|silent| is_of(&silent)) {
         return Ok(wanted.to_owned());
     }
-    Err(unknown("model", wanted, &ids))
+    Err(unknown_name("model", wanted, &ids))
 }
 
-pub(super) fn unknown(what: &str, wanted: &str, known: &[String]) -> String {
+pub(super) fn unknown_name(what: &str, wanted: &str, known: &[String]) -> String {
     let holding: Vec<&str> = known.iter().map(String::as_str).filter(|one| one.contains(wanted)).take(3).collect();
     let near = patchboard_core::text::nearest(wanted, known.iter().map(String::as_str));
     let meant = match (near, holding.as_slice()) {
@@ -161,14 +161,14 @@ pub(super) fn unknown(what: &str, wanted: &str, known: &[String]) -> String {
 }
 
 /// The conversations, the newest first, the one that is held marked.
-pub(super) fn sessions(items: &[Value], talk: &Talk, page: Page) -> Vec<String> {
+pub(super) fn sessions(items: &[Value], talk: &ChatContext, page: PageLayout) -> Vec<String> {
     let columns = ["  NAME", "AGENT"].map(Column::whole).into_iter();
     let columns = columns.chain([Column::number("TURNS"), Column::whole("LAST USED")]);
-    let mut table = Table::new(columns.collect::<Vec<_>>());
+    let mut table = TextTable::new(columns.collect::<Vec<_>>());
     for item in items {
-        let mark = if talk.is(item) { "*" } else { " " };
+        let mark = if talk.is_session(item) { "*" } else { " " };
         let turns = item.get("turns").map(ToString::to_string).unwrap_or_default();
-        table.row([
+        table.push_row([
             format!("{mark} {}", text(item, "peer").unwrap_or_default()).into(),
             text(item, "agent").unwrap_or_default().into(),
             turns.into(),
@@ -182,7 +182,7 @@ pub(super) fn sessions(items: &[Value], talk: &Talk, page: Page) -> Vec<String> 
 pub(super) fn tools(items: &[Value], wanted: Option<&str>, columns: usize) -> Result<Vec<String>, String> {
     if let Some(wanted) = wanted {
         let Some(found) = items.iter().find(|item| text(item, "name").as_deref() == Some(wanted)) else {
-            return Err(unknown("tool", wanted, &texts(items, "name")));
+            return Err(unknown_name("tool", wanted, &texts(items, "name")));
         };
         let description = output::plain(&text(found, "description").unwrap_or_default());
         return Ok(description.lines().map(str::to_owned).collect());
@@ -199,19 +199,24 @@ pub(super) fn tools(items: &[Value], wanted: Option<&str>, columns: usize) -> Re
 }
 
 /// What this chat has used, and what budgets leave.
-pub(super) fn usage(facts: &Facts, budget: &Value) -> Vec<String> {
+pub(super) fn usage(facts: &ChatFacts, budget: &Value) -> Vec<String> {
     let mut lines = vec![match facts.tokens {
         0 => "nothing used in this chat yet".to_owned(),
-        tokens => format!("this chat: {} tokens, {}", number(tokens), money(facts.cost)),
+        tokens => format!("this chat: {} tokens, {}", format_count(tokens), money(facts.cost)),
     }];
     for (key, words) in [("session", "this conversation"), ("daily", "today"), ("monthly", "this month")] {
         let count = |name: &str| budget.get(key).and_then(|line| line.get(name)).and_then(Value::as_u64);
         match (count("used"), count("limit")) {
             (Some(used), Some(limit)) => {
                 let left = limit.saturating_sub(used);
-                lines.push(format!("{words}: {} of {} tokens, {} left", number(used), number(limit), number(left)));
+                lines.push(format!(
+                    "{words}: {} of {} tokens, {} left",
+                    format_count(used),
+                    format_count(limit),
+                    format_count(left)
+                ));
             }
-            (Some(used), None) if used > 0 => lines.push(format!("{words}: {} tokens, no limit", number(used))),
+            (Some(used), None) if used > 0 => lines.push(format!("{words}: {} tokens, no limit", format_count(used))),
             (Some(_), None) | (None, _) => {}
         }
     }

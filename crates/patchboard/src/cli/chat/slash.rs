@@ -7,10 +7,10 @@ use patchboard_core::text::nearest;
 use crate::cli::output::wrap;
 
 /// Completions offered at once; a longer list helps nobody.
-const MAX_OFFERED: usize = 100;
+const MAX_COMPLETIONS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Slash {
+pub(super) enum SlashCommand {
     Help,
     Model(Option<String>),
     Agent(Option<String>),
@@ -23,75 +23,75 @@ pub(super) enum Slash {
 
 /// What a typed line is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Typed {
-    Nothing,
+pub(super) enum ParsedLine {
+    Empty,
     /// For the agent.
     Message(String),
-    Slash(Slash),
+    Command(SlashCommand),
     /// A command there is none of, or one that is used wrongly: why.
-    Mistaken(String),
+    Invalid(String),
 }
 
-pub(super) struct Command {
+pub(super) struct CommandHelp {
     pub(super) name: &'static str,
     /// What may follow, empty for nothing.
     pub(super) argument: &'static str,
     pub(super) about: &'static str,
 }
 
-pub(super) const COMMANDS: [Command; 8] = [
-    Command { name: "/help", argument: "", about: "what can be typed here" },
-    Command { name: "/model", argument: "[MODEL]", about: "show the models, or answer with another one" },
-    Command { name: "/agent", argument: "[AGENT]", about: "show the agents, or talk to another one" },
-    Command { name: "/new", argument: "[NAME]", about: "begin a new conversation; this one is kept" },
-    Command { name: "/sessions", argument: "[NAME]", about: "show the conversations, or go on with one" },
-    Command { name: "/tools", argument: "[NAME]", about: "show the tools, or what one does" },
-    Command { name: "/usage", argument: "", about: "tokens and cost of this chat, and what budgets leave" },
-    Command { name: "/quit", argument: "", about: "leave; Ctrl-D does the same" },
+pub(super) const COMMANDS: [CommandHelp; 8] = [
+    CommandHelp { name: "/help", argument: "", about: "what can be typed here" },
+    CommandHelp { name: "/model", argument: "[MODEL]", about: "show the models, or answer with another one" },
+    CommandHelp { name: "/agent", argument: "[AGENT]", about: "show the agents, or talk to another one" },
+    CommandHelp { name: "/new", argument: "[NAME]", about: "begin a new conversation; this one is kept" },
+    CommandHelp { name: "/sessions", argument: "[NAME]", about: "show the conversations, or go on with one" },
+    CommandHelp { name: "/tools", argument: "[NAME]", about: "show the tools, or what one does" },
+    CommandHelp { name: "/usage", argument: "", about: "tokens and cost of this chat, and what budgets leave" },
+    CommandHelp { name: "/quit", argument: "", about: "leave; Ctrl-D does the same" },
 ];
 
 /// What the server offers to choose from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Choices {
+pub(super) struct CompletionChoices {
     pub(super) models: Vec<String>,
     pub(super) agents: Vec<String>,
     pub(super) sessions: Vec<String>,
     pub(super) tools: Vec<String>,
 }
 
-pub(super) fn read(line: &str) -> Typed {
+pub(super) fn parse_line(line: &str) -> ParsedLine {
     // A line's end after a backslash was typed, not meant as an end.
     let line = line.replace("\\\n", "\n");
     let trimmed = line.trim();
     if trimmed.is_empty() {
-        return Typed::Nothing;
+        return ParsedLine::Empty;
     }
     if !is_slash(&line) {
         // The space that says that it is no command is not a part of the message.
         let message = if trimmed.starts_with('/') { line.trim_start() } else { &line };
-        return Typed::Message(message.trim_end().to_owned());
+        return ParsedLine::Message(message.trim_end().to_owned());
     }
     let (name, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
     let rest = rest.trim();
     let argument = (!rest.is_empty()).then(|| rest.to_owned());
     let slash = match name {
-        "/help" | "/?" => Slash::Help,
-        "/model" => Slash::Model(argument.clone()),
-        "/agent" => Slash::Agent(argument.clone()),
-        "/new" => Slash::New(argument.clone()),
-        "/sessions" => Slash::Sessions(argument.clone()),
-        "/tools" => Slash::Tools(argument.clone()),
-        "/usage" => Slash::Usage,
-        "/quit" | "/exit" => Slash::Quit,
+        "/help" | "/?" => SlashCommand::Help,
+        "/model" => SlashCommand::Model(argument.clone()),
+        "/agent" => SlashCommand::Agent(argument.clone()),
+        "/new" => SlashCommand::New(argument.clone()),
+        "/sessions" => SlashCommand::Sessions(argument.clone()),
+        "/tools" => SlashCommand::Tools(argument.clone()),
+        "/usage" => SlashCommand::Usage,
+        "/quit" | "/exit" => SlashCommand::Quit,
         // What the built-in offline provider tells people to type is said to it.
-        "/call" => return Typed::Message(trimmed.to_owned()),
-        unknown => return Typed::Mistaken(unknown_command(unknown)),
+        "/call" => return ParsedLine::Message(trimmed.to_owned()),
+        unknown => return ParsedLine::Invalid(unknown_command(unknown)),
     };
     match (&slash, argument) {
-        (Slash::Help | Slash::Usage | Slash::Quit, Some(extra)) => {
-            Typed::Mistaken(format!("{name} takes no `{extra}`"))
+        (SlashCommand::Help | SlashCommand::Usage | SlashCommand::Quit, Some(extra)) => {
+            ParsedLine::Invalid(format!("{name} takes no `{extra}`"))
         }
-        _ => Typed::Slash(slash),
+        _ => ParsedLine::Command(slash),
     }
 }
 
@@ -116,7 +116,7 @@ fn unknown_command(name: &str) -> String {
 }
 
 /// What stands at the end of `line` may become one of these; the number is where it begins.
-pub(super) fn completions(line: &str, choices: &Choices) -> (usize, Vec<String>) {
+pub(super) fn completions(line: &str, choices: &CompletionChoices) -> (usize, Vec<String>) {
     let Some((name, argument)) = line.split_once(' ') else {
         let named = COMMANDS.iter().filter(|command| line.starts_with('/') && command.name.starts_with(line));
         let words = named.map(|command| match command.argument {
@@ -137,7 +137,7 @@ pub(super) fn completions(line: &str, choices: &Choices) -> (usize, Vec<String>)
     // What begins so comes first; for a model also what is called so by its provider.
     let begins = known.iter().filter(|one| one.starts_with(word));
     let holds = known.iter().filter(|one| !one.starts_with(word) && !word.is_empty() && one.contains(word));
-    (start, begins.chain(holds).take(MAX_OFFERED).cloned().collect())
+    (start, begins.chain(holds).take(MAX_COMPLETIONS).cloned().collect())
 }
 
 /// What is shown behind a command that is being typed: its rest, which may be taken over, and what it is for.
@@ -155,7 +155,7 @@ pub(super) fn hint(line: &str) -> Option<(String, String)> {
 /// Below each other, within so many columns.
 pub(super) fn help(columns: usize) -> Vec<String> {
     let wide = COMMANDS.iter().map(|one| one.name.len() + 1 + one.argument.len()).max().unwrap_or(0);
-    let room = columns.saturating_sub(wide + 2).max(LEAST_HELP);
+    let room = columns.saturating_sub(wide + 2).max(MIN_HELP_COLUMNS);
     let mut lines = Vec::new();
     for one in &COMMANDS {
         let names = std::iter::once(format!("{} {}", one.name, one.argument)).chain(std::iter::repeat(String::new()));
@@ -163,13 +163,13 @@ pub(super) fn help(columns: usize) -> Vec<String> {
         lines.extend(about.map(|(name, part)| format!("{:wide$}  {part}", name.trim_end())));
     }
     lines.push(String::new());
-    lines.extend(KEYS.iter().flat_map(|text| wrap(text, columns.max(LEAST_HELP))));
+    lines.extend(KEY_HELP.iter().flat_map(|text| wrap(text, columns.max(MIN_HELP_COLUMNS))));
     lines
 }
 
 /// Narrower, help would be a column of words.
-const LEAST_HELP: usize = 20;
-const KEYS: [&str; 3] = [
+const MIN_HELP_COLUMNS: usize = 20;
+const KEY_HELP: [&str; 3] = [
     "Tab completes commands, models, agents and conversations. Arrow keys edit the line and go through what was said \
      before, Ctrl-R searches it.",
     "Pasted lines stay one message; a \\ at the end of a line begins another. A space before a line keeps it out of the \

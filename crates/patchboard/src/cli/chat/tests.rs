@@ -3,27 +3,27 @@ use clap::error::ErrorKind;
 use serde_json::json;
 
 use super::ChatArgs;
-use super::request::Talk;
-use crate::cli::caller_folder::{CallerFolder, Reach};
-use crate::cli::{Cli, Verb};
+use super::context::ChatContext;
+use crate::cli::caller_folder::{CallerFolder, ServerLookup};
+use crate::cli::{Cli, CliCommand};
 
 fn parsed(words: &[&str]) -> Result<ChatArgs, ErrorKind> {
     let cli = Cli::try_parse_from(["patchboard", "chat"].iter().chain(words)).map_err(|error| error.kind())?;
-    let Verb::Chat(args) = cli.command else { panic!("{:?}", cli.command) };
+    let CliCommand::Chat(args) = cli.command else { panic!("{:?}", cli.command) };
     Ok(args)
 }
 
 #[test]
 fn a_message_is_one_argument_or_plain_words() {
-    assert_eq!(parsed(&["-m", "two words"]).unwrap().said().unwrap(), "two words");
-    assert_eq!(parsed(&["two", "words", "--agent", "coder"]).unwrap().said().unwrap(), "two words");
-    assert_eq!(parsed(&[]).unwrap().said(), None);
+    assert_eq!(parsed(&["-m", "two words"]).unwrap().message_text().unwrap(), "two words");
+    assert_eq!(parsed(&["two", "words", "--agent", "coder"]).unwrap().message_text().unwrap(), "two words");
+    assert_eq!(parsed(&[]).unwrap().message_text(), None);
     assert_eq!(parsed(&["-m", "a", "b"]).map(drop), Err(ErrorKind::ArgumentConflict));
 }
 
 #[test]
 fn a_request_says_what_the_flags_say() {
-    let sent = |words: &[&str]| Talk::new(&parsed(words).unwrap(), CallerFolder::default()).send("hi");
+    let sent = |words: &[&str]| ChatContext::new(&parsed(words).unwrap(), CallerFolder::default()).send_params("hi");
     assert_eq!(
         sent(&[]),
         json!({"channel": "cli", "account": "local", "peer": "main", "content": "hi", "approvals": true})
@@ -39,12 +39,12 @@ fn a_request_says_what_the_flags_say() {
 
 #[test]
 fn a_request_says_where_it_was_typed_and_gives_way_where_that_is_refused() {
-    let folder = CallerFolder::new(None, std::path::Path::new("/here"), Reach::Operator).map_err(drop).unwrap();
-    let mut talk = Talk::new(&parsed(&[]).unwrap(), folder);
-    let sent = talk.send("hi");
+    let folder = CallerFolder::new(None, std::path::Path::new("/here"), ServerLookup::DataDir).map_err(drop).unwrap();
+    let mut talk = ChatContext::new(&parsed(&[]).unwrap(), folder);
+    let sent = talk.send_params("hi");
     assert_eq!((&sent["working_folder"], &sent["grant_folder"]), (&json!("/here"), &json!(true)));
     assert!(
         talk.folder.fall_back("invalid chat.send params: working folder is the whole home folder: /here").is_some()
     );
-    assert_eq!(talk.send("hi").get("working_folder"), None);
+    assert_eq!(talk.send_params("hi").get("working_folder"), None);
 }

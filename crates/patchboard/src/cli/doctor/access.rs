@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use patchboard_surfaces::local_users;
 
-use super::Finding;
+use super::DoctorFinding;
 use crate::config::LoadedConfig;
 use crate::data_dir::{self, DirSharing};
 use crate::serve;
@@ -17,31 +17,31 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 const READABLE_BY_OTHERS: u32 = 0o044;
 
 /// Files with keys and tokens: the operator's, those that `onboard` stored, and those that the configuration names.
-pub(super) fn key_files(loaded: &LoadedConfig) -> Finding {
+pub(super) fn key_files(loaded: &LoadedConfig) -> DoctorFinding {
     let config = &loaded.config;
     let mut files = data_dir::secret_files(&config.data_dir, &config.storage.path);
     let stored = loaded.folders.credentials_dir().and_then(|folder| folder.read_dir().ok());
     files.extend(stored.into_iter().flatten().flatten().map(|entry| entry.path()));
     files.extend(config.secret_files());
-    judge(&files)
+    key_files_finding(&files)
 }
 
 /// Which listeners ask for no token, and whom they serve.
-pub(super) fn listeners(loaded: &LoadedConfig) -> Vec<Finding> {
+pub(super) fn listeners(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     let open = serve::surfaces_without_token(&loaded.config);
     if open.is_empty() {
-        return vec![Finding::Good("access: every listener asks for a token".to_owned())];
+        return vec![DoctorFinding::Good("access: every listener asks for a token".to_owned())];
     }
     let open = open.join(", ");
     let user = rustix::process::geteuid().as_raw();
     let mut findings = vec![match local_users::kernel_tells_users() {
-        local_users::KernelAnswer::Yes => Finding::Good(format!(
+        local_users::KernelAnswer::Yes => DoctorFinding::Good(format!(
             "access: without a token {open} serve processes of user {user} and of root only, as the kernel tells them"
         )),
-        local_users::KernelAnswer::NotAsked => Finding::Note(format!(
+        local_users::KernelAnswer::NotAsked => DoctorFinding::Note(format!(
             "access: without a token {open} serve every user of this machine, as this system does not tell who connects"
         )),
-        local_users::KernelAnswer::No => Finding::Bad {
+        local_users::KernelAnswer::No => DoctorFinding::Bad {
             problem: format!(
                 "access: {open} ask for no token, and this kernel does not tell who connects: all are refused"
             ),
@@ -54,9 +54,11 @@ pub(super) fn listeners(loaded: &LoadedConfig) -> Vec<Finding> {
             let named = loaded.config.trusted_users.iter().zip(users);
             let named: Vec<String> = named.map(|(user, number)| format!("{user} ({number})")).collect();
             let named = named.join(", ");
-            findings.push(Finding::Note(format!("access: trusted_users lets in {named} where no token is asked for")));
+            findings.push(DoctorFinding::Note(format!(
+                "access: trusted_users lets in {named} where no token is asked for"
+            )));
         }
-        Err(error) => findings.push(Finding::Bad {
+        Err(error) => findings.push(DoctorFinding::Bad {
             problem: format!("access: {error:#}"),
             hint: "correct trusted_users; the server does not start like this".to_owned(),
         }),
@@ -65,25 +67,25 @@ pub(super) fn listeners(loaded: &LoadedConfig) -> Vec<Finding> {
 }
 
 /// Whether others could have changed, or could change, what the server keeps.
-pub(super) fn data_folder(loaded: &LoadedConfig) -> Option<Finding> {
+pub(super) fn data_folder(loaded: &LoadedConfig) -> Option<DoctorFinding> {
     let folder = &loaded.config.data_dir;
     let sharing = DirSharing::of(&loaded.config);
     folder.exists().then(|| match data_dir::inspect_owner(folder, sharing) {
         Ok(None) if sharing == DirSharing::Group => {
-            Finding::Note("data directory: its group may read and change it (data_dir_group)".to_owned())
+            DoctorFinding::Note("data directory: its group may read and change it (data_dir_group)".to_owned())
         }
-        Ok(None) => Finding::Good("data directory: closed to other users".to_owned()),
-        Ok(Some(mode)) => Finding::Note(format!(
+        Ok(None) => DoctorFinding::Good("data directory: closed to other users".to_owned()),
+        Ok(Some(mode)) => DoctorFinding::Note(format!(
             "data directory: open to other users (mode {mode:o}); the server closes it when it starts"
         )),
-        Err(error) => Finding::Bad {
+        Err(error) => DoctorFinding::Bad {
             problem: format!("data directory: {error}"),
             hint: "the server does not start like this".to_owned(),
         },
     })
 }
 
-fn judge(files: &[PathBuf]) -> Finding {
+fn key_files_finding(files: &[PathBuf]) -> DoctorFinding {
     let user = rustix::process::geteuid().as_raw();
     let mut readable = Vec::new();
     let mut count = 0;
@@ -92,13 +94,13 @@ fn judge(files: &[PathBuf]) -> Finding {
         count += 1;
         let shown = path.display();
         if found.uid() != user && found.uid() != 0 {
-            return Finding::Bad {
+            return DoctorFinding::Bad {
                 problem: format!("keys: {shown} belongs to user {}, who can change it", found.uid()),
                 hint: format!("chown {user} {shown}, or make it anew"),
             };
         }
         if found.mode() & WRITABLE_BY_OTHERS != 0 {
-            return Finding::Bad {
+            return DoctorFinding::Bad {
                 problem: format!("keys: others may change {shown} (mode {:o})", found.mode() & 0o777),
                 hint: format!("chmod 600 {shown}"),
             };
@@ -108,12 +110,14 @@ fn judge(files: &[PathBuf]) -> Finding {
         }
     }
     match readable.as_slice() {
-        [] => Finding::Good(format!("keys: {count} files with keys and data, readable by this user only")),
-        readable => Finding::Note(format!("keys: others may read {}; chmod 600 keeps them out", listed(readable))),
+        [] => DoctorFinding::Good(format!("keys: {count} files with keys and data, readable by this user only")),
+        readable => {
+            DoctorFinding::Note(format!("keys: others may read {}; chmod 600 keeps them out", join_paths(readable)))
+        }
     }
 }
 
-fn listed(paths: &[&Path]) -> String {
+fn join_paths(paths: &[&Path]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 

@@ -4,14 +4,14 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::Finding;
+use super::DoctorFinding;
 use crate::config::env::PATH;
 use crate::config::section::WorkerConfig;
 use crate::config::types::SecretRef;
 use crate::config::{Config, LoadedConfig};
 
 /// Who can use it. What must not be is a problem of the configuration and never gets here.
-pub(super) fn protection(config: &Config) -> Option<Finding> {
+pub(super) fn protection(config: &Config) -> Option<DoctorFinding> {
     let bridge = &config.bridge;
     bridge.listen.address()?;
     let traffic = match &bridge.tls {
@@ -27,43 +27,43 @@ pub(super) fn protection(config: &Config) -> Option<Finding> {
     };
     let said = format!("bridge: {traffic}, {callers}");
     Some(if bridge.listen.is_off_loopback() && bridge.tls.is_none() {
-        Finding::Note(said)
+        DoctorFinding::Note(said)
     } else {
-        Finding::Good(said)
+        DoctorFinding::Good(said)
     })
 }
 
-pub(super) fn socket(config: &Config) -> Option<Finding> {
+pub(super) fn socket(config: &Config) -> Option<DoctorFinding> {
     // Off is off, on the socket too.
     config.bridge.listen.address()?;
     let path = config.bridge.unix_socket.as_deref()?;
     let shown = path.display();
     Some(match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
-            Finding::Good(format!("bridge: Unix socket {shown}, for programs of this user"))
+            DoctorFinding::Good(format!("bridge: Unix socket {shown}, for programs of this user"))
         }
-        Ok(_) => Finding::Bad {
+        Ok(_) => DoctorFinding::Bad {
             problem: format!("bridge: cannot listen on {shown}: something else is there"),
             hint: "move it away, or choose another path as `bridge.unix_socket`".to_owned(),
         },
         Err(_) if path.parent().is_some_and(|folder| folder.is_dir() || folder.starts_with(&config.data_dir)) => {
-            Finding::Good(format!("bridge: Unix socket {shown} will be made, for programs of this user"))
+            DoctorFinding::Good(format!("bridge: Unix socket {shown} will be made, for programs of this user"))
         }
-        Err(_) => Finding::Bad {
+        Err(_) => DoctorFinding::Bad {
             problem: format!("bridge: cannot listen on {shown}: its folder does not exist"),
             hint: "make the folder, or choose another path as `bridge.unix_socket`".to_owned(),
         },
     })
 }
 
-pub(super) fn pools(loaded: &LoadedConfig) -> Vec<Finding> {
+pub(super) fn pools(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     let workers = &loaded.config.workers;
     let path = loaded.env.get(PATH).unwrap_or_default();
-    let mut findings: Vec<Finding> = workers.iter().map(|worker| pool(worker, path)).collect();
+    let mut findings: Vec<DoctorFinding> = workers.iter().map(|worker| pool(worker, path)).collect();
     // Workers that are forked from a warm process are made with the SDK.
     let unsure: Vec<&str> = workers.iter().filter(|worker| !worker.warm).map(|worker| worker.name.as_str()).collect();
     if !unsure.is_empty() {
-        findings.push(Finding::Note(format!(
+        findings.push(DoctorFinding::Note(format!(
             "workers {}: those not made with the SDK listen on all interfaces, on ports of their own choice; a firewall \
              keeps others from calling them",
             unsure.join(", ")
@@ -72,7 +72,7 @@ pub(super) fn pools(loaded: &LoadedConfig) -> Vec<Finding> {
     findings
 }
 
-fn pool(worker: &WorkerConfig, path: &str) -> Finding {
+fn pool(worker: &WorkerConfig, path: &str) -> DoctorFinding {
     let name = &worker.name;
     let folder = worker.working_folder.as_deref().unwrap_or(Path::new("."));
     // The configuration was checked: there is a command, and the folder exists.
@@ -82,17 +82,17 @@ fn pool(worker: &WorkerConfig, path: &str) -> Finding {
     match find_program(program, folder, path) {
         Ok(found) => {
             let (count, found, folder) = (worker.count, found.display(), folder.display());
-            Finding::Good(format!("workers {name}: {count} of {found}, in {folder}"))
+            DoctorFinding::Good(format!("workers {name}: {count} of {found}, in {folder}"))
         }
-        Err(Missing::NotThere) if program.contains('/') => Finding::Bad {
+        Err(ProgramLookupError::NotFound) if program.contains('/') => DoctorFinding::Bad {
             problem: format!("workers {name}: `{program}` does not exist"),
             hint: format!("a relative path starts at the working folder, {}", folder.display()),
         },
-        Err(Missing::NotThere) => Finding::Bad {
+        Err(ProgramLookupError::NotFound) => DoctorFinding::Bad {
             problem: format!("workers {name}: `{program}` is in no folder of PATH"),
             hint: "install it, or write its whole path in `command`".to_owned(),
         },
-        Err(Missing::NotExecutable(found)) => Finding::Bad {
+        Err(ProgramLookupError::NotExecutable(found)) => DoctorFinding::Bad {
             problem: format!("workers {name}: {} cannot be executed", found.display()),
             hint: format!("chmod +x {0}, or name the interpreter: command = [\"python3\", \"{0}\"]", found.display()),
         },
@@ -100,27 +100,27 @@ fn pool(worker: &WorkerConfig, path: &str) -> Finding {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Missing {
-    NotThere,
+enum ProgramLookupError {
+    NotFound,
     NotExecutable(PathBuf),
 }
 
 /// As the system looks for it: by its path, or in the folders of `PATH` in their order.
-fn find_program(program: &str, folder: &Path, path: &str) -> Result<PathBuf, Missing> {
+fn find_program(program: &str, folder: &Path, path: &str) -> Result<PathBuf, ProgramLookupError> {
     let places: Vec<PathBuf> = match program.contains('/') {
         true => vec![folder.join(program)],
         false => {
             path.split(':').filter(|place| !place.is_empty()).map(|place| folder.join(place).join(program)).collect()
         }
     };
-    let mut missing = Missing::NotThere;
+    let mut missing = ProgramLookupError::NotFound;
     for place in places {
         let Ok(found) = fs::metadata(&place) else { continue };
         if found.is_file() && found.permissions().mode() & 0o111 != 0 {
             return Ok(place);
         }
-        if missing == Missing::NotThere {
-            missing = Missing::NotExecutable(place);
+        if missing == ProgramLookupError::NotFound {
+            missing = ProgramLookupError::NotExecutable(place);
         }
     }
     Err(missing)

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use crate::cli::output::{self, Page, Role, paint, wrap};
+use crate::cli::output::{self, PageLayout, TextRole, paint, wrap};
 use crate::config::problem::{ConfigProblems, Severity};
 
 /// `Bad` is what keeps a server from starting, answering, or doing all that is configured. The text begins with its topic:
 /// `sandbox: …`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(super) enum DoctorFinding {
     Good(String),
     /// Works, with a limit worth knowing.
     Note(String),
@@ -20,7 +20,7 @@ pub(super) enum Finding {
 
 /// A finding as programs read it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Row<'a> {
+struct FindingRow<'a> {
     level: &'static str,
     topic: &'a str,
     text: &'a str,
@@ -28,31 +28,31 @@ struct Row<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     healthy: bool,
-    findings: Vec<Row<'a>>,
+    findings: Vec<FindingRow<'a>>,
 }
 
 /// Room for the level before every line.
 const MARGIN: usize = 6;
 
-impl Finding {
-    fn row(&self) -> Row<'_> {
+impl DoctorFinding {
+    fn row(&self) -> FindingRow<'_> {
         let (level, text, hint) = match self {
             Self::Good(text) => ("ok", text, None),
             Self::Note(text) => ("note", text, None),
             Self::Bad { problem, hint } => ("bad", problem, Some(hint.as_str())),
         };
         let (topic, text) = text.split_once(": ").unwrap_or(("", text));
-        Row { level, topic, text, hint }
+        FindingRow { level, topic, text, hint }
     }
 
     /// Paths and names may come from anywhere, so each line is made fit for a terminal.
-    fn lines(&self, page: Page) -> Vec<String> {
+    fn lines(&self, page: PageLayout) -> Vec<String> {
         let (label, role, text, hint) = match self {
-            Self::Good(text) => ("ok", Role::Good, text, None),
-            Self::Note(text) => ("note", Role::Note, text, None),
-            Self::Bad { problem, hint } => ("bad", Role::Bad, problem, Some(format!("hint: {hint}"))),
+            Self::Good(text) => ("ok", TextRole::Good, text, None),
+            Self::Note(text) => ("note", TextRole::Note, text, None),
+            Self::Bad { problem, hint } => ("bad", TextRole::Bad, problem, Some(format!("hint: {hint}"))),
         };
         let mut said = Vec::new();
         for text in std::iter::once(text).chain(hint.as_ref()).map(|text| output::one_line(text)) {
@@ -70,36 +70,37 @@ impl Finding {
     }
 }
 
-pub(super) fn is_healthy(findings: &[Finding]) -> bool {
-    !findings.iter().any(|finding| matches!(finding, Finding::Bad { .. }))
+pub(super) fn is_healthy(findings: &[DoctorFinding]) -> bool {
+    !findings.iter().any(|finding| matches!(finding, DoctorFinding::Bad { .. }))
 }
 
-pub(super) fn print_lines(findings: &[Finding]) {
-    let page = Page::of_stdout();
-    findings.iter().flat_map(|finding| finding.lines(page)).for_each(|line| output::line(&line));
+pub(super) fn print_lines(findings: &[DoctorFinding]) {
+    let page = PageLayout::of_stdout();
+    findings.iter().flat_map(|finding| finding.lines(page)).for_each(|line| output::print_line(&line));
 }
 
-pub(super) fn print_json(findings: &[Finding]) {
-    output::line(&to_json(findings));
+pub(super) fn print_json(findings: &[DoctorFinding]) {
+    output::print_line(&to_json(findings));
 }
 
-fn to_json(findings: &[Finding]) -> String {
-    let report = Report { healthy: is_healthy(findings), findings: findings.iter().map(Finding::row).collect() };
+fn to_json(findings: &[DoctorFinding]) -> String {
+    let report =
+        DoctorReport { healthy: is_healthy(findings), findings: findings.iter().map(DoctorFinding::row).collect() };
     serde_json::to_string(&report).unwrap_or_default()
 }
 
 /// A configuration that cannot be used.
-pub(super) fn of_problems(problems: &ConfigProblems) -> Vec<Finding> {
+pub(super) fn from_config_problems(problems: &ConfigProblems) -> Vec<DoctorFinding> {
     let finding = |problem: &crate::config::problem::ConfigProblem| {
         let mut said = problem.clone();
         let hint = said.hint.take();
         let text = format!("configuration: {said}");
         match problem.severity {
-            Severity::Error => Finding::Bad {
+            Severity::Error => DoctorFinding::Bad {
                 problem: text,
                 hint: hint.unwrap_or_else(|| format!("patchboard explain {}", problem.code.as_str())),
             },
-            Severity::Warning => Finding::Note(match hint {
+            Severity::Warning => DoctorFinding::Note(match hint {
                 Some(hint) => format!("{text}; {hint}"),
                 None => text,
             }),

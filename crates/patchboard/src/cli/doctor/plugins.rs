@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Finding;
+use super::DoctorFinding;
 use crate::assemble::plugin_limits;
 use crate::cli::output::one_line;
-use crate::cli::plugins::report::{self, Plugin};
-use crate::client::{Address, Client};
+use crate::cli::plugins::report::{self, PluginReport};
+use crate::client::{GatewayClient, ServerAddress};
 use crate::config::problem::plain_reason;
 use crate::config::section::{ChannelConfig, WebhookVerification};
 use crate::config::{Config, LoadedConfig};
@@ -25,59 +25,59 @@ const MAX_FILES: usize = 256;
 const WRITABLE_BY_ALL: u32 = 0o002;
 
 /// What is known of a plugin without asking more of it.
-struct Known {
+struct PluginCapabilities {
     has_channel: bool,
 }
 
-pub(super) async fn findings(loaded: &LoadedConfig) -> Vec<Finding> {
+pub(super) async fn findings(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     let config = &loaded.config;
     let mut findings = Vec::new();
-    let files = files(config);
-    let known = match running(config).await {
-        Some(plugins) => told(&plugins, &mut findings),
-        None => looked_at(config, &files, &mut findings).await,
+    let files = plugin_files(config);
+    let known = match running_plugins(config).await {
+        Some(plugins) => report_running(&plugins, &mut findings),
+        None => inspect_files(config, &files, &mut findings).await,
     };
-    findings.extend(open_to_all(config, &files));
-    findings.extend(within_reach(config));
+    findings.extend(world_writable(config, &files));
+    findings.extend(agent_writable(config));
     findings.extend(config.channels.iter().map(|(name, channel)| channel_finding(name, channel, &known)));
     findings
 }
 
 /// Of the server that runs on the data directory, if one does.
-async fn running(config: &Config) -> Option<Vec<Plugin>> {
-    let address = Address::of_data_dir(&config.data_dir)?;
-    let mut client = Client::connect(&address).await.ok()?;
-    let items = report::all(&mut client).await.ok()?;
-    items.iter().map(report::read).collect::<anyhow::Result<_>>().ok()
+async fn running_plugins(config: &Config) -> Option<Vec<PluginReport>> {
+    let address = ServerAddress::of_data_dir(&config.data_dir)?;
+    let mut client = GatewayClient::connect(&address).await.ok()?;
+    let items = report::fetch_plugins(&mut client).await.ok()?;
+    items.iter().map(report::parse).collect::<anyhow::Result<_>>().ok()
 }
 
-fn told(plugins: &[Plugin], findings: &mut Vec<Finding>) -> BTreeMap<String, Known> {
-    findings.extend(plugins.iter().map(of_server));
+fn report_running(plugins: &[PluginReport], findings: &mut Vec<DoctorFinding>) -> BTreeMap<String, PluginCapabilities> {
+    findings.extend(plugins.iter().map(plugin_finding));
     let at_work = plugins.iter().filter(|plugin| plugin.state == "ready");
-    let has_channel = |plugin: &Plugin| plugin.kinds.iter().any(|kind| kind == "channel");
-    at_work.map(|plugin| (plugin.name.clone(), Known { has_channel: has_channel(plugin) })).collect()
+    let has_channel = |plugin: &PluginReport| plugin.kinds.iter().any(|kind| kind == "channel");
+    at_work.map(|plugin| (plugin.name.clone(), PluginCapabilities { has_channel: has_channel(plugin) })).collect()
 }
 
-fn of_server(plugin: &Plugin) -> Finding {
+fn plugin_finding(plugin: &PluginReport) -> DoctorFinding {
     let (name, state) = (one_line(&plugin.name), one_line(&plugin.state));
     if let Some(waiting) = &plugin.waiting_for_approval {
         let changes = one_line(&waiting.changes.join("; "));
-        return Finding::Bad {
+        return DoctorFinding::Bad {
             problem: format!("plugin {name}: {state}; a newer version waits for approval: {changes}"),
             hint: format!("`patchboard plugins approve {name}` takes it over"),
         };
     }
     match &plugin.error {
-        Some(error) => Finding::Bad {
+        Some(error) => DoctorFinding::Bad {
             problem: format!("plugin {name}: {state}: {}", one_line(error)),
             hint: "`patchboard plugins check FILE` tells more about a file".to_owned(),
         },
-        None => Finding::Good(format!("plugin {name}: {state}, from {}", one_line(&plugin.source))),
+        None => DoctorFinding::Good(format!("plugin {name}: {state}, from {}", one_line(&plugin.source))),
     }
 }
 
 /// Names and files of the configuration, then of the folder.
-fn files(config: &Config) -> Vec<(String, PathBuf)> {
+fn plugin_files(config: &Config) -> Vec<(String, PathBuf)> {
     let mut files: Vec<(String, PathBuf)> =
         config.plugins.iter().map(|plugin| (plugin.name.clone(), plugin.path.clone())).collect();
     let entries = config.wasm.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok());
@@ -94,35 +94,36 @@ fn files(config: &Config) -> Vec<(String, PathBuf)> {
 }
 
 /// As a server would that started now.
-async fn looked_at(
+async fn inspect_files(
     config: &Config,
     files: &[(String, PathBuf)],
-    findings: &mut Vec<Finding>,
-) -> BTreeMap<String, Known> {
+    findings: &mut Vec<DoctorFinding>,
+) -> BTreeMap<String, PluginCapabilities> {
     let mut known = BTreeMap::new();
     for (name, path) in files {
         let wanted = config.plugins.iter().find(|plugin| plugin.name == *name).and_then(|plugin| plugin.sha256.clone());
         let shown = one_line(name);
-        match look(config, path, wanted.as_deref()).await {
+        match inspect_file(config, path, wanted.as_deref()).await {
             Ok(checked) => {
                 let tools = match checked.tools.len() {
                     1 => "1 tool".to_owned(),
                     count => format!("{count} tools"),
                 };
                 let channel = if checked.has_channel { " and a channel" } else { "" };
-                findings.push(Finding::Good(format!("plugin {shown}: {tools}{channel}, from {}", path.display())));
-                known.insert(name.clone(), Known { has_channel: checked.has_channel });
+                findings
+                    .push(DoctorFinding::Good(format!("plugin {shown}: {tools}{channel}, from {}", path.display())));
+                known.insert(name.clone(), PluginCapabilities { has_channel: checked.has_channel });
             }
             Err((reason, hint)) => {
                 let problem = format!("plugin {shown}: {} cannot be used: {}", path.display(), one_line(&reason));
-                findings.push(Finding::Bad { problem, hint });
+                findings.push(DoctorFinding::Bad { problem, hint });
             }
         }
     }
     known
 }
 
-async fn look(
+async fn inspect_file(
     config: &Config,
     path: &Path,
     sha256: Option<&str>,
@@ -145,11 +146,11 @@ async fn look(
 }
 
 /// Places that whoever is on this machine may write to.
-fn open_to_all(config: &Config, files: &[(String, PathBuf)]) -> Vec<Finding> {
+fn world_writable(config: &Config, files: &[(String, PathBuf)]) -> Vec<DoctorFinding> {
     let is_open =
         |path: &&PathBuf| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & WRITABLE_BY_ALL != 0);
     let places = config.wasm.folder.iter().chain(files.iter().map(|(_, path)| path));
-    let open = places.filter(is_open).map(|place| Finding::Bad {
+    let open = places.filter(is_open).map(|place| DoctorFinding::Bad {
         problem: format!("plugins: {} can be changed by every user of this machine", place.display()),
         hint: format!("chmod o-w {}", place.display()),
     });
@@ -157,13 +158,13 @@ fn open_to_all(config: &Config, files: &[(String, PathBuf)]) -> Vec<Finding> {
 }
 
 /// Plugins that agents could change: their tools work where the file is.
-fn within_reach(config: &Config) -> Option<Finding> {
-    let roots: Vec<PathBuf> = config.runs.allowed_roots.iter().map(|root| real(root)).collect();
-    let is_reachable = |path: &Path| roots.iter().any(|root| real(path).starts_with(root));
+fn agent_writable(config: &Config) -> Option<DoctorFinding> {
+    let roots: Vec<PathBuf> = config.runs.allowed_roots.iter().map(|root| resolve_path(root)).collect();
+    let is_reachable = |path: &Path| roots.iter().any(|root| resolve_path(path).starts_with(root));
     let reachable = config.plugins.iter().filter(|plugin| plugin.sha256.is_none() && is_reachable(&plugin.path));
     let names: Vec<&str> = reachable.map(|plugin| plugin.name.as_str()).collect();
     (!names.is_empty()).then(|| {
-        Finding::Note(format!(
+        DoctorFinding::Note(format!(
             "plugins {}: their files lie where agents work; `sha256` in the configuration, or another place, keeps \
              agents from changing them",
             names.join(", ")
@@ -172,31 +173,31 @@ fn within_reach(config: &Config) -> Option<Finding> {
 }
 
 /// Where a path leads, whether or not there is a file yet.
-fn real(path: &Path) -> PathBuf {
+fn resolve_path(path: &Path) -> PathBuf {
     let beside = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
     path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
-fn channel_finding(name: &str, channel: &ChannelConfig, known: &BTreeMap<String, Known>) -> Finding {
+fn channel_finding(name: &str, channel: &ChannelConfig, known: &BTreeMap<String, PluginCapabilities>) -> DoctorFinding {
     let adapter = channel.adapter(name);
     match known.get(adapter) {
-        None => Finding::Bad {
+        None => DoctorFinding::Bad {
             problem: format!("channel {name}: its adapter `{adapter}` is not there, so webhooks are refused"),
             hint: format!("add [[plugins]] with name = \"{adapter}\", or put {adapter}.wasm into the plugins folder"),
         },
-        Some(Known { has_channel: false }) => Finding::Bad {
+        Some(PluginCapabilities { has_channel: false }) => DoctorFinding::Bad {
             problem: format!("channel {name}: the plugin `{adapter}` is no channel adapter"),
             hint: format!("name another one as `channels.{name}.plugin`"),
         },
-        Some(Known { has_channel: true }) => match channel.verify {
-            WebhookVerification::None => Finding::Note(format!(
+        Some(PluginCapabilities { has_channel: true }) => match channel.verify {
+            WebhookVerification::None => DoctorFinding::Note(format!(
                 "channel {name}: POST /webhook/{name} is not verified; every program on this machine may post"
             )),
             WebhookVerification::Telegram
             | WebhookVerification::Slack
             | WebhookVerification::HmacSha256
             | WebhookVerification::Token => {
-                Finding::Good(format!("channel {name}: POST /webhook/{name}, verified, adapter {adapter}"))
+                DoctorFinding::Good(format!("channel {name}: POST /webhook/{name}, verified, adapter {adapter}"))
             }
         },
     }

@@ -8,18 +8,20 @@ use std::process::{Command, Output};
 
 use rustix::fs::{Access, access};
 
-use super::Finding;
+use super::DoctorFinding;
 use crate::config::LoadedConfig;
 use crate::data_dir;
 
-pub(super) fn finding(loaded: &LoadedConfig) -> Finding {
+pub(super) fn finding(loaded: &LoadedConfig) -> DoctorFinding {
     let found = std::env::current_dir().ok().and_then(|here| find(loaded.env.get("PATH").unwrap_or_default(), &here));
     match found.map(|python| version(&python)) {
         Some(Ok(output)) if output.status.success() => {
             let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            Finding::Good(format!("local model: {version} is there for `serve --local-model`"))
+            DoctorFinding::Good(format!("local model: {version} is there for `serve --local-model`"))
         }
-        Some(_) | None => Finding::Note("local model: no python3, so `serve --local-model` cannot work".to_owned()),
+        Some(_) | None => {
+            DoctorFinding::Note("local model: no python3, so `serve --local-model` cannot work".to_owned())
+        }
     }
 }
 

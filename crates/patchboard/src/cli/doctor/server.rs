@@ -7,32 +7,32 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::Finding;
+use super::DoctorFinding;
 use crate::assemble::VERSION;
-use crate::client::{Address, Client};
+use crate::client::{GatewayClient, ServerAddress};
 use crate::config::types::ListenAddress;
 use crate::config::{Config, LoadedConfig};
 use crate::data_dir::{self, ServerRecord};
 
 /// File systems round times, and a file may be written while the server starts.
-const SLACK: Duration = Duration::from_secs(2);
+const MTIME_TOLERANCE: Duration = Duration::from_secs(2);
 
-pub(super) async fn findings(loaded: &LoadedConfig) -> Vec<Finding> {
+pub(super) async fn findings(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     let config = &loaded.config;
     let Some(record) = data_dir::find_server(&config.data_dir) else {
-        return vec![Finding::Note(
+        return vec![DoctorFinding::Note(
             "server: none runs on this data directory; `patchboard serve` starts one".to_owned(),
         )];
     };
-    let mut findings = vec![answering(config, &record).await];
+    let mut findings = vec![check_reachable(config, &record).await];
     if record.version != VERSION {
         let versions = format!("it is version {}, this program is {VERSION}", record.version);
-        findings.push(Finding::Note(format!("server: {versions}; a new start takes over")));
+        findings.push(DoctorFinding::Note(format!("server: {versions}; a new start takes over")));
     }
-    findings.extend(moved(config, &record));
+    findings.extend(changed_addresses(config, &record));
     let files = loaded.files.iter().map(|file| file.path.as_path());
     if let Some(changed) = data_dir::server_started_at(&config.data_dir).and_then(|start| changed_since(files, start)) {
-        findings.push(Finding::Note(format!(
+        findings.push(DoctorFinding::Note(format!(
             "server: {} changed after it started; what needs a new start takes effect with the next one",
             changed.display()
         )));
@@ -41,14 +41,14 @@ pub(super) async fn findings(loaded: &LoadedConfig) -> Vec<Finding> {
     findings
 }
 
-async fn answering(config: &Config, record: &ServerRecord) -> Finding {
+async fn check_reachable(config: &Config, record: &ServerRecord) -> DoctorFinding {
     let (pid, version) = (record.pid, &record.version);
     let listens = listening(record);
     // Without a gateway nobody can ask it anything.
-    let Some(address) = Address::of_data_dir(&config.data_dir) else {
-        return Finding::Good(format!("server: version {version} runs as pid {pid}; {listens}"));
+    let Some(address) = ServerAddress::of_data_dir(&config.data_dir) else {
+        return DoctorFinding::Good(format!("server: version {version} runs as pid {pid}; {listens}"));
     };
-    let answer = match Client::connect(&address).await {
+    let answer = match GatewayClient::connect(&address).await {
         Ok(mut client) => client.call("status", json!({})).await,
         Err(error) => Err(error),
     };
@@ -59,9 +59,9 @@ async fn answering(config: &Config, record: &ServerRecord) -> Finding {
                 1 => "1 conversation".to_owned(),
                 many => format!("{many} conversations"),
             };
-            Finding::Good(format!("server: version {version} answers as pid {pid}, {sessions}; {listens}"))
+            DoctorFinding::Good(format!("server: version {version} answers as pid {pid}, {sessions}; {listens}"))
         }
-        Err(error) => Finding::Bad {
+        Err(error) => DoctorFinding::Bad {
             problem: format!("server: pid {pid} runs on this data directory and does not answer: {error:#}"),
             hint: format!("look at its log; `kill {pid}` stops it"),
         },
@@ -76,7 +76,7 @@ fn listening(record: &ServerRecord) -> String {
 }
 
 /// Where it listens elsewhere than it would now.
-fn moved(config: &Config, record: &ServerRecord) -> Option<Finding> {
+fn changed_addresses(config: &Config, record: &ServerRecord) -> Option<DoctorFinding> {
     let surfaces = [
         ("gateway", config.gateway.listen, record.gateway),
         ("runs", config.runs.listen, record.runs),
@@ -100,7 +100,7 @@ fn moved(config: &Config, record: &ServerRecord) -> Option<Finding> {
         .collect();
     // Flags of `serve` are as good a reason as a changed file.
     (!moved.is_empty()).then(|| {
-        Finding::Note(format!(
+        DoctorFinding::Note(format!(
             "server: started with other addresses than the configuration has now: {}",
             moved.join(", ")
         ))
@@ -110,22 +110,22 @@ fn moved(config: &Config, record: &ServerRecord) -> Option<Finding> {
 fn changed_since<'a>(files: impl Iterator<Item = &'a Path>, start: SystemTime) -> Option<&'a Path> {
     let is_newer = |path: &Path| {
         let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
-        changed.is_some_and(|changed| changed > start + SLACK)
+        changed.is_some_and(|changed| changed > start + MTIME_TOLERANCE)
     };
     files.into_iter().find(|path| is_newer(path))
 }
 
 /// Pools that one of them has and the other has not.
-async fn pools(config: &Config) -> Option<Finding> {
-    let address = Address::of_data_dir(&config.data_dir)?;
-    let mut client = Client::connect(&address).await.ok()?;
+async fn pools(config: &Config) -> Option<DoctorFinding> {
+    let address = ServerAddress::of_data_dir(&config.data_dir)?;
+    let mut client = GatewayClient::connect(&address).await.ok()?;
     let pools = client.list("worker.list", json!({}), usize::MAX).await.ok()?;
     let running: BTreeSet<&str> = pools.iter().filter_map(|pool| pool.get("name")?.as_str()).collect();
     let configured: BTreeSet<&str> = config.workers.iter().map(|worker| worker.name.as_str()).collect();
     differing_pools(&configured, &running)
 }
 
-fn differing_pools(configured: &BTreeSet<&str>, running: &BTreeSet<&str>) -> Option<Finding> {
+fn differing_pools(configured: &BTreeSet<&str>, running: &BTreeSet<&str>) -> Option<DoctorFinding> {
     let named = |names: Vec<&str>, is: &str, are: &str| match names.as_slice() {
         [] => None,
         [one] => Some(format!("{one} {is}")),
@@ -136,7 +136,7 @@ fn differing_pools(configured: &BTreeSet<&str>, running: &BTreeSet<&str>) -> Opt
     let differs: Vec<String> = [new, gone].into_iter().flatten().collect();
     (!differs.is_empty()).then(|| {
         let differs = differs.join(", ");
-        Finding::Note(format!("server: a new start has other pools of workers, as now configured: {differs}"))
+        DoctorFinding::Note(format!("server: a new start has other pools of workers, as now configured: {differs}"))
     })
 }
 

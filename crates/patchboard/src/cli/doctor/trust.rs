@@ -3,31 +3,31 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::Finding;
-use crate::cli::trust::{Waiting, waiting_files};
+use super::DoctorFinding;
+use crate::cli::trust::{PendingTrust, pending_files};
 use crate::config::LoadedConfig;
 use crate::config::problem::{ConfigProblem, ProblemCode};
 use crate::trust::exposure::{exposure_keys, folder_keys};
 use crate::trust::guarded_files::{guarded_files, trust_store};
 
 /// Lines of a difference that are shown.
-const SHOWN: usize = 3;
+const MAX_SHOWN_LINES: usize = 3;
 
-pub(super) fn findings(loaded: &LoadedConfig) -> Result<Vec<Finding>, std::io::Error> {
+pub(super) fn findings(loaded: &LoadedConfig) -> Result<Vec<DoctorFinding>, std::io::Error> {
     let here = std::env::current_dir()?;
     let (store, obeyed) = (trust_store(loaded), guarded_files(loaded, &here));
-    let mut found: Vec<Finding> = waiting_files(loaded, &here, &store).iter().map(waiting).collect();
+    let mut found: Vec<DoctorFinding> = pending_files(loaded, &here, &store).iter().map(pending_finding).collect();
     // Files that do not count and keys that are withheld are problems of the configuration.
     let is_distrusted =
         |problem: &ConfigProblem| matches!(problem.code, ProblemCode::UntrustedFile | ProblemCode::WithheldKey);
     if found.is_empty() && !loaded.warnings.iter().any(is_distrusted) {
-        found.push(Finding::Good("trust: everything the server obeys is trusted".to_owned()));
+        found.push(DoctorFinding::Good("trust: everything the server obeys is trusted".to_owned()));
     }
     let files = obeyed.configs.iter().map(|(path, _)| path).chain(&obeyed.files);
     let programs = obeyed.programs.values().flat_map(|program| &program.folders).flat_map(|folder| folder_keys(folder));
     let folders: BTreeSet<PathBuf> = files.flat_map(|path| exposure_keys(path)).chain(programs).collect();
     found.extend(folders.iter().filter(|folder| store.is_exposed(folder)).map(|folder| {
-        Finding::Note(format!(
+        DoctorFinding::Note(format!(
             "trust: agents may write to {}; a change of configuration or code there waits for `patchboard trust`",
             folder.display()
         ))
@@ -35,12 +35,12 @@ pub(super) fn findings(loaded: &LoadedConfig) -> Result<Vec<Finding>, std::io::E
     Ok(found)
 }
 
-fn waiting(found: &Waiting) -> Finding {
-    let more = found.lines.len().saturating_sub(SHOWN);
-    let mut shown: Vec<String> = found.lines.iter().take(SHOWN).cloned().collect();
+fn pending_finding(found: &PendingTrust) -> DoctorFinding {
+    let more = found.lines.len().saturating_sub(MAX_SHOWN_LINES);
+    let mut shown: Vec<String> = found.lines.iter().take(MAX_SHOWN_LINES).cloned().collect();
     if more > 0 {
         shown.push(format!("{more} more"));
     }
     let problem = format!("trust: {} {}", found.title, shown.join("; "));
-    Finding::Bad { problem, hint: "look at it and allow it with `patchboard trust`".to_owned() }
+    DoctorFinding::Bad { problem, hint: "look at it and allow it with `patchboard trust`".to_owned() }
 }

@@ -6,11 +6,11 @@ use clap::Args;
 use patchboard_core::app::matcher::NO_APP;
 use serde_json::Value;
 
-use super::report::{self, App};
-use super::{HubTarget, Wanted};
-use crate::cli::failure::Failure;
-use crate::cli::output::{self, Cell, Column, Role, Table, clock};
-use crate::client::hub::{Forget, HubClient, HubError};
+use super::report::{self, KnownApp};
+use super::{HubErrorContext, HubTarget};
+use crate::cli::failure::CommandFailure;
+use crate::cli::output::{self, Column, TableCell, TextRole, TextTable, clock};
+use crate::client::hub::{ForgetScope, HubClient, HubError};
 use crate::config::nearest::nearest;
 
 #[derive(Debug, Args)]
@@ -44,12 +44,12 @@ pub(super) struct ForgetArgs {
     unpair: bool,
 }
 
-pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, Failure> {
-    let items = args.target.client()?.clients().await.map_err(|error| Wanted::Nothing.failure(error))?;
-    let mut shown: Vec<(Value, App)> = Vec::new();
+pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, CommandFailure> {
+    let items = args.target.client()?.clients().await.map_err(|error| HubErrorContext::General.to_failure(error))?;
+    let mut shown: Vec<(Value, KnownApp)> = Vec::new();
     let mut others = 0_usize;
     for item in items {
-        let app: App = report::read(&item)?;
+        let app: KnownApp = report::parse(&item)?;
         if args.all || app.connected {
             shown.push((item, app));
         } else {
@@ -57,13 +57,13 @@ pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, Failure> {
         }
     }
     if args.json {
-        shown.iter().for_each(|(item, _)| output::line(&item.to_string()));
+        shown.iter().for_each(|(item, _)| output::print_line(&item.to_string()));
         return Ok(ExitCode::SUCCESS);
     }
     match shown.is_empty() {
-        true => output::error("no app is connected"),
+        true => output::eprint_line("no app is connected"),
         false => {
-            let mut table = Table::new([
+            let mut table = TextTable::new([
                 Column::whole("NAME"),
                 Column::whole("STATE"),
                 Column::whole("SINCE"),
@@ -71,27 +71,27 @@ pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, Failure> {
                 Column::number("LEARNED"),
                 Column::cut("WHAT IT DOES"),
             ]);
-            shown.into_iter().for_each(|(_, app)| table.row(row(app)));
+            shown.into_iter().for_each(|(_, app)| table.push_row(row(app)));
             table.print();
         }
     }
     if others > 0 {
-        output::error(&format!("{others} more known from before; --all shows them"));
+        output::eprint_line(&format!("{others} more known from before; --all shows them"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Versions can be sentences.
-const VERSION_LETTERS: usize = 12;
+const VERSION_COLUMNS: usize = 12;
 
-fn row(app: App) -> [Cell; 6] {
+fn row(app: KnownApp) -> [TableCell; 6] {
     let state = match (app.connected, app.approved) {
-        (true, _) => Cell::painted("connected", Role::Good),
-        (false, true) => Cell::painted("away", Role::Faint),
-        (false, false) => Cell::painted("away, not approved", Role::Note),
+        (true, _) => TableCell::painted("connected", TextRole::Good),
+        (false, true) => TableCell::painted("away", TextRole::Faint),
+        (false, false) => TableCell::painted("away, not approved", TextRole::Note),
     };
     let name = match &app.version {
-        Some(version) => format!("{} {}", app.name, output::cut(&output::one_line(version), VERSION_LETTERS)),
+        Some(version) => format!("{} {}", app.name, output::cut(&output::one_line(version), VERSION_COLUMNS)),
         None => app.name,
     };
     let description = match app.capabilities.is_empty() {
@@ -99,7 +99,7 @@ fn row(app: App) -> [Cell; 6] {
         false => format!("{} [{}]", app.description, app.capabilities.join(", ")),
     };
     [
-        Cell::painted(&name, Role::Name),
+        TableCell::painted(&name, TextRole::Name),
         state,
         clock::local(&app.since, clock::MINUTE).into(),
         app.pending.to_string().into(),
@@ -109,9 +109,9 @@ fn row(app: App) -> [Cell; 6] {
 }
 
 /// There is no such app; perhaps there is one with nearly that name.
-pub(super) async fn unknown(client: &HubClient, name: &str) -> Failure {
-    let names = names(client).await;
-    let failure = Failure::failed(output::one_line(&format!("no app is called `{name}`")));
+pub(super) async fn unknown_app(client: &HubClient, name: &str) -> CommandFailure {
+    let names = app_names(client).await;
+    let failure = CommandFailure::failed(output::one_line(&format!("no app is called `{name}`")));
     failure.hint(match nearest(name, names.iter().map(String::as_str)) {
         Some(meant) => output::one_line(&format!("did you mean `{meant}`?")),
         None => "`patchboard hub clients --all` lists the apps".to_owned(),
@@ -119,55 +119,55 @@ pub(super) async fn unknown(client: &HubClient, name: &str) -> Failure {
 }
 
 /// Of all apps the hub knows, as far as it tells.
-pub(super) async fn names(client: &HubClient) -> Vec<String> {
+pub(super) async fn app_names(client: &HubClient) -> Vec<String> {
     let items = client.clients().await.unwrap_or_default();
-    items.iter().filter_map(|item| report::read::<App>(item).ok()).map(|app| app.name).collect()
+    items.iter().filter_map(|item| report::parse::<KnownApp>(item).ok()).map(|app| app.name).collect()
 }
 
 /// An app may be let in before it has ever asked; a slip of the pen lets in another one.
-fn note_unknown(known: &[String], name: &str) {
+fn warn_unknown_app(known: &[String], name: &str) {
     if known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         return;
     }
     let meant = nearest(name, known.iter().map(String::as_str));
     let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-    output::error(&output::one_line(&format!("no app of that name was here yet{meant}")));
+    output::eprint_line(&output::one_line(&format!("no app of that name was here yet{meant}")));
 }
 
-pub(super) async fn approve(args: AppArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn approve(args: AppArgs) -> Result<ExitCode, CommandFailure> {
     let client = args.target.client()?;
-    let known = names(&client).await;
-    client.approve(&args.name).await.map_err(|error| Wanted::Nothing.failure(error))?;
-    output::line(&output::one_line(&format!("{} may register", args.name)));
-    note_unknown(&known, &args.name);
+    let known = app_names(&client).await;
+    client.approve(&args.name).await.map_err(|error| HubErrorContext::General.to_failure(error))?;
+    output::print_line(&output::one_line(&format!("{} may register", args.name)));
+    warn_unknown_app(&known, &args.name);
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn pair(args: AppArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn pair(args: AppArgs) -> Result<ExitCode, CommandFailure> {
     let client = args.target.client()?;
-    let known = names(&client).await;
-    let answer = client.pair(&args.name).await.map_err(|error| Wanted::Nothing.failure(error))?;
+    let known = app_names(&client).await;
+    let answer = client.pair(&args.name).await.map_err(|error| HubErrorContext::General.to_failure(error))?;
     let Some(token) = answer.get("token").and_then(Value::as_str) else {
-        return Err(Failure::failed("the hub made no token"));
+        return Err(CommandFailure::failed("the hub made no token"));
     };
-    output::line(&output::one_line(token));
-    output::error("this is shown once: give it to the app, which registers with it as `payload.token`");
-    note_unknown(&known, &args.name);
+    output::print_line(&output::one_line(token));
+    output::eprint_line("this is shown once: give it to the app, which registers with it as `payload.token`");
+    warn_unknown_app(&known, &args.name);
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn forget(args: ForgetArgs) -> Result<ExitCode, Failure> {
-    let what = if args.unpair { Forget::Everything } else { Forget::Lessons };
+pub(super) async fn forget(args: ForgetArgs) -> Result<ExitCode, CommandFailure> {
+    let what = if args.unpair { ForgetScope::Everything } else { ForgetScope::Learned };
     let client = args.target.client()?;
     match client.forget(&args.name, what).await {
         Ok(_) => {}
-        Err(HubError::Refused { status: 404, .. }) => return Err(unknown(&client, &args.name).await),
-        Err(error) => return Err(Wanted::Nothing.failure(error)),
+        Err(HubError::Refused { status: 404, .. }) => return Err(unknown_app(&client, &args.name).await),
+        Err(error) => return Err(HubErrorContext::General.to_failure(error)),
     }
-    output::line(&output::one_line(&match what {
-        Forget::Everything => format!("{} is unknown now", args.name),
-        Forget::Lessons if args.name == NO_APP => "which messages are for no app is forgotten".to_owned(),
-        Forget::Lessons => format!("what was learned about {} is forgotten", args.name),
+    output::print_line(&output::one_line(&match what {
+        ForgetScope::Everything => format!("{} is unknown now", args.name),
+        ForgetScope::Learned if args.name == NO_APP => "which messages are for no app is forgotten".to_owned(),
+        ForgetScope::Learned => format!("what was learned about {} is forgotten", args.name),
     }));
     Ok(ExitCode::SUCCESS)
 }

@@ -10,29 +10,29 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use self::handshake::Place;
-use self::judge::{Judge, Plan};
-use self::script::Script;
-use self::socket::Said;
-use self::verdict::{Level, Step, Tally, Verdict};
-use crate::cli::failure::Failure;
-use crate::cli::{Where, block_on, output};
+use self::checker::{CheckOptions, ConformanceChecker};
+use self::finding::{FindingLevel, ProtocolStep, Tally, TimedFinding};
+use self::handshake::EndpointConfig;
+use self::script::HubScript;
+use self::socket::CheckOutput;
+use crate::cli::failure::CommandFailure;
+use crate::cli::{ConfigLocation, block_on, output};
 use crate::client::hub::LocalUrl;
 use crate::system::SystemClock;
 
+mod checker;
+mod finding;
 mod frame;
 mod handshake;
-mod judge;
 mod script;
 mod socket;
-mod verdict;
 
 #[derive(Debug, Args)]
-pub(super) struct CheckArgs {
+pub(super) struct HubCheckArgs {
     /// Where to listen in place of a hub, such as ws://127.0.0.1:9474. Point the client there.
     url: String,
     #[command(flatten)]
-    place: Where,
+    place: ConfigLocation,
     /// One connection only: do not see whether the client comes back.
     #[arg(long)]
     once: bool,
@@ -44,32 +44,34 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-pub(super) fn run(args: CheckArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: HubCheckArgs) -> Result<ExitCode, CommandFailure> {
     let allowed_origins = args.place.load()?.config.hub.allowed_origins;
     let address = LocalUrl::read(&args.url, &["ws"]).map_err(|why| {
         let message = format!("`{}` {why}", output::one_line(&args.url));
-        Failure::unusable(message).hint("write ws://127.0.0.1:9474")
+        CommandFailure::unusable(message).hint("write ws://127.0.0.1:9474")
     })?;
     block_on(async move {
         let listener = TcpListener::bind(&address.authority).await.map_err(|error| cannot_listen(&address, &error))?;
         let url = format!("ws://{}{}", listener.local_addr()?, address.path);
-        let tell = Teller { json: args.json };
+        let tell = FindingPrinter { json: args.json };
         tell.listening(&url);
-        let place = Place { path: address.path, allowed_origins };
-        let plan = Plan { place, once: args.once, timeout: Duration::from_secs(args.timeout) };
-        let script = Script {
+        let place = EndpointConfig { path: address.path, allowed_origins };
+        let plan = CheckOptions { endpoint: place, once: args.once, timeout: Duration::from_secs(args.timeout) };
+        let script = HubScript {
             start: SystemClock.now(),
             client: Uuid::new_v4(),
             messages: std::array::from_fn(|_| MessageId(Uuid::new_v4())),
         };
-        let tally = Box::pin(socket::stand_in(&listener, Judge::new(plan, script), |said| tell.say(&said))).await;
+        let tally =
+            Box::pin(socket::run_mock_hub(&listener, ConformanceChecker::new(plan, script), |said| tell.print(&said)))
+                .await;
         tell.summary(tally);
         Ok(if tally.wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-fn cannot_listen(address: &LocalUrl, error: &std::io::Error) -> Failure {
-    let failure = Failure::unusable(format!("cannot listen on {}: {error}", address.authority));
+fn cannot_listen(address: &LocalUrl, error: &std::io::Error) -> CommandFailure {
+    let failure = CommandFailure::unusable(format!("cannot listen on {}: {error}", address.authority));
     if error.kind() == std::io::ErrorKind::AddrInUse {
         return failure.hint(
             "a hub or another program is there; give another port, such as ws://127.0.0.1:9474, and point the client \
@@ -81,70 +83,70 @@ fn cannot_listen(address: &LocalUrl, error: &std::io::Error) -> Failure {
 
 /// Says it in words or as JSON.
 #[derive(Debug, Clone, Copy)]
-struct Teller {
+struct FindingPrinter {
     json: bool,
 }
 
-impl Teller {
+impl FindingPrinter {
     fn listening(self, url: &str) {
         if self.json {
-            output::line(&serde_json::json!({ "listening": url }).to_string());
+            output::print_line(&serde_json::json!({ "listening": url }).to_string());
         } else {
-            output::error(&format!("Standing in for a hub at {url}. Point the client there and start it."));
+            output::eprint_line(&format!("Standing in for a hub at {url}. Point the client there and start it."));
         }
     }
 
-    fn say(self, said: &Said) {
+    fn print(self, said: &CheckOutput) {
         match said {
-            Said::Verdict(verdict) if self.json => output::line(&as_json(verdict)),
-            Said::Verdict(verdict) => in_words(verdict).iter().for_each(|line| output::line(line)),
-            Said::Note(_) if self.json => {}
-            Said::Note(note) => output::error(&format!("… {note}")),
+            CheckOutput::Finding(verdict) if self.json => output::print_line(&to_json(verdict)),
+            CheckOutput::Finding(verdict) => to_lines(verdict).iter().for_each(|line| output::print_line(line)),
+            CheckOutput::Note(_) if self.json => {}
+            CheckOutput::Note(note) => output::eprint_line(&format!("… {note}")),
         }
     }
 
     fn summary(self, tally: Tally) {
         let conforms = tally.wrong == 0;
         if self.json {
-            return output::line(&serde_json::json!({ "summary": tally, "conforms": conforms }).to_string());
+            return output::print_line(&serde_json::json!({ "summary": tally, "conforms": conforms }).to_string());
         }
         let Tally { ok, warn, wrong } = tally;
         let verdict = if conforms { "this client conforms" } else { "this client does not conform yet" };
-        output::line(&format!("{ok} ok, {warn} to improve, {wrong} wrong: {verdict}"));
+        output::print_line(&format!("{ok} ok, {warn} to improve, {wrong} wrong: {verdict}"));
     }
 }
 
-fn in_words(verdict: &Verdict) -> Vec<String> {
+fn to_lines(verdict: &TimedFinding) -> Vec<String> {
     let finding = &verdict.finding;
     let (word, step) = (finding.level.word(), finding.step.word());
     let seconds = verdict.at.as_secs_f64();
-    let mut lines = vec![format!("{word:5} {seconds:7.1} s  {step:12}  {}", output::one_line(&finding.saw))];
-    if finding.level != Level::Ok {
+    let mut lines = vec![format!("{word:5} {seconds:7.1} s  {step:12}  {}", output::one_line(&finding.observed))];
+    if finding.level != FindingLevel::Ok {
         lines.push(format!("      rule: {}", finding.rule));
-        lines.extend(finding.mend.iter().map(|mend| format!("      mend: {}", output::one_line(mend))));
+        lines.extend(finding.fix.iter().map(|mend| format!("      mend: {}", output::one_line(mend))));
     }
     lines
 }
 
-fn as_json(verdict: &Verdict) -> String {
+fn to_json(verdict: &TimedFinding) -> String {
     #[derive(Serialize)]
-    struct Line<'a> {
+    struct FindingLine<'a> {
         at_ms: u64,
-        step: Step,
-        verdict: Level,
+        step: ProtocolStep,
+        verdict: FindingLevel,
         saw: &'a str,
         rule: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         mend: Option<&'a str>,
     }
     let finding = &verdict.finding;
-    let line = Line {
+    let line = FindingLine {
         at_ms: u64::try_from(verdict.at.as_millis()).unwrap_or(u64::MAX),
         step: finding.step,
         verdict: finding.level,
-        saw: &finding.saw,
+        saw: &finding.observed,
         rule: finding.rule,
-        mend: finding.mend.as_deref(),
+        mend: finding.fix.as_deref(),
     };
     // Texts and numbers only: this cannot fail.
     serde_json::to_string(&line).unwrap_or_default()

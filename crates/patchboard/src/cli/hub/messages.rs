@@ -8,10 +8,10 @@ use jiff::tz::TimeZone;
 use patchboard_core::app::message::MessageState;
 use serde_json::Value;
 
-use super::report::{self, Decision, Report};
-use super::{HubTarget, Wanted, words};
-use crate::cli::failure::Failure;
-use crate::cli::output::{self, Cell, Column, Role, Table, clock};
+use super::report::{self, MessageReport, RoutingDecision};
+use super::{HubErrorContext, HubTarget, format};
+use crate::cli::failure::CommandFailure;
+use crate::cli::output::{self, Column, TableCell, TextRole, TextTable, clock};
 use crate::client::hub::HubError;
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(super) struct ShowArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct OneArgs {
+pub(super) struct MessageIdArgs {
     /// The message's id, as `hub messages` shows it.
     id: String,
     #[command(flatten)]
@@ -69,33 +69,33 @@ pub(super) struct WhyArgs {
     json: bool,
 }
 
-pub(super) async fn list(args: MessagesArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn list(args: MessagesArgs) -> Result<ExitCode, CommandFailure> {
     let client = args.target.client()?;
     let found = client.messages(args.state.as_deref(), args.limit).await;
-    let items = found.map_err(|error| Wanted::Nothing.failure(error))?;
+    let items = found.map_err(|error| HubErrorContext::General.to_failure(error))?;
     if args.json {
-        items.iter().for_each(|item| output::line(&item.to_string()));
+        items.iter().for_each(|item| output::print_line(&item.to_string()));
         return Ok(ExitCode::SUCCESS);
     }
     if items.is_empty() {
-        output::error("no messages");
+        output::eprint_line("no messages");
         return Ok(ExitCode::SUCCESS);
     }
-    let reports = items.iter().map(report::read).collect::<anyhow::Result<Vec<Report>>>()?;
-    let mut table = Table::new([
+    let reports = items.iter().map(report::parse).collect::<anyhow::Result<Vec<MessageReport>>>()?;
+    let mut table = TextTable::new([
         Column::whole("ID"),
         Column::whole("STATE"),
         Column::whole("SAID"),
         Column::whole("TO"),
         Column::cut("TEXT"),
     ]);
-    reports.iter().for_each(|report| table.row(row(report)));
+    reports.iter().for_each(|report| table.push_row(row(report)));
     table.print();
-    words::next_step_of_held(&reports).iter().for_each(|line| output::line(line));
+    format::next_step_of_held(&reports).iter().for_each(|line| output::print_line(line));
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(report: &Report) -> [Cell; 5] {
+fn row(report: &MessageReport) -> [TableCell; 5] {
     let mut clients: Vec<&str> = Vec::new();
     for attempt in &report.attempts {
         if !clients.contains(&attempt.client.as_str()) {
@@ -104,7 +104,7 @@ fn row(report: &Report) -> [Cell; 5] {
     }
     let to = if clients.is_empty() { "–".to_owned() } else { clients.join(", ") };
     [
-        Cell::painted(&report.id, Role::Name),
+        TableCell::painted(&report.id, TextRole::Name),
         state(report),
         clock::local(&report.submitted_at, clock::MINUTE).into(),
         to.into(),
@@ -112,67 +112,72 @@ fn row(report: &Report) -> [Cell; 5] {
     ]
 }
 
-fn state(report: &Report) -> Cell {
+fn state(report: &MessageReport) -> TableCell {
     match report.state.as_str() {
-        "delivered" => Cell::painted("delivered", Role::Good),
-        state if report.is_lost() || state == "held" => Cell::painted(state, Role::Bad),
+        "delivered" => TableCell::painted("delivered", TextRole::Good),
+        state if report.is_undelivered() || state == "held" => TableCell::painted(state, TextRole::Bad),
         state => state.into(),
     }
 }
 
-pub(super) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
-    let message = args.target.client()?.message(&args.id).await.map_err(|error| Wanted::Message.failure(error))?;
+pub(super) async fn show(args: ShowArgs) -> Result<ExitCode, CommandFailure> {
+    let message =
+        args.target.client()?.message(&args.id).await.map_err(|error| HubErrorContext::Message.to_failure(error))?;
     if args.json {
-        output::line(&message.to_string());
+        output::print_line(&message.to_string());
     } else {
-        words::timeline(&report::read(&message)?, &TimeZone::system()).iter().for_each(|line| output::line(line));
+        format::timeline(&report::parse(&message)?, &TimeZone::system())
+            .iter()
+            .for_each(|line| output::print_line(line));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn resend(args: OneArgs) -> Result<ExitCode, Failure> {
-    changed(args.target.client()?.resend(&args.id).await)
+pub(super) async fn resend(args: MessageIdArgs) -> Result<ExitCode, CommandFailure> {
+    report_change(args.target.client()?.resend(&args.id).await)
 }
 
-pub(super) async fn route(args: RouteArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn route(args: RouteArgs) -> Result<ExitCode, CommandFailure> {
     let client = args.target.client()?;
     let answer = client.route(&args.id, &args.app).await;
     // Of the two that may be unknown, say which.
     let is_unknown = matches!(answer, Err(HubError::Refused { status: 400 | 404, .. }));
     if is_unknown && client.message(&args.id).await.is_ok() {
-        return Err(super::apps::unknown(&client, &args.app).await);
+        return Err(super::apps::unknown_app(&client, &args.app).await);
     }
-    changed(answer)
+    report_change(answer)
 }
 
-pub(super) async fn cancel(args: OneArgs) -> Result<ExitCode, Failure> {
-    let answer = args.target.client()?.cancel(&args.id).await.map_err(|error| Wanted::Message.failure(error))?;
-    let report: Report = report::read(&answer)?;
-    output::line(&words::headline(&report));
+pub(super) async fn cancel(args: MessageIdArgs) -> Result<ExitCode, CommandFailure> {
+    let answer =
+        args.target.client()?.cancel(&args.id).await.map_err(|error| HubErrorContext::Message.to_failure(error))?;
+    let report: MessageReport = report::parse(&answer)?;
+    output::print_line(&format::headline(&report));
     if report.state == MessageState::Delivered.name() {
-        output::error("an app has it already; the hub takes note that it was not wanted");
+        output::eprint_line("an app has it already; the hub takes note that it was not wanted");
     }
     Ok(if report.state == MessageState::Cancelled.name() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn changed(answer: Result<Value, HubError>) -> Result<ExitCode, Failure> {
-    let report: Report = report::read(&answer.map_err(|error| Wanted::Message.failure(error))?)?;
-    output::line(&words::headline(&report));
-    if let Some(decision) = report.decisions.last().filter(|_| !report.is_lost()) {
-        output::line(&words::decision(decision));
+fn report_change(answer: Result<Value, HubError>) -> Result<ExitCode, CommandFailure> {
+    let report: MessageReport = report::parse(&answer.map_err(|error| HubErrorContext::Message.to_failure(error))?)?;
+    output::print_line(&format::headline(&report));
+    if let Some(decision) = report.decisions.last().filter(|_| !report.is_undelivered()) {
+        output::print_line(&format::decision(decision));
     }
-    words::next_step(&report).iter().for_each(|line| output::line(line));
+    format::next_step(&report).iter().for_each(|line| output::print_line(line));
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn why(args: WhyArgs) -> Result<ExitCode, Failure> {
-    let decision = args.target.client()?.explain(&args.text).await.map_err(|error| Wanted::Nothing.failure(error))?;
+pub(super) async fn why(args: WhyArgs) -> Result<ExitCode, CommandFailure> {
+    let decision =
+        args.target.client()?.explain(&args.text).await.map_err(|error| HubErrorContext::General.to_failure(error))?;
     if args.json {
-        output::line(&decision.to_string());
+        output::print_line(&decision.to_string());
         return Ok(ExitCode::SUCCESS);
     }
-    let decision: Decision = report::read(&decision)?;
-    output::line(&words::decision(&decision));
-    words::candidates(&decision).iter().for_each(|line| output::line(&format!("  {line}")));
+    let decision: RoutingDecision = report::parse(&decision)?;
+    output::print_line(&format::decision(&decision));
+    format::candidates(&decision).iter().for_each(|line| output::print_line(&format!("  {line}")));
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Report {
+pub(super) struct MessageReport {
     pub(super) id: String,
     pub(super) text: String,
     pub(super) state: String,
@@ -17,14 +17,14 @@ pub(super) struct Report {
     pub(super) input_method: String,
     pub(super) confidence: Option<f64>,
     pub(super) version: u64,
-    pub(super) attempts: Vec<Attempt>,
-    pub(super) notifications: Vec<Notification>,
-    pub(super) decisions: Vec<Decision>,
+    pub(super) attempts: Vec<DeliveryAttempt>,
+    pub(super) notifications: Vec<AppNotification>,
+    pub(super) decisions: Vec<RoutingDecision>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Attempt {
+pub(super) struct DeliveryAttempt {
     pub(super) client: String,
     pub(super) state: String,
     pub(super) reason: Option<String>,
@@ -34,7 +34,7 @@ pub(super) struct Attempt {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Notification {
+pub(super) struct AppNotification {
     pub(super) client: String,
     pub(super) title: String,
     pub(super) body: String,
@@ -43,18 +43,18 @@ pub(super) struct Notification {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Decision {
+pub(super) struct RoutingDecision {
     pub(super) stage: String,
     pub(super) clients: Vec<String>,
     /// What they get, where that is not the whole text.
     pub(super) text: Option<String>,
     pub(super) reason: String,
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<RoutingCandidate>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Candidate {
+pub(super) struct RoutingCandidate {
     pub(super) client: String,
     pub(super) score: f64,
     pub(super) confidence: f64,
@@ -64,7 +64,7 @@ pub(super) struct Candidate {
 /// An app as the hub knows it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct App {
+pub(super) struct KnownApp {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) version: Option<String>,
@@ -76,14 +76,14 @@ pub(super) struct App {
     pub(super) lessons: u64,
 }
 
-impl Report {
+impl MessageReport {
     /// Has somebody got it who has not answered yet?
     pub(super) fn is_pending(&self) -> bool {
         self.attempts.iter().any(|attempt| attempt.state == "sent")
     }
 
     /// It ended without an app, or waits for a person because an app refused it.
-    pub(super) fn is_lost(&self) -> bool {
+    pub(super) fn is_undelivered(&self) -> bool {
         let is_refused = || self.attempts.iter().any(|attempt| attempt.state == "rejected");
         match self.state.as_str() {
             "refused" | "expired" | "cancelled" => true,
@@ -93,6 +93,6 @@ impl Report {
     }
 }
 
-pub(super) fn read<T: serde::de::DeserializeOwned>(value: &Value) -> anyhow::Result<T> {
+pub(super) fn parse<T: serde::de::DeserializeOwned>(value: &Value) -> anyhow::Result<T> {
     T::deserialize(value).map_err(|error| anyhow::anyhow!("the answer of the hub cannot be read: {error}"))
 }

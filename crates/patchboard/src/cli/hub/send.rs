@@ -10,20 +10,20 @@ use patchboard_core::app::route::direct;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::report::{self, Report};
-use super::words::{self, Told};
-use super::{HubTarget, Wanted, apps};
-use crate::cli::failure::Failure;
+use super::format::{self, PrintedProgress};
+use super::report::{self, MessageReport};
+use super::{HubErrorContext, HubTarget, apps};
+use crate::cli::failure::CommandFailure;
 use crate::cli::output;
 use crate::client::hub::HubClient;
 use crate::config::nearest::nearest;
 
 /// How long is waited when nobody says how long.
-const USUAL_WAIT: Duration = Duration::from_secs(120);
+const DEFAULT_WAIT: Duration = Duration::from_secs(120);
 /// The longest that can be asked for.
-const LONGEST_WAIT: u64 = 24 * 3600;
+const MAX_WAIT_SECONDS: u64 = 24 * 3600;
 /// What an app has to say often follows its acknowledgement at once.
-const AFTERWORD: Duration = Duration::from_secs(2);
+const FOLLOW_UP_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 #[command(override_usage = "patchboard hub send [OPTIONS] <TEXT>")]
@@ -49,78 +49,85 @@ pub(super) struct SendArgs {
 
 /// For how long answers are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wait {
+enum WaitMode {
     No,
     /// Until it has been answered or rests.
-    UntilItRests,
+    UntilSettled,
     /// Also while it waits for an app to come.
-    For(Duration),
+    UpTo(Duration),
 }
 
 /// What is still to be expected of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outlook {
+enum ExpectedUpdates {
     Answers,
     /// Everybody has answered; one of them may have something to add.
-    Afterword,
-    Nothing,
+    FollowUp,
+    NoMore,
 }
 
-pub(super) async fn run(args: SendArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: SendArgs) -> Result<ExitCode, CommandFailure> {
     let (text, wait) = text_and_wait(args.text, args.wait)?;
     let text = if text == "-" { from_stdin()? } else { text };
     if text.trim().is_empty() {
-        return Err(Failure::unusable("there is nothing to say").hint("give it as TEXT, or `-` to read standard input"));
+        return Err(
+            CommandFailure::unusable("there is nothing to say").hint("give it as TEXT, or `-` to read standard input")
+        );
     }
     if text.len() > MAX_TEXT {
-        return Err(Failure::unusable(format!("{} bytes are too long; the hub takes {MAX_TEXT}", text.len())));
+        return Err(CommandFailure::unusable(format!("{} bytes are too long; the hub takes {MAX_TEXT}", text.len())));
     }
     let mut message = json!({ "text": text, "inputMethod": if args.voice { "voice" } else { "text" } });
     if let (Some(confidence), Some(fields)) = (args.confidence, message.as_object_mut()) {
         fields.insert("confidence".to_owned(), json!(confidence));
     }
     let client = args.target.client()?;
-    let told = if args.json { None } else { Some(Told::default()) };
-    let mut answer = client.submit(&message).await.map_err(|error| Wanted::Nothing.failure(error))?;
+    let told = if args.json { None } else { Some(PrintedProgress::default()) };
+    let mut answer = client.submit(&message).await.map_err(|error| HubErrorContext::General.to_failure(error))?;
     let report = follow(&client, &mut answer, wait, told).await?;
     if !args.json {
-        note_misspelt(&client, &text, &report).await;
+        suggest_app_name(&client, &text, &report).await;
     }
     if args.json {
-        output::line(&answer.to_string());
+        output::print_line(&answer.to_string());
     }
-    Ok(if report.is_lost() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if report.is_undelivered() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Says what happens to the message until nothing more is to be expected; leaves its newest form in `answer`.
-async fn follow(client: &HubClient, answer: &mut Value, wait: Wait, mut told: Option<Told>) -> Result<Report, Failure> {
+async fn follow(
+    client: &HubClient,
+    answer: &mut Value,
+    wait: WaitMode,
+    mut told: Option<PrintedProgress>,
+) -> Result<MessageReport, CommandFailure> {
     let limit = match wait {
-        Wait::No => Duration::ZERO,
-        Wait::UntilItRests => USUAL_WAIT,
-        Wait::For(limit) => limit,
+        WaitMode::No => Duration::ZERO,
+        WaitMode::UntilSettled => DEFAULT_WAIT,
+        WaitMode::UpTo(limit) => limit,
     };
     let deadline = Instant::now() + limit;
-    let mut report: Report = report::read(answer)?;
-    let mut said = words::headline(&report);
+    let mut report: MessageReport = report::parse(answer)?;
+    let mut said = format::headline(&report);
     if told.is_some() {
-        output::line(&said);
+        output::print_line(&said);
     }
     loop {
         if let Some(told) = &mut told {
-            told.news(&report).iter().for_each(|line| output::line(line));
+            told.take_new_lines(&report).iter().for_each(|line| output::print_line(line));
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        let outlook = outlook(&report, wait);
+        let outlook = expected_updates(&report, wait);
         let patience = match outlook {
-            Outlook::Answers => left,
-            Outlook::Afterword if wait == Wait::UntilItRests => left.min(AFTERWORD),
-            Outlook::Afterword => left,
-            Outlook::Nothing => Duration::ZERO,
+            ExpectedUpdates::Answers => left,
+            ExpectedUpdates::FollowUp if wait == WaitMode::UntilSettled => left.min(FOLLOW_UP_WAIT),
+            ExpectedUpdates::FollowUp => left,
+            ExpectedUpdates::NoMore => Duration::ZERO,
         };
         if patience.is_zero() {
             break;
         }
-        let is_last = outlook == Outlook::Afterword && wait != Wait::UntilItRests;
+        let is_last = outlook == ExpectedUpdates::FollowUp && wait != WaitMode::UntilSettled;
         let newer = async {
             match is_last {
                 // The hub knows how long apps have.
@@ -129,8 +136,8 @@ async fn follow(client: &HubClient, answer: &mut Value, wait: Wait, mut told: Op
             }
         };
         let Ok(newer) = tokio::time::timeout(patience, newer).await else { break };
-        *answer = newer.map_err(|error| Wanted::Message.failure(error))?;
-        let next: Report = report::read(answer)?;
+        *answer = newer.map_err(|error| HubErrorContext::Message.to_failure(error))?;
+        let next: MessageReport = report::parse(answer)?;
         // A hub that answers without news before the time is up must not be asked in a tight loop.
         let is_news = next.version > report.version;
         report = next;
@@ -138,76 +145,77 @@ async fn follow(client: &HubClient, answer: &mut Value, wait: Wait, mut told: Op
             break;
         }
         if !is_news {
-            tokio::time::sleep(AFTERWORD.min(patience)).await;
+            tokio::time::sleep(FOLLOW_UP_WAIT.min(patience)).await;
         }
     }
-    let now = words::headline(&report);
+    let now = format::headline(&report);
     if told.is_some() && now != said {
         said = now;
-        output::line(&said);
+        output::print_line(&said);
     }
     if told.is_some() {
-        words::next_step(&report).iter().for_each(|line| output::line(line));
-        words::waits_for_app(&report).iter().for_each(|hint| output::error(hint));
+        format::next_step(&report).iter().for_each(|line| output::print_line(line));
+        format::waits_for_app(&report).iter().for_each(|hint| output::eprint_line(hint));
     }
     Ok(report)
 }
 
 /// Tells of an app with nearly the name that the text begins with, when no app has that name.
-async fn note_misspelt(client: &HubClient, text: &str, report: &Report) {
+async fn suggest_app_name(client: &HubClient, text: &str, report: &MessageReport) {
     let is_addressed = report.decisions.iter().any(|decision| matches!(decision.stage.as_str(), "direct" | "alias"));
     let Some((name, _)) = direct::split(text).filter(|_| !is_addressed) else { return };
-    let names = apps::names(client).await;
+    let names = apps::app_names(client).await;
     let has_it = |app: &str| report.attempts.iter().any(|attempt| attempt.client.eq_ignore_ascii_case(app));
     if let Some(meant) = nearest(name, names.iter().map(String::as_str)).filter(|meant| !has_it(meant)) {
         let hint = format!("hint: no app is called `{name}`; did you mean `{meant}`?");
-        output::error(&output::one_line(&hint));
+        output::eprint_line(&output::one_line(&hint));
     }
 }
 
-fn outlook(report: &Report, wait: Wait) -> Outlook {
-    if wait == Wait::No {
-        return Outlook::Nothing;
+fn expected_updates(report: &MessageReport, wait: WaitMode) -> ExpectedUpdates {
+    if wait == WaitMode::No {
+        return ExpectedUpdates::NoMore;
     }
     match report.state.as_str() {
-        "sent" => Outlook::Answers,
-        "delivered" if report.is_pending() => Outlook::Answers,
-        "delivered" if report.notifications.is_empty() => Outlook::Afterword,
+        "sent" => ExpectedUpdates::Answers,
+        "delivered" if report.is_pending() => ExpectedUpdates::Answers,
+        "delivered" if report.notifications.is_empty() => ExpectedUpdates::FollowUp,
         // With a reason it has come to rest until an app registers; without one it is being routed.
-        "queued" if report.reason.is_some() && wait == Wait::UntilItRests => Outlook::Nothing,
-        "queued" => Outlook::Answers,
-        _ => Outlook::Nothing,
+        "queued" if report.reason.is_some() && wait == WaitMode::UntilSettled => ExpectedUpdates::NoMore,
+        "queued" => ExpectedUpdates::Answers,
+        _ => ExpectedUpdates::NoMore,
     }
 }
 
 /// `--wait "some text"` swallows the text: what cannot be seconds, or leaves nothing to say, is what was meant to be
 /// said.
-fn text_and_wait(text: Option<String>, wait: Option<Option<String>>) -> Result<(String, Wait), Failure> {
-    let missing = || Failure::unusable("there is nothing to say").hint("patchboard hub send \"notebook: buy milk\"");
+fn text_and_wait(text: Option<String>, wait: Option<Option<String>>) -> Result<(String, WaitMode), CommandFailure> {
+    let missing =
+        || CommandFailure::unusable("there is nothing to say").hint("patchboard hub send \"notebook: buy milk\"");
     match (text, wait) {
-        (Some(text), None) => Ok((text, Wait::No)),
-        (Some(text), Some(None)) => Ok((text, Wait::UntilItRests)),
+        (Some(text), None) => Ok((text, WaitMode::No)),
+        (Some(text), Some(None)) => Ok((text, WaitMode::UntilSettled)),
         (Some(text), Some(Some(seconds))) => match seconds.parse::<u64>() {
-            Ok(seconds) if seconds <= LONGEST_WAIT => Ok((text, Wait::For(Duration::from_secs(seconds)))),
+            Ok(seconds) if seconds <= MAX_WAIT_SECONDS => Ok((text, WaitMode::UpTo(Duration::from_secs(seconds)))),
             Ok(_) | Err(_) => {
                 let message = format!("`{}` is not a number of seconds", output::one_line(&seconds));
-                Err(Failure::unusable(message).hint("put a text of several words in quotes"))
+                Err(CommandFailure::unusable(message).hint("put a text of several words in quotes"))
             }
         },
-        (None, Some(Some(text))) => Ok((text, Wait::UntilItRests)),
+        (None, Some(Some(text))) => Ok((text, WaitMode::UntilSettled)),
         (None, Some(None) | None) => Err(missing()),
     }
 }
 
-fn from_stdin() -> Result<String, Failure> {
+fn from_stdin() -> Result<String, CommandFailure> {
     let mut bytes = Vec::new();
     // Room for a line end, and one more, so that what is too long is told from what just fits.
     let most = MAX_TEXT + 3;
     std::io::stdin().lock().take(most as u64).read_to_end(&mut bytes)?;
     if bytes.len() == most {
-        return Err(Failure::unusable(format!("standard input is too long; the hub takes {MAX_TEXT} bytes")));
+        return Err(CommandFailure::unusable(format!("standard input is too long; the hub takes {MAX_TEXT} bytes")));
     }
-    let text = String::from_utf8(bytes).map_err(|_| Failure::unusable("standard input is not UTF-8 text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| CommandFailure::unusable("standard input is not UTF-8 text"))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 

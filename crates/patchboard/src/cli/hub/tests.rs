@@ -1,8 +1,8 @@
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use super::{HubTarget, Wanted};
-use crate::cli::{Cli, Where};
+use super::{HubErrorContext, HubTarget};
+use crate::cli::{Cli, ConfigLocation};
 use crate::client::hub::HubError;
 
 #[track_caller]
@@ -49,20 +49,21 @@ fn what_cannot() {
 
 #[test]
 fn refusals_say_where_to_look() {
-    let shown = |wanted: Wanted, status| {
+    let shown = |wanted: HubErrorContext, status| {
         let error = HubError::Refused { status, message: "no such thing".to_owned() };
-        format!("{:?}", wanted.failure(error))
+        format!("{:?}", wanted.to_failure(error))
     };
-    assert!(shown(Wanted::Message, 404).contains("hub messages"));
-    assert!(shown(Wanted::Nothing, 401).contains("PATCHBOARD_TOKEN"));
-    assert!(shown(Wanted::Nothing, 404).contains("not Patchboard's hub"));
-    assert!(!shown(Wanted::Nothing, 409).contains("hint: Some"));
+    assert!(shown(HubErrorContext::Message, 404).contains("hub messages"));
+    assert!(shown(HubErrorContext::General, 401).contains("PATCHBOARD_TOKEN"));
+    assert!(shown(HubErrorContext::General, 404).contains("not Patchboard's hub"));
+    assert!(!shown(HubErrorContext::General, 409).contains("hint: Some"));
 }
 
 #[test]
 fn no_server_is_told_as_such() {
     let folder = tempfile::tempdir().unwrap();
-    let target = HubTarget { place: Where { config: None, data_dir: Some(folder.path().to_owned()) }, url: None };
+    let target =
+        HubTarget { place: ConfigLocation { config: None, data_dir: Some(folder.path().to_owned()) }, url: None };
     let failure = target.client().expect_err("nobody runs there");
     assert!(format!("{failure:?}").contains("no server runs on"), "{failure:?}");
     let foreign = HubTarget { url: Some("http://example.com:1".to_owned()), ..target };

@@ -15,19 +15,19 @@ const MAX_LINE: usize = 1024 * 1024;
 const MAX_READ: u64 = 64 * 1024 * 1024;
 
 /// The last `most` lines that are wanted, oldest first, and whoever reads on from there.
-pub(super) fn open(
+pub(super) fn open_log(
     folder: &Path,
     most: usize,
     is_wanted: &dyn Fn(&str) -> bool,
-) -> io::Result<(Vec<String>, Follower)> {
+) -> io::Result<(Vec<String>, LogFollower)> {
     let mut newest_first: Vec<String> = Vec::new();
-    let mut follower = Follower { folder: folder.to_owned(), current: None, rest: Vec::new() };
+    let mut follower = LogFollower { folder: folder.to_owned(), current: None, partial_line: Vec::new() };
     for (age, opened) in files(folder)?.into_iter().enumerate() {
         let mut opened = opened;
         let mut rest = Vec::new();
         let mut lines = read_lines(&mut opened.file, &mut rest)?;
         if age == 0 {
-            follower.rest = rest;
+            follower.partial_line = rest;
             follower.current = Some(opened);
         } else if !rest.is_empty() {
             lines.push(text(&rest));
@@ -44,50 +44,50 @@ pub(super) fn open(
 
 /// An open file, known by more than its name.
 #[derive(Debug)]
-struct Opened {
+struct OpenLogFile {
     file: File,
     identity: (u64, u64),
 }
 
 /// Reads on where it stopped, however often the files are renamed meanwhile.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(super) struct LogFollower {
     folder: PathBuf,
-    current: Option<Opened>,
+    current: Option<OpenLogFile>,
     /// The beginning of a line whose end is not written yet.
-    rest: Vec<u8>,
+    partial_line: Vec<u8>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct News {
+pub(super) struct NewLines {
     pub(super) lines: Vec<String>,
     /// A file was deleted before it was read.
-    pub(super) is_cut: bool,
+    pub(super) has_gap: bool,
 }
 
-impl Follower {
+impl LogFollower {
     pub(super) fn has_file(&self) -> bool {
         self.current.is_some()
     }
 
-    pub(super) fn news(&mut self) -> io::Result<News> {
-        let mut news = News::default();
+    pub(super) fn read_new(&mut self) -> io::Result<NewLines> {
+        let mut news = NewLines::default();
         // Opened before the last look at the file that was read so far: once another has taken its place it is complete.
         let files = files(&self.folder)?;
         if let Some(current) = &mut self.current {
-            news.lines = read_lines(&mut current.file, &mut self.rest)?;
+            news.lines = read_lines(&mut current.file, &mut self.partial_line)?;
         }
         let known = self.current.as_ref().map(|current| current.identity);
         let position = files.iter().position(|opened| Some(opened.identity) == known);
         if position == Some(0) || files.is_empty() {
             return Ok(news);
         }
-        news.is_cut = known.is_some() && position.is_none();
+        news.has_gap = known.is_some() && position.is_none();
         for mut opened in files.into_iter().take(position.unwrap_or(usize::MAX)).collect::<Vec<_>>().into_iter().rev() {
-            if !self.rest.is_empty() {
-                news.lines.push(text(&std::mem::take(&mut self.rest)));
+            if !self.partial_line.is_empty() {
+                news.lines.push(text(&std::mem::take(&mut self.partial_line)));
             }
-            news.lines.extend(read_lines(&mut opened.file, &mut self.rest)?);
+            news.lines.extend(read_lines(&mut opened.file, &mut self.partial_line)?);
             self.current = Some(opened);
         }
         Ok(news)
@@ -95,8 +95,8 @@ impl Follower {
 }
 
 /// The newest first. One that is renamed meanwhile may be met under both names, and is taken once.
-fn files(folder: &Path) -> io::Result<Vec<Opened>> {
-    let mut files: Vec<Opened> = Vec::new();
+fn files(folder: &Path) -> io::Result<Vec<OpenLogFile>> {
+    let mut files: Vec<OpenLogFile> = Vec::new();
     for age in 0..LOG_FILES {
         let mut options = OpenOptions::new();
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -109,7 +109,7 @@ fn files(folder: &Path) -> io::Result<Vec<Opened>> {
         let found = file.metadata()?;
         let identity = (found.dev(), found.ino());
         if found.is_file() && !files.iter().any(|known| known.identity == identity) {
-            files.push(Opened { file, identity });
+            files.push(OpenLogFile { file, identity });
         }
     }
     Ok(files)

@@ -4,35 +4,35 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use super::Level;
+use super::LineLevel;
 use super::output::one_line;
 
 /// Fields with a place of their own, and those that say where in the program it was.
-const NOT_SHOWN: &[&str] = &["timestamp", "level", "message", "target", "span", "spans"];
+const HIDDEN_FIELDS: &[&str] = &["timestamp", "level", "message", "target", "span", "spans"];
 
 #[derive(Debug)]
-pub(super) struct Style {
+pub(super) struct RenderStyle {
     pub(super) zone: TimeZone,
     pub(super) has_colour: bool,
 }
 
 /// What every line has.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) level: Option<Level>,
+pub(super) struct LogLine {
+    pub(super) level: Option<LineLevel>,
     fields: Map<String, Value>,
 }
 
-impl Line {
+impl LogLine {
     /// `None` for what this server did not write.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return None };
         let level = match fields.get("level").and_then(Value::as_str) {
-            Some("ERROR") => Some(Level::Error),
-            Some("WARN") => Some(Level::Warn),
-            Some("INFO") => Some(Level::Info),
-            Some("DEBUG") => Some(Level::Debug),
-            Some("TRACE") => Some(Level::Trace),
+            Some("ERROR") => Some(LineLevel::Error),
+            Some("WARN") => Some(LineLevel::Warn),
+            Some("INFO") => Some(LineLevel::Info),
+            Some("DEBUG") => Some(LineLevel::Debug),
+            Some("TRACE") => Some(LineLevel::Trace),
             Some(_) | None => None,
         };
         Some(Self { level, fields })
@@ -44,14 +44,14 @@ impl Line {
 }
 
 /// `2026-11-19 07:01:02.123  WARN the message key=value`, by the local clock.
-pub(super) fn line(raw: &str, style: &Style) -> String {
-    let Some(line) = Line::parse(raw) else { return one_line(raw) };
+pub(super) fn line(raw: &str, style: &RenderStyle) -> String {
+    let Some(line) = LogLine::parse(raw) else { return one_line(raw) };
     let when = match line.text("timestamp").parse::<Timestamp>() {
         Ok(at) => at.to_zoned(style.zone.clone()).strftime("%Y-%m-%d %H:%M:%S%.3f").to_string(),
         Err(_) => one_line(line.text("timestamp")),
     };
     let mut shown = format!("{when} {} {}", level(line.level, style), one_line(line.text("message")));
-    for (key, value) in line.fields.iter().filter(|(key, _)| !NOT_SHOWN.contains(&key.as_str())) {
+    for (key, value) in line.fields.iter().filter(|(key, _)| !HIDDEN_FIELDS.contains(&key.as_str())) {
         let word = value.as_str().filter(|text| !text.is_empty() && !text.contains(char::is_whitespace));
         let value = word.map_or_else(|| one_line(&value.to_string()), one_line);
         shown.push_str(&format!(" {}={value}", one_line(key)));
@@ -61,7 +61,7 @@ pub(super) fn line(raw: &str, style: &Style) -> String {
 
 /// As it is kept. What would act on a terminal is escaped in JSON's own way, so that it reads back as the same.
 pub(super) fn json(raw: &str) -> String {
-    if Line::parse(raw).is_none() {
+    if LogLine::parse(raw).is_none() {
         return one_line(raw);
     }
     let mut shown = String::with_capacity(raw.len());
@@ -75,13 +75,13 @@ pub(super) fn json(raw: &str) -> String {
     shown
 }
 
-fn level(level: Option<Level>, style: &Style) -> String {
+fn level(level: Option<LineLevel>, style: &RenderStyle) -> String {
     let (name, colour) = match level {
-        Some(Level::Error) => ("ERROR", "31"),
-        Some(Level::Warn) => (" WARN", "33"),
-        Some(Level::Info) => (" INFO", "32"),
-        Some(Level::Debug) => ("DEBUG", "34"),
-        Some(Level::Trace) => ("TRACE", "35"),
+        Some(LineLevel::Error) => ("ERROR", "31"),
+        Some(LineLevel::Warn) => (" WARN", "33"),
+        Some(LineLevel::Info) => (" INFO", "32"),
+        Some(LineLevel::Debug) => ("DEBUG", "34"),
+        Some(LineLevel::Trace) => ("TRACE", "35"),
         None => ("     ", "0"),
     };
     if style.has_colour { format!("\x1b[{colour}m{name}\x1b[0m") } else { name.to_owned() }

@@ -1,49 +1,51 @@
 //! What kind of block a line begins, and from where on that is certain.
 
 #[derive(Debug)]
-pub(super) enum Block<'a> {
+pub(super) enum BlockStart<'a> {
     Blank,
     Heading { level: usize, text: &'a str },
     Rule,
     Fence { mark: char, length: usize, language: &'a str },
     Row,
-    Item { mark: ItemMark<'a>, text: &'a str },
+    Item { mark: ListMarker<'a>, text: &'a str },
     Quote { text: &'a str },
     Paragraph,
 }
 
 #[derive(Debug)]
-pub(super) enum ItemMark<'a> {
+pub(super) enum ListMarker<'a> {
     Bullet,
     Number(&'a str),
 }
 
 /// The kind of a line that is whole, or whose kind is certain. Spaces before it are cut off.
-pub(super) fn block(line: &str) -> Block<'_> {
+pub(super) fn parse_block_start(line: &str) -> BlockStart<'_> {
     let trimmed = line.trim_end();
-    let Some(first) = trimmed.chars().next() else { return Block::Blank };
+    let Some(first) = trimmed.chars().next() else { return BlockStart::Blank };
     let run = trimmed.chars().take_while(|c| *c == first).count();
     let after = trimmed.get(run..).unwrap_or_default();
     match first {
         '#' if run <= 6 && (after.is_empty() || after.starts_with(' ')) => {
-            Block::Heading { level: run, text: after.trim().trim_end_matches('#').trim_end() }
+            BlockStart::Heading { level: run, text: after.trim().trim_end_matches('#').trim_end() }
         }
-        '`' | '~' if run >= 3 && !after.contains('`') => Block::Fence { mark: first, length: run, language: after },
-        '|' if run == 1 => Block::Row,
-        '-' | '*' | '_' if is_rule(trimmed, first) => Block::Rule,
+        '`' | '~' if run >= 3 && !after.contains('`') => {
+            BlockStart::Fence { mark: first, length: run, language: after }
+        }
+        '|' if run == 1 => BlockStart::Row,
+        '-' | '*' | '_' if is_rule(trimmed, first) => BlockStart::Rule,
         '>' => {
             let rest = line.get(1..).unwrap_or_default();
-            Block::Quote { text: rest.strip_prefix(' ').unwrap_or(rest) }
+            BlockStart::Quote { text: rest.strip_prefix(' ').unwrap_or(rest) }
         }
         '-' | '*' | '+' if run == 1 && after.starts_with(' ') => {
             let text = line.get(1..).unwrap_or_default().trim_start();
-            Block::Item { mark: ItemMark::Bullet, text }
+            BlockStart::Item { mark: ListMarker::Bullet, text }
         }
         '0'..='9' => match number(line) {
-            Some((number, text)) => Block::Item { mark: ItemMark::Number(number), text },
-            None => Block::Paragraph,
+            Some((number, text)) => BlockStart::Item { mark: ListMarker::Number(number), text },
+            None => BlockStart::Paragraph,
         },
-        _ => Block::Paragraph,
+        _ => BlockStart::Paragraph,
     }
 }
 

@@ -1,8 +1,8 @@
 //! A table: rows are kept until it is whole, then laid out for the width there is.
 
-use super::Marks;
-use super::flow::{words, wrapped};
-use super::inline::{Run, Style, runs};
+use super::MarkupMode;
+use super::inline::{TextRun, TextStyle, parse_runs};
+use super::wrapping::{words, wrap_runs};
 
 /// A longer table is shown in parts.
 const MAX_ROWS: usize = 300;
@@ -10,25 +10,25 @@ const MAX_BYTES: usize = 64 * 1024;
 /// Between two columns.
 const GAP: usize = 3;
 /// No column is narrower, unless its cells are.
-const NARROWEST: usize = 6;
+const MIN_COLUMN_WIDTH: usize = 6;
 /// Cells are as wide as this at most before there is need to look at the others.
-const WIDEST: usize = 400;
+const MAX_CELL_WIDTH: usize = 400;
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct MarkdownTable {
     indent: usize,
     rows: Vec<String>,
     bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Align {
+enum ColumnAlign {
     Left,
     Centre,
     Right,
 }
 
-impl Table {
+impl MarkdownTable {
     pub(super) fn new(indent: usize) -> Self {
         Self { indent, rows: Vec::new(), bytes: 0 }
     }
@@ -47,42 +47,42 @@ impl Table {
     }
 
     /// `None` when the second row does not say that it is a table.
-    pub(super) fn lines(&self, columns: usize, marks: Marks) -> Option<Vec<Vec<Run>>> {
+    pub(super) fn lines(&self, columns: usize, marks: MarkupMode) -> Option<Vec<Vec<TextRun>>> {
         let (head, rest) = self.rows.split_first()?;
         let (second, body) = rest.split_first()?;
-        let aligns: Vec<Align> = cells(second).iter().map(|cell| align(cell)).collect::<Option<_>>()?;
-        let read = |row: &String, base: Style| -> Vec<Vec<Run>> {
-            let mut cells: Vec<Vec<Run>> = cells(row)
+        let aligns: Vec<ColumnAlign> = cells(second).iter().map(|cell| align(cell)).collect::<Option<_>>()?;
+        let read = |row: &String, base: TextStyle| -> Vec<Vec<TextRun>> {
+            let mut cells: Vec<Vec<TextRun>> = cells(row)
                 .iter()
                 .map(|cell| match marks {
-                    Marks::Styled => runs(cell, base),
-                    Marks::Kept => vec![Run { text: cell.clone(), style: Style::PLAIN }],
+                    MarkupMode::Styled => parse_runs(cell, base),
+                    MarkupMode::Literal => vec![TextRun { text: cell.clone(), style: TextStyle::PLAIN }],
                 })
                 .collect();
             cells.resize(aligns.len(), Vec::new());
             cells
         };
-        let head = read(head, Style::BOLD);
-        let body: Vec<_> = body.iter().map(|row| read(row, Style::PLAIN)).collect();
+        let head = read(head, TextStyle::BOLD);
+        let body: Vec<_> = body.iter().map(|row| read(row, TextStyle::PLAIN)).collect();
         let room = columns.saturating_sub(self.indent);
         let lines = match widths(&head, &body, room) {
             Some(widths) => grid(&head, &body, &widths, &aligns),
             None => list(&head, &body, room),
         };
-        let lead = Run { text: " ".repeat(self.indent), style: Style::PLAIN };
+        let lead = TextRun { text: " ".repeat(self.indent), style: TextStyle::PLAIN };
         Some(lines.into_iter().map(|line| std::iter::once(lead.clone()).chain(line).collect()).collect())
     }
 }
 
 /// How wide each column is; `None` when there are too many for the width there is.
-fn widths(head: &[Vec<Run>], body: &[Vec<Vec<Run>>], room: usize) -> Option<Vec<usize>> {
+fn widths(head: &[Vec<TextRun>], body: &[Vec<Vec<TextRun>>], room: usize) -> Option<Vec<usize>> {
     let rows = || std::iter::once(head).chain(body.iter().map(Vec::as_slice));
     let widest = |column: usize| rows().filter_map(|row| row.get(column)).map(|cell| length(cell)).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..head.len()).map(|column| widest(column).clamp(1, WIDEST)).collect();
+    let mut widths: Vec<usize> = (0..head.len()).map(|column| widest(column).clamp(1, MAX_CELL_WIDTH)).collect();
     let room = room.checked_sub(GAP * (widths.len().saturating_sub(1)))?;
     while widths.iter().sum::<usize>() > room {
         let widest = widths.iter_mut().max()?;
-        if *widest <= NARROWEST {
+        if *widest <= MIN_COLUMN_WIDTH {
             return None;
         }
         *widest -= 1;
@@ -90,14 +90,19 @@ fn widths(head: &[Vec<Run>], body: &[Vec<Vec<Run>>], room: usize) -> Option<Vec<
     Some(widths)
 }
 
-fn length(cell: &[Run]) -> usize {
+fn length(cell: &[TextRun]) -> usize {
     words(cell).0.iter().map(|word| word.spaces + word.columns).sum()
 }
 
-fn grid(head: &[Vec<Run>], body: &[Vec<Vec<Run>>], widths: &[usize], aligns: &[Align]) -> Vec<Vec<Run>> {
+fn grid(
+    head: &[Vec<TextRun>],
+    body: &[Vec<Vec<TextRun>>],
+    widths: &[usize],
+    aligns: &[ColumnAlign],
+) -> Vec<Vec<TextRun>> {
     let mut lines = row(head, widths, aligns);
     let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-    lines.push(vec![Run { text: rule.join("─┼─"), style: Style::DIM }]);
+    lines.push(vec![TextRun { text: rule.join("─┼─"), style: TextStyle::DIM }]);
     for cells in body {
         lines.extend(row(cells, widths, aligns));
     }
@@ -105,25 +110,25 @@ fn grid(head: &[Vec<Run>], body: &[Vec<Vec<Run>>], widths: &[usize], aligns: &[A
 }
 
 /// A row takes as many lines as its tallest cell.
-fn row(cells: &[Vec<Run>], widths: &[usize], aligns: &[Align]) -> Vec<Vec<Run>> {
-    let cells: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| wrapped(cell, *width)).collect();
+fn row(cells: &[Vec<TextRun>], widths: &[usize], aligns: &[ColumnAlign]) -> Vec<Vec<TextRun>> {
+    let cells: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| wrap_runs(cell, *width)).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
-    let spaces = |count: usize| Run { text: " ".repeat(count), style: Style::PLAIN };
+    let spaces = |count: usize| TextRun { text: " ".repeat(count), style: TextStyle::PLAIN };
     let line = |number: usize| {
         let mut line = Vec::new();
         for (column, ((cell, width), align)) in cells.iter().zip(widths).zip(aligns).enumerate() {
             let (runs, taken) = cell.get(number).cloned().unwrap_or_default();
             let free = width.saturating_sub(taken);
             let before = match align {
-                Align::Left => 0,
-                Align::Centre => free / 2,
-                Align::Right => free,
+                ColumnAlign::Left => 0,
+                ColumnAlign::Centre => free / 2,
+                ColumnAlign::Right => free,
             };
             line.push(spaces(before));
             line.extend(runs);
             if column + 1 < widths.len() {
                 line.push(spaces(free - before));
-                line.push(Run { text: " │ ".to_owned(), style: Style::DIM });
+                line.push(TextRun { text: " │ ".to_owned(), style: TextStyle::DIM });
             }
         }
         line
@@ -132,16 +137,16 @@ fn row(cells: &[Vec<Run>], widths: &[usize], aligns: &[Align]) -> Vec<Vec<Run>> 
 }
 
 /// Where columns do not fit beside each other: every row as a list of its cells.
-fn list(head: &[Vec<Run>], body: &[Vec<Vec<Run>>], room: usize) -> Vec<Vec<Run>> {
+fn list(head: &[Vec<TextRun>], body: &[Vec<Vec<TextRun>>], room: usize) -> Vec<Vec<TextRun>> {
     let mut lines = Vec::new();
     for (number, cells) in body.iter().enumerate() {
         if number > 0 {
-            lines.push(vec![Run { text: "─".repeat(room.min(8)), style: Style::DIM }]);
+            lines.push(vec![TextRun { text: "─".repeat(room.min(8)), style: TextStyle::DIM }]);
         }
         for (title, cell) in head.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
-            let colon = Run { text: ": ".to_owned(), style: Style::PLAIN };
-            let both: Vec<Run> = title.iter().cloned().chain([colon]).chain(cell.iter().cloned()).collect();
-            lines.extend(wrapped(&both, room.max(1)).into_iter().map(|(line, _)| line));
+            let colon = TextRun { text: ": ".to_owned(), style: TextStyle::PLAIN };
+            let both: Vec<TextRun> = title.iter().cloned().chain([colon]).chain(cell.iter().cloned()).collect();
+            lines.extend(wrap_runs(&both, room.max(1)).into_iter().map(|(line, _)| line));
         }
     }
     lines
@@ -171,14 +176,14 @@ fn cells(row: &str) -> Vec<String> {
     cells.iter().map(|cell| cell.trim().to_owned()).collect()
 }
 
-fn align(cell: &str) -> Option<Align> {
+fn align(cell: &str) -> Option<ColumnAlign> {
     let bare = cell.trim_start_matches(':').trim_end_matches(':');
     if bare.is_empty() || bare.chars().any(|c| c != '-') {
         return None;
     }
     Some(match (cell.starts_with(':'), cell.ends_with(':')) {
-        (true, true) => Align::Centre,
-        (false, true) => Align::Right,
-        (_, false) => Align::Left,
+        (true, true) => ColumnAlign::Centre,
+        (false, true) => ColumnAlign::Right,
+        (_, false) => ColumnAlign::Left,
     })
 }

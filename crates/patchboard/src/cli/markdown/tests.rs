@@ -1,11 +1,11 @@
 //! Text in, lines of a terminal out. `«b:…»` stands for bold, and so on.
 
-use super::{Look, Markdown, Marks};
+use super::{MarkdownLayout, MarkdownRenderer, MarkupMode};
 
 mod cuts;
 
-fn render(text: &str, columns: usize, marks: Marks) -> String {
-    let mut markdown = Markdown::new(Look { columns, marks });
+fn render(text: &str, columns: usize, marks: MarkupMode) -> String {
+    let mut markdown = MarkdownRenderer::new(MarkdownLayout { columns, marks });
     let mut out = markdown.push(text);
     out.push_str(&markdown.finish());
     out
@@ -25,7 +25,7 @@ fn shown(text: &str) -> String {
 
 #[track_caller]
 fn check(columns: usize, text: &str, wanted: &str) {
-    assert_eq!(shown(&render(text, columns, Marks::Styled)), wanted.trim_start_matches('\n'), "of {text:?}");
+    assert_eq!(shown(&render(text, columns, MarkupMode::Styled)), wanted.trim_start_matches('\n'), "of {text:?}");
 }
 
 #[test]
@@ -201,12 +201,12 @@ fn wide_characters_take_two_columns() {
 fn without_colour_marks_stay_and_lines_are_laid_out() {
     let text = "# Title\n- a **bold** point that is long\n| a | b |\n|---|---|\n| `1` | 2 |\n```\ncode\n```";
     let wanted = "# Title\n• a **bold** point\n  that is long\na   │ b\n────┼──\n`1` │ 2\n──\n  code\n──\n";
-    assert_eq!(render(text, 20, Marks::Kept), wanted);
+    assert_eq!(render(text, 20, MarkupMode::Literal), wanted);
 }
 
 #[test]
 fn nothing_of_the_text_acts_on_the_terminal() {
-    for marks in [Marks::Styled, Marks::Kept] {
+    for marks in [MarkupMode::Styled, MarkupMode::Literal] {
         let evil = "a\x1b[2Jb `\x1b]0;t\x07` | \u{9b}1m\n| \x1b[1m |\n|---|\n| \u{202e}x |\n```\x1b[5m\n\x1b[5m\u{200b}\n```\r over";
         let out = render(evil, 80, marks);
         let rest = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[3m"]
@@ -219,7 +219,7 @@ fn nothing_of_the_text_acts_on_the_terminal() {
 
 #[test]
 fn words_appear_as_they_come_and_marks_when_they_are_closed() {
-    let mut markdown = Markdown::new(Look { columns: 80, marks: Marks::Styled });
+    let mut markdown = MarkdownRenderer::new(MarkdownLayout { columns: 80, marks: MarkupMode::Styled });
     let mut push = |text: &str| shown(&markdown.push(text));
     assert_eq!(push("Hel"), "");
     assert_eq!(push("lo wor"), "Hello");
@@ -236,7 +236,7 @@ fn words_appear_as_they_come_and_marks_when_they_are_closed() {
 
 #[test]
 fn the_width_of_now_counts() {
-    let mut markdown = Markdown::new(Look { columns: 80, marks: Marks::Styled });
+    let mut markdown = MarkdownRenderer::new(MarkdownLayout { columns: 80, marks: MarkupMode::Styled });
     let mut out = markdown.push("one two three\n");
     markdown.resize(12);
     out.push_str(&markdown.push("one two three\n"));

@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use super::Report;
-use crate::cli::output::Page;
+use super::ModelsReport;
+use crate::cli::output::PageLayout;
 use crate::telemetry::LogColour;
 
-fn report() -> Report {
+fn report() -> ModelsReport {
     serde_json::from_value(json!({
         "models": [
             { "id": "main/llama3.2", "name": "llama3.2", "provider": "main", "default": true, "news": 1 },
@@ -17,7 +17,7 @@ fn report() -> Report {
 
 #[test]
 fn a_row_a_model_and_a_mark_at_the_default() {
-    let lines = report().table().lines(Page { columns: None, colour: LogColour::Off });
+    let lines = report().table().lines(PageLayout { columns: None, colour: LogColour::Off });
     let wanted = ["MODEL          USE      NAME", "main/llama3.2  default", "cloud/m-1               Model One"];
     assert_eq!(lines, wanted);
 }
@@ -32,16 +32,16 @@ fn programs_read_the_mark_only_where_it_is() {
 #[test]
 fn one_provider_is_picked_out_by_its_name() {
     let mut one = report();
-    one.keep("cloud").unwrap();
+    one.filter_provider("cloud").unwrap();
     assert_eq!((one.models.len(), one.unavailable.len()), (1, 0));
-    report().keep("away").expect("it is there, and silent");
-    let failure = report().keep("clod").unwrap_err();
+    report().filter_provider("away").expect("it is there, and silent");
+    let failure = report().filter_provider("clod").unwrap_err();
     assert_eq!(failure.texts(), ("no provider is named `clod`", Some("did you mean `cloud`?")));
 }
 
 #[test]
 fn a_model_is_listed_once() {
-    let mut report = Report::default();
+    let mut report = ModelsReport::default();
     report.add("main", "a");
     report.add("main", "a");
     assert_eq!(report.models.len(), 1);

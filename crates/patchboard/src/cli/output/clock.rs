@@ -9,11 +9,11 @@ pub(crate) const SECOND: &str = "%Y-%m-%d %H:%M:%S";
 
 /// A time that a server said, in the zone of this machine.
 pub(crate) fn local(time: &str, shape: &str) -> String {
-    at(time, &TimeZone::system(), shape)
+    in_zone(time, &TimeZone::system(), shape)
 }
 
 /// The same in another zone; what is no time is left as it is.
-pub(crate) fn at(time: &str, zone: &TimeZone, shape: &str) -> String {
+pub(crate) fn in_zone(time: &str, zone: &TimeZone, shape: &str) -> String {
     let local = |time: Timestamp| time.to_zoned(zone.clone()).strftime(shape).to_string();
     time.parse().map_or_else(|_| time.to_owned(), local)
 }

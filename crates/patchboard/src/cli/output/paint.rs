@@ -10,14 +10,14 @@ use crate::telemetry::LogColour;
 
 /// Where text goes: each may be a terminal, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum OutputStream {
     Out,
     Err,
 }
 
 /// What a piece of text is; how that looks is decided here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum TextRole {
     /// A title or the head of a table.
     Title,
     /// Something that can be typed: a command, a flag, a name.
@@ -29,7 +29,7 @@ pub(crate) enum Role {
     Faint,
 }
 
-impl Role {
+impl TextRole {
     const fn code(self) -> &'static str {
         match self {
             Self::Title => "1",
@@ -43,22 +43,22 @@ impl Role {
 }
 
 /// Whether that stream shows colour.
-pub(crate) fn colour(stream: Stream) -> LogColour {
+pub(crate) fn colour(stream: OutputStream) -> LogColour {
     static OUT: OnceLock<LogColour> = OnceLock::new();
     static ERR: OnceLock<LogColour> = OnceLock::new();
     match stream {
-        Stream::Out => *OUT.get_or_init(|| choose(stdout().is_terminal(), &Environment::from_process())),
-        Stream::Err => *ERR.get_or_init(|| choose(stderr().is_terminal(), &Environment::from_process())),
+        OutputStream::Out => *OUT.get_or_init(|| detect_colour(stdout().is_terminal(), &Environment::from_process())),
+        OutputStream::Err => *ERR.get_or_init(|| detect_colour(stderr().is_terminal(), &Environment::from_process())),
     }
 }
 
-fn choose(is_terminal: bool, env: &Environment) -> LogColour {
+fn detect_colour(is_terminal: bool, env: &Environment) -> LogColour {
     let is_dumb = env.get(TERM) == Some("dumb");
     if is_terminal && !is_dumb && env.get(NO_COLOR).is_none() { LogColour::On } else { LogColour::Off }
 }
 
 /// The text as it is shown. It must be fit for a terminal already.
-pub(crate) fn paint(text: &str, role: Role, colour: LogColour) -> String {
+pub(crate) fn paint(text: &str, role: TextRole, colour: LogColour) -> String {
     match colour {
         LogColour::On if !text.is_empty() => format!("\x1b[{}m{text}\x1b[0m", role.code()),
         LogColour::On | LogColour::Off => text.to_owned(),

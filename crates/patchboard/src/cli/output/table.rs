@@ -3,31 +3,31 @@
 
 use std::io::{IsTerminal, stdout};
 
-use super::paint::{Role, Stream, colour, paint};
+use super::paint::{OutputStream, TextRole, colour, paint};
 use super::width::{cut, width, wrap};
-use super::{line, one_line};
-use crate::cli::screen::Size;
+use super::{one_line, print_line};
+use crate::cli::screen::TerminalSize;
 use crate::telemetry::LogColour;
 
 /// Between two columns.
 const GAP: usize = 2;
 /// A column that may be shortened is never narrower than this, as far as it is that wide at all.
-const LEAST: usize = 16;
+const MIN_COLUMN_WIDTH: usize = 16;
 /// Before what stands below a row.
 const INDENT: &str = "  ";
 
 /// Where a table is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct PageLayout {
     /// `None` where nobody minds how long a line is.
     pub(crate) columns: Option<usize>,
     pub(crate) colour: LogColour,
 }
 
-impl Page {
+impl PageLayout {
     pub(crate) fn of_stdout() -> Self {
-        let columns = stdout().is_terminal().then(|| Size::of(stdout()).columns);
-        Self { columns, colour: colour(Stream::Out) }
+        let columns = stdout().is_terminal().then(|| TerminalSize::of(stdout()).columns);
+        Self { columns, colour: colour(OutputStream::Out) }
     }
 
     /// The same page, for lines that are moved to the right by so many columns.
@@ -38,7 +38,7 @@ impl Page {
 
 /// What happens to values that have no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fit {
+enum ColumnFit {
     /// They move below their row: a name or an id that somebody copies.
     Whole,
     Cut,
@@ -46,7 +46,7 @@ enum Fit {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum TextAlign {
     Left,
     Right,
 }
@@ -54,121 +54,122 @@ enum Side {
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
     title: String,
-    fit: Fit,
-    side: Side,
+    fit: ColumnFit,
+    side: TextAlign,
 }
 
 impl Column {
     pub(crate) fn whole(title: &str) -> Self {
-        Self { title: title.to_owned(), fit: Fit::Whole, side: Side::Left }
+        Self { title: title.to_owned(), fit: ColumnFit::Whole, side: TextAlign::Left }
     }
 
     pub(crate) fn number(title: &str) -> Self {
-        Self { side: Side::Right, ..Self::whole(title) }
+        Self { side: TextAlign::Right, ..Self::whole(title) }
     }
 
     pub(crate) fn cut(title: &str) -> Self {
-        Self { fit: Fit::Cut, ..Self::whole(title) }
+        Self { fit: ColumnFit::Cut, ..Self::whole(title) }
     }
 
     pub(crate) fn wrap(title: &str) -> Self {
-        Self { fit: Fit::Wrap, ..Self::whole(title) }
+        Self { fit: ColumnFit::Wrap, ..Self::whole(title) }
     }
 }
 
 /// A value, made fit for a terminal.
 #[derive(Debug, Clone)]
-pub(crate) struct Cell {
+pub(crate) struct TableCell {
     text: String,
-    role: Option<Role>,
+    role: Option<TextRole>,
 }
 
-impl Cell {
-    pub(crate) fn painted(text: &str, role: Role) -> Self {
+impl TableCell {
+    pub(crate) fn painted(text: &str, role: TextRole) -> Self {
         Self { role: Some(role), ..text.into() }
     }
 }
 
-impl From<&str> for Cell {
+impl From<&str> for TableCell {
     fn from(text: &str) -> Self {
         Self { text: one_line(text), role: None }
     }
 }
 
-impl From<String> for Cell {
+impl From<String> for TableCell {
     fn from(text: String) -> Self {
         text.as_str().into()
     }
 }
 
 #[derive(Debug)]
-struct Row {
-    cells: Vec<Cell>,
-    beneath: Vec<String>,
+struct TableRow {
+    cells: Vec<TableCell>,
+    remarks: Vec<String>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     columns: Vec<Column>,
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
 }
 
-impl Table {
+impl TextTable {
     pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
         Self { columns: columns.into(), rows: Vec::new() }
     }
 
     /// A cell for each column.
-    pub(crate) fn row(&mut self, cells: impl Into<Vec<Cell>>) {
+    pub(crate) fn push_row(&mut self, cells: impl Into<Vec<TableCell>>) {
         let cells = cells.into();
         debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
-        self.rows.push(Row { cells, beneath: Vec::new() });
+        self.rows.push(TableRow { cells, remarks: Vec::new() });
     }
 
     /// A remark below the newest row.
-    pub(crate) fn beneath(&mut self, remark: &str) {
+    pub(crate) fn add_remark(&mut self, remark: &str) {
         if let Some(row) = self.rows.last_mut() {
-            row.beneath.push(one_line(remark));
+            row.remarks.push(one_line(remark));
         }
     }
 
     /// On standard output.
     pub(crate) fn print(&self) {
-        self.lines(Page::of_stdout()).iter().for_each(|shown| line(shown));
+        self.lines(PageLayout::of_stdout()).iter().for_each(|shown| print_line(shown));
     }
 
-    pub(crate) fn lines(&self, page: Page) -> Vec<String> {
+    pub(crate) fn lines(&self, page: PageLayout) -> Vec<String> {
         let widths = self.widths(page.columns);
-        let head: Vec<Cell> = self.columns.iter().map(|column| Cell::painted(&column.title, Role::Title)).collect();
-        let mut lines = self.beside(&head, &widths, page.colour);
+        let head: Vec<TableCell> =
+            self.columns.iter().map(|column| TableCell::painted(&column.title, TextRole::Title)).collect();
+        let mut lines = self.row_lines(&head, &widths, page.colour);
         for row in &self.rows {
-            lines.extend(self.beside(&row.cells, &widths, page.colour));
-            lines.extend(self.below(row, &widths, page));
+            lines.extend(self.row_lines(&row.cells, &widths, page.colour));
+            lines.extend(self.overflow_lines(row, &widths, page));
         }
         lines
     }
 
     /// How wide each column is; `None` for one whose values stand below their rows.
     fn widths(&self, columns: Option<usize>) -> Vec<Option<usize>> {
-        let natural: Vec<usize> = self.columns.iter().enumerate().map(|(index, _)| self.natural(index)).collect();
+        let natural: Vec<usize> = self.columns.iter().enumerate().map(|(index, _)| self.natural_width(index)).collect();
         let mut widths: Vec<Option<usize>> = natural.iter().copied().map(Some).collect();
         let Some(room) = columns else { return widths };
         let least = |index: usize, natural: usize| match self.fit(index) {
-            Fit::Whole => natural,
-            Fit::Cut | Fit::Wrap => natural.min(LEAST),
+            ColumnFit::Whole => natural,
+            ColumnFit::Cut | ColumnFit::Wrap => natural.min(MIN_COLUMN_WIDTH),
         };
         loop {
             let shown = || widths.iter().enumerate().filter_map(|(index, width)| Some((index, (*width)?)));
             let gaps = GAP * shown().count().saturating_sub(1);
             let needed: usize = shown().map(|(index, width)| least(index, width)).sum();
             if needed + gaps <= room {
-                self.share(room - gaps, &mut widths);
+                self.share_width(room - gaps, &mut widths);
                 return widths;
             }
             // The first column says whose row it is.
             let others = || shown().filter(|(index, _)| *index > 0);
             let flexible =
-                others().filter(|(index, _)| self.fit(*index) != Fit::Whole).map(|(index, _)| index).next_back();
+                others().filter(|(index, _)| self.fit(*index) != ColumnFit::Whole).map(|(index, _)| index).next_back();
             let widest = || others().max_by_key(|(_, width)| *width).map(|(index, _)| index);
             match flexible.or_else(widest).and_then(|index| widths.get_mut(index)) {
                 Some(width) => *width = None,
@@ -178,8 +179,8 @@ impl Table {
     }
 
     /// Gives columns that may be shortened what the others leave, evenly, and no more than they can use.
-    fn share(&self, room: usize, widths: &mut [Option<usize>]) {
-        let is_whole = |index: usize| self.fit(index) == Fit::Whole;
+    fn share_width(&self, room: usize, widths: &mut [Option<usize>]) {
+        let is_whole = |index: usize| self.fit(index) == ColumnFit::Whole;
         let taken: usize =
             widths.iter().enumerate().filter(|(index, _)| is_whole(*index)).filter_map(|(_, width)| *width).sum();
         let mut left = room.saturating_sub(taken);
@@ -198,28 +199,28 @@ impl Table {
         }
     }
 
-    fn natural(&self, index: usize) -> usize {
+    fn natural_width(&self, index: usize) -> usize {
         let title = self.columns.get(index).map(|column| width(&column.title));
         let cells = self.rows.iter().filter_map(|row| row.cells.get(index)).map(|cell| width(&cell.text));
         cells.chain(title).max().unwrap_or(0)
     }
 
-    fn fit(&self, index: usize) -> Fit {
-        self.columns.get(index).map_or(Fit::Whole, |column| column.fit)
+    fn fit(&self, index: usize) -> ColumnFit {
+        self.columns.get(index).map_or(ColumnFit::Whole, |column| column.fit)
     }
 
     /// The lines of a row, its columns side by side.
-    fn beside(&self, cells: &[Cell], widths: &[Option<usize>], colour: LogColour) -> Vec<String> {
-        let shown: Vec<(Vec<String>, usize, Side, Option<Role>)> = cells
+    fn row_lines(&self, cells: &[TableCell], widths: &[Option<usize>], colour: LogColour) -> Vec<String> {
+        let shown: Vec<(Vec<String>, usize, TextAlign, Option<TextRole>)> = cells
             .iter()
             .zip(widths)
             .zip(&self.columns)
             .filter_map(|((cell, width), column)| {
                 let width = (*width)?;
                 let lines = match column.fit {
-                    Fit::Whole => vec![cell.text.clone()],
-                    Fit::Cut => vec![cut(&cell.text, width)],
-                    Fit::Wrap => wrap(&cell.text, width),
+                    ColumnFit::Whole => vec![cell.text.clone()],
+                    ColumnFit::Cut => vec![cut(&cell.text, width)],
+                    ColumnFit::Wrap => wrap(&cell.text, width),
                 };
                 Some((lines, width, column.side, cell.role))
             })
@@ -234,8 +235,8 @@ impl Table {
                     let part = lines.get(line).map_or("", String::as_str);
                     let spare = columns.saturating_sub(width(part));
                     let (before, after) = match side {
-                        Side::Left => (0, spare),
-                        Side::Right => (spare, 0),
+                        TextAlign::Left => (0, spare),
+                        TextAlign::Right => (spare, 0),
                     };
                     if !part.is_empty() {
                         text.extend(std::iter::repeat_n(' ', owed + before));
@@ -255,17 +256,17 @@ impl Table {
     }
 
     /// The values of a row that have no room beside the others, and what else is said of it.
-    fn below(&self, row: &Row, widths: &[Option<usize>], page: Page) -> Vec<String> {
-        let room = page.columns.map(|columns| columns.saturating_sub(INDENT.len()).max(LEAST));
+    fn overflow_lines(&self, row: &TableRow, widths: &[Option<usize>], page: PageLayout) -> Vec<String> {
+        let room = page.columns.map(|columns| columns.saturating_sub(INDENT.len()).max(MIN_COLUMN_WIDTH));
         let moved = row.cells.iter().zip(widths).zip(&self.columns).filter(|((_, width), _)| width.is_none());
         let moved = moved.filter(|((cell, _), _)| !cell.text.is_empty()).flat_map(|((cell, _), column)| {
             match (room, column.fit) {
-                (None, _) | (_, Fit::Whole) => vec![cell.text.clone()],
-                (Some(room), Fit::Cut) => vec![cut(&cell.text, room)],
-                (Some(room), Fit::Wrap) => wrap(&cell.text, room),
+                (None, _) | (_, ColumnFit::Whole) => vec![cell.text.clone()],
+                (Some(room), ColumnFit::Cut) => vec![cut(&cell.text, room)],
+                (Some(room), ColumnFit::Wrap) => wrap(&cell.text, room),
             }
         });
-        let remarks = row.beneath.iter().flat_map(|remark| match room {
+        let remarks = row.remarks.iter().flat_map(|remark| match room {
             Some(room) => wrap(remark, room),
             None => vec![remark.clone()],
         });

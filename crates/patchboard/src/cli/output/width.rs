@@ -12,7 +12,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
-    let mut kept = beginning(text, columns.saturating_sub(1)).to_owned();
+    let mut kept = fitting_prefix(text, columns.saturating_sub(1)).to_owned();
     kept.push('…');
     kept
 }
@@ -29,7 +29,7 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
         }
         let mut rest = word;
         while width(rest) > columns {
-            let part = beginning(rest, columns);
+            let part = fitting_prefix(rest, columns);
             lines.push(part.to_owned());
             rest = rest.strip_prefix(part).unwrap_or_default();
         }
@@ -45,7 +45,7 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// As many whole characters as fit. What adds no width stays with the character it follows.
-fn beginning(text: &str, columns: usize) -> &str {
+fn fitting_prefix(text: &str, columns: usize) -> &str {
     let mut used = 0;
     let end = text.char_indices().find_map(|(index, c)| {
         used += c.width().unwrap_or(0);

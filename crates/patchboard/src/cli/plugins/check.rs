@@ -14,7 +14,7 @@ use patchboard_wasm::{Checked, PluginLimits, Refusal};
 use serde_json::{Value, json};
 
 use super::new;
-use crate::cli::failure::Failure;
+use crate::cli::failure::CommandFailure;
 use crate::cli::{block_on, output};
 use crate::config::problem::plain_reason;
 use crate::system::SystemClock;
@@ -22,11 +22,11 @@ use crate::system::SystemClock;
 /// One byte more than a plugin may have, so that a longer file is noticed and not read.
 const MAX_READ: u64 = 64 * 1024 * 1024 + 1;
 /// Interfaces that are of no use without a grant, and that grant.
-const GRANTED: &[(&str, &str)] =
+const GRANT_PATTERNS: &[(&str, &str)] =
     &[("http", "http:HOST"), ("store", "store:NAME"), ("host-functions", "host-function:NAME")];
 
 #[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
+pub(crate) struct PluginCheckArgs {
     /// The component.
     file: PathBuf,
     /// Print JSON.
@@ -34,19 +34,19 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &PluginCheckArgs) -> Result<ExitCode, CommandFailure> {
     let shown = output::one_line(&args.file.display().to_string());
     let bytes = read(&args.file).map_err(|error| {
-        Failure::unusable(format!("cannot read `{shown}`: {}", plain_reason(&error)))
+        CommandFailure::unusable(format!("cannot read `{shown}`: {}", plain_reason(&error)))
             .hint("name the file that was built, such as target/wasm32-wasip2/release/NAME.wasm")
     })?;
     let checked = block_on(async {
         let checked = patchboard_wasm::check(bytes, PluginLimits::default(), Arc::new(SystemClock)).await;
-        checked.map_err(|refusal| refused(&shown, &refusal))
+        checked.map_err(|refusal| refusal_failure(&shown, &refusal))
     })?;
     match args.json {
-        true => output::line(&as_json(&checked).to_string()),
-        false => lines(&shown, &checked).iter().for_each(|line| output::line(line)),
+        true => output::print_line(&as_json(&checked).to_string()),
+        false => lines(&shown, &checked).iter().for_each(|line| output::print_line(line)),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -62,8 +62,9 @@ fn read(file: &Path) -> io::Result<Bytes> {
 }
 
 /// A server refuses to load it, so it counts as something that could not be tried.
-fn refused(file: &str, refusal: &Refusal) -> Failure {
-    let failure = Failure::unusable(format!("`{file}` cannot be a plugin: {}", output::one_line(refusal.reason())));
+fn refusal_failure(file: &str, refusal: &Refusal) -> CommandFailure {
+    let failure =
+        CommandFailure::unusable(format!("`{file}` cannot be a plugin: {}", output::one_line(refusal.reason())));
     match refusal.advice() {
         Some(advice) => failure.hint(advice),
         None => failure.hint("`patchboard plugins new NAME` begins one that works"),
@@ -92,7 +93,7 @@ fn lines(file: &str, checked: &Checked) -> Vec<String> {
         let packages: BTreeSet<&str> = packages.collect();
         lines.push(format!("  wasi      {} (there, and empty)", listed(packages.into_iter())));
     }
-    let wanted = needs(checked);
+    let wanted = usable_grants(checked);
     match wanted.is_empty() {
         true => lines.push("  grants    it can use none".to_owned()),
         false => lines.push(format!("  grants    it can use {}", wanted.join(", "))),
@@ -111,9 +112,9 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
-fn needs(checked: &Checked) -> Vec<&'static str> {
+fn usable_grants(checked: &Checked) -> Vec<&'static str> {
     let imported = |name: &str| checked.imports.iter().any(|import| &**import == name);
-    GRANTED.iter().filter(|(name, _)| imported(name)).map(|(_, grant)| *grant).collect()
+    GRANT_PATTERNS.iter().filter(|(name, _)| imported(name)).map(|(_, grant)| *grant).collect()
 }
 
 /// `text, times?: integer`: names of properties, with `?` where they may be left out, and their types.
@@ -148,7 +149,7 @@ fn as_json(checked: &Checked) -> Value {
         "compile_ms": u64::try_from(checked.compile_time.as_millis()).unwrap_or(u64::MAX),
         "imports": checked.imports,
         "wasi": checked.wasi,
-        "grants": needs(checked),
+        "grants": usable_grants(checked),
         "channel": checked.has_channel,
         "tools": tools.collect::<Vec<_>>(),
     })

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::failure::Failure;
+use crate::cli::failure::CommandFailure;
 use crate::cli::output;
 
 /// The world, as this server knows it.
 pub(super) const WORLD: &str = include_str!("../../../../../wit/patchboard.wit");
 /// Words that Cargo takes for no package, or the compiler for no crate, that is a library.
-const TAKEN: &str = "abstract alloc as async await become box break const continue core crate do dyn else enum extern \
+const RESERVED_NAMES: &str = "abstract alloc as async await become box break const continue core crate do dyn else enum extern \
     false final fn for gen if impl in let loop macro match mod move mut override priv proc_macro pub ref return self static \
     std struct super test trait true try type typeof unsafe unsized use virtual where while yield";
 
@@ -22,32 +22,32 @@ pub(crate) struct NewArgs {
     /// Name of the plugin: a letter, then letters, digits, `-` and `_`.
     name: String,
     /// What it is to be.
-    #[arg(long, value_enum, default_value_t = Kind::Tool)]
-    kind: Kind,
+    #[arg(long, value_enum, default_value_t = PluginKind::Tool)]
+    kind: PluginKind,
     /// Folder to make for it; left out, one of its name in the current folder.
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum PluginKind {
     /// A tool for agents and programs.
     Tool,
     /// An adapter between another service and an agent.
     Channel,
 }
 
-pub(super) fn run(args: &NewArgs) -> Result<ExitCode, Failure> {
-    let folder = make(args)?;
-    output::line(&next_steps(&args.name, &folder));
+pub(super) fn run(args: &NewArgs) -> Result<ExitCode, CommandFailure> {
+    let folder = create_project(args)?;
+    output::print_line(&next_steps(&args.name, &folder));
     Ok(ExitCode::SUCCESS)
 }
 
 /// The folder it made.
-fn make(args: &NewArgs) -> Result<PathBuf, Failure> {
-    if let Some(complaint) = complaint(&args.name) {
+fn create_project(args: &NewArgs) -> Result<PathBuf, CommandFailure> {
+    if let Some(complaint) = name_problem(&args.name) {
         let message = format!("`{}` cannot be the name of a plugin: {complaint}", output::one_line(&args.name));
-        return Err(Failure::unusable(message).hint("such as `weather` or `my-tool`"));
+        return Err(CommandFailure::unusable(message).hint("such as `weather` or `my-tool`"));
     }
     let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     write(&folder, &files(&args.name, args.kind))?;
@@ -55,13 +55,13 @@ fn make(args: &NewArgs) -> Result<PathBuf, Failure> {
 }
 
 /// Why a name cannot be that of a plugin and of a package at once.
-fn complaint(name: &str) -> Option<&'static str> {
+fn name_problem(name: &str) -> Option<&'static str> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if name.is_empty() || name.len() > 64 {
         Some("it has 1 to 64 characters")
     } else if !name.starts_with(|first: char| first.is_ascii_alphabetic()) || !name.bytes().all(fits) {
         Some("it has letters, digits, `-` and `_`, and starts with a letter")
-    } else if TAKEN.split_whitespace().any(|taken| taken.eq_ignore_ascii_case(name)) {
+    } else if RESERVED_NAMES.split_whitespace().any(|taken| taken.eq_ignore_ascii_case(name)) {
         Some("Rust uses the word for itself")
     } else {
         None
@@ -69,20 +69,20 @@ fn complaint(name: &str) -> Option<&'static str> {
 }
 
 /// Every file of the project with its content.
-fn files(name: &str, kind: Kind) -> Vec<(&'static str, String)> {
+fn files(name: &str, kind: PluginKind) -> Vec<(&'static str, String)> {
     let (source, readme, snippet) = match kind {
-        Kind::Tool => (
+        PluginKind::Tool => (
             include_str!("template/tool.rs.txt"),
             include_str!("template/tool.md.txt"),
             include_str!("template/tool.toml.txt"),
         ),
-        Kind::Channel => (
+        PluginKind::Channel => (
             include_str!("template/channel.rs.txt"),
             include_str!("template/channel.md.txt"),
             include_str!("template/channel.toml.txt"),
         ),
     };
-    let filled = |text: &str| filled(text, name);
+    let filled = |text: &str| fill_template(text, name);
     vec![
         ("Cargo.toml", filled(include_str!("template/Cargo.toml.txt"))),
         (".gitignore", filled(include_str!("template/gitignore.txt"))),
@@ -94,7 +94,7 @@ fn files(name: &str, kind: Kind) -> Vec<(&'static str, String)> {
 }
 
 /// Cargo names the file it builds as the crate, and tools of several plugins must not all have one name.
-fn filled(text: &str, name: &str) -> String {
+fn fill_template(text: &str, name: &str) -> String {
     let crate_name = name.replace('-', "_");
     text.replace("@NAME@", name).replace("@FILE@", &crate_name).replace("@TOOL@", &tool_prefix(&crate_name))
 }
@@ -105,20 +105,20 @@ fn tool_prefix(crate_name: &str) -> String {
 }
 
 /// Into a folder that was not there before: nothing is ever overwritten.
-fn write(folder: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
+fn write(folder: &Path, files: &[(&str, String)]) -> Result<(), CommandFailure> {
     let shown = output::one_line(&folder.display().to_string());
     fs::create_dir(folder).map_err(|error| {
         if error.kind() == ErrorKind::AlreadyExists {
-            return Failure::unusable(format!("`{shown}` is there already"))
+            return CommandFailure::unusable(format!("`{shown}` is there already"))
                 .hint("choose another name, or another folder with --path");
         }
-        Failure::unusable(format!("cannot make the folder `{shown}`: {error}"))
+        CommandFailure::unusable(format!("cannot make the folder `{shown}`: {error}"))
             .hint("the folder around it has to be there, and to be writable")
     })?;
     for (name, content) in files {
         let path = folder.join(name);
         let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, content));
-        written.map_err(|error| Failure::failed(format!("cannot write `{shown}/{name}`: {error}")))?;
+        written.map_err(|error| CommandFailure::failed(format!("cannot write `{shown}/{name}`: {error}")))?;
     }
     Ok(())
 }

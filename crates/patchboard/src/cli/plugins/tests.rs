@@ -1,7 +1,7 @@
 use clap::Parser;
 use serde_json::json;
 
-use super::{named, report};
+use super::{plugin_params, report};
 use crate::cli::Cli;
 
 #[test]
@@ -30,14 +30,14 @@ fn what_can_be_said() {
 
 #[test]
 fn a_name_or_a_path() {
-    assert_eq!(named("my-echo_2").unwrap(), json!({"name": "my-echo_2"}));
-    assert_eq!(named("/p/echo.wasm").unwrap(), json!({"path": "/p/echo.wasm"}));
+    assert_eq!(plugin_params("my-echo_2").unwrap(), json!({"name": "my-echo_2"}));
+    assert_eq!(plugin_params("/p/echo.wasm").unwrap(), json!({"path": "/p/echo.wasm"}));
     let here = std::env::current_dir().unwrap();
-    assert_eq!(named("echo.wasm").unwrap(), json!({"path": here.join("echo.wasm").display().to_string()}));
+    assert_eq!(plugin_params("echo.wasm").unwrap(), json!({"path": here.join("echo.wasm").display().to_string()}));
 }
 
 #[test]
 fn an_answer_that_is_no_plugin_is_an_error() {
-    assert!(report::read(&json!({"tools": 5})).is_err());
-    assert_eq!(report::read(&json!({"name": "x", "news": 1})).unwrap().name, "x");
+    assert!(report::parse(&json!({"tools": 5})).is_err());
+    assert_eq!(report::parse(&json!({"name": "x", "news": 1})).unwrap().name, "x");
 }

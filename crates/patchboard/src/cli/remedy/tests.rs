@@ -1,9 +1,9 @@
-use super::of;
+use super::advise;
 
 /// What is said of a refusal: the problem, and the beginning of the hint, empty for none.
 #[track_caller]
 fn check(said: &str, problem: &str, hint: &str) {
-    let told = of(said);
+    let told = advise(said);
     assert_eq!(told.problem, problem);
     match told.hint {
         Some(found) => assert!(!hint.is_empty() && found.starts_with(hint), "{said}: {found}"),

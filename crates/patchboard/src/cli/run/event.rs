@@ -4,19 +4,19 @@ use serde::Deserialize;
 use serde_json::Value;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Event {
+pub(super) struct RunEvent {
     /// For `got_expand` this is the task.
     #[serde(default)]
     pub(super) node_id: String,
     #[serde(default)]
     pub(super) event_id: u64,
     #[serde(flatten)]
-    pub(super) what: Happening,
+    pub(super) kind: RunEventKind,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Happening {
+pub(super) enum RunEventKind {
     NodeEnter {
         id: String,
     },
@@ -93,12 +93,12 @@ pub(super) enum Happening {
     Other,
 }
 
-impl Event {
-    pub(super) fn read(text: &str) -> serde_json::Result<Self> {
+impl RunEvent {
+    pub(super) fn parse(text: &str) -> serde_json::Result<Self> {
         let mut event: Self = serde_json::from_str(text)?;
-        if let Happening::Custom { value } = event.what {
+        if let RunEventKind::Custom { value } = event.kind {
             // Somebody else's value is not an event, and no reason to stop.
-            event.what = Happening::deserialize(value).unwrap_or(Happening::Other);
+            event.kind = RunEventKind::deserialize(value).unwrap_or(RunEventKind::Other);
         }
         Ok(event)
     }

@@ -7,118 +7,122 @@ use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-use super::Watched;
-use super::event::{Event, Happening};
-use super::questions::{Asked, Question, Questions, is_yes, words};
-use super::terminal::{Beats, Keyboard, Terminal};
-use super::view::{Asides, Say, View, shown};
-use crate::cli::approval_mode::{self, Answerer, Unattended};
-use crate::cli::failure::Failure;
+use super::WatchOutcome;
+use super::event::{RunEvent, RunEventKind};
+use super::questions::{ApprovalQuestion, EnqueueOutcome, QuestionQueue, is_yes, prompt_text};
+use super::terminal::{TerminalInput, TerminalWriter, TickTimer};
+use super::view::{DisplayUpdate, ProgressDisplay, RunView, arguments_text};
+use crate::cli::approval_mode::{self, ApprovalResponder, UnattendedMode};
+use crate::cli::failure::CommandFailure;
 use crate::cli::{output, remedy};
-use crate::client::runs::{Frame, RunEnd, RunsClient};
+use crate::client::runs::{RunEnd, RunFrame, RunsClient};
 
 /// How long a cancelled run may take to say that it is over.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CANCEL_GRACE: Duration = Duration::from_secs(2);
 /// Exit codes of programs ended by these signals, as shells count them.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 
 /// What Ctrl-C means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Interrupt {
+pub(super) enum InterruptAction {
     /// The run is this command's.
-    Cancels,
+    CancelRun,
     /// The run is only watched.
-    Leaves,
+    Detach,
 }
 
-pub(super) struct Follow {
+pub(super) struct RunFollower {
     client: RunsClient,
     id: String,
     json: bool,
-    interrupt: Interrupt,
-    answerer: Answerer,
-    view: View,
-    terminal: Terminal,
-    keyboard: Keyboard,
-    questions: Questions,
-    beats: Beats,
-    signals: Signals,
-    leaving: Option<Leaving>,
+    interrupt: InterruptAction,
+    responder: ApprovalResponder,
+    view: RunView,
+    terminal: TerminalWriter,
+    keyboard: TerminalInput,
+    questions: QuestionQueue,
+    ticks: TickTimer,
+    signals: ExitSignals,
+    pending_exit: Option<PendingExit>,
     last_event: u64,
 }
 
-struct Leaving {
+struct PendingExit {
     code: u8,
     until: Instant,
 }
 
-enum Heard {
-    Beat(Duration),
-    Frame(anyhow::Result<Frame>),
+enum FollowEvent {
+    Tick(Duration),
+    Frame(anyhow::Result<RunFrame>),
     Line(String),
     Signal(u8),
-    TooLong(u8),
+    GraceElapsed(u8),
 }
 
-impl Follow {
+impl RunFollower {
     pub(super) fn new(
         client: RunsClient,
         id: String,
         json: bool,
-        interrupt: Interrupt,
-        answerer: Answerer,
-    ) -> Result<Self, Failure> {
+        interrupt: InterruptAction,
+        answerer: ApprovalResponder,
+    ) -> Result<Self, CommandFailure> {
         Ok(Self {
             client,
             id,
             json,
             interrupt,
-            answerer,
-            view: View::new(Terminal::reply(), Terminal::asides(), Terminal::look()),
-            terminal: Terminal::new(),
-            keyboard: Keyboard::new(),
-            questions: Questions::default(),
-            beats: Beats::new(if json { Asides::None } else { Terminal::asides() }),
-            signals: Signals::new()?,
-            leaving: None,
+            responder: answerer,
+            view: RunView::new(
+                TerminalWriter::reply_timing(),
+                TerminalWriter::progress_display(),
+                TerminalWriter::layout(),
+            ),
+            terminal: TerminalWriter::new(),
+            keyboard: TerminalInput::new(),
+            questions: QuestionQueue::default(),
+            ticks: TickTimer::new(if json { ProgressDisplay::None } else { TerminalWriter::progress_display() }),
+            signals: ExitSignals::new()?,
+            pending_exit: None,
             last_event: 0,
         })
     }
 
-    pub(super) async fn watch(mut self) -> Result<Watched, Failure> {
+    pub(super) async fn watch(mut self) -> Result<WatchOutcome, CommandFailure> {
         if !self.json {
-            self.terminal.hush();
+            self.terminal.hide_typing();
         }
         loop {
-            match self.hear().await {
-                Heard::Beat(elapsed) => {
-                    self.view.resize(Terminal::columns());
-                    self.terminal.say(self.view.tick(elapsed));
+            match self.next_event().await {
+                FollowEvent::Tick(elapsed) => {
+                    self.view.resize(TerminalWriter::columns());
+                    self.terminal.show(self.view.tick(elapsed));
                 }
-                Heard::Frame(Ok(Frame::Event(raw))) => self.event(raw.get()).await?,
-                Heard::Frame(Ok(Frame::End(end))) => return Ok(self.ended(&end)),
-                Heard::Frame(Ok(Frame::Error(error))) => return Ok(self.failed(&error)),
-                Heard::Frame(Ok(Frame::ApprovalRefused(error))) => self.remark(&error),
-                Heard::Frame(Err(error)) => return self.broke_off(&error),
-                Heard::Line(line) => self.answer(&line).await?,
-                Heard::Signal(code) => {
-                    if self.leaving.is_some() {
+                FollowEvent::Frame(Ok(RunFrame::Event(raw))) => self.event(raw.get()).await?,
+                FollowEvent::Frame(Ok(RunFrame::End(end))) => return Ok(self.ended(&end)),
+                FollowEvent::Frame(Ok(RunFrame::Error(error))) => return Ok(self.failed(&error)),
+                FollowEvent::Frame(Ok(RunFrame::ApprovalRefused(error))) => self.remark(&error),
+                FollowEvent::Frame(Err(error)) => return self.disconnected(&error),
+                FollowEvent::Line(line) => self.answer(&line).await?,
+                FollowEvent::Signal(code) => {
+                    if self.pending_exit.is_some() {
                         return Ok(self.leave(code, true));
                     }
-                    if self.interrupt == Interrupt::Leaves {
+                    if self.interrupt == InterruptAction::Detach {
                         return Ok(self.leave(code, false));
                     }
                     self.client.cancel(&self.id).await?;
-                    self.leaving = Some(Leaving { code, until: Instant::now() + FAREWELL });
+                    self.pending_exit = Some(PendingExit { code, until: Instant::now() + CANCEL_GRACE });
                 }
-                Heard::TooLong(code) => return Ok(self.leave(code, false)),
+                FollowEvent::GraceElapsed(code) => return Ok(self.leave(code, false)),
             }
         }
     }
 
-    async fn hear(&mut self) -> Heard {
-        let leaving = self.leaving.as_ref().map(|leaving| (leaving.code, leaving.until));
+    async fn next_event(&mut self) -> FollowEvent {
+        let leaving = self.pending_exit.as_ref().map(|leaving| (leaving.code, leaving.until));
         let too_long = async move {
             match leaving {
                 Some((code, until)) => {
@@ -129,68 +133,71 @@ impl Follow {
             }
         };
         tokio::select! {
-            code = self.signals.next() => Heard::Signal(code),
-            code = too_long => Heard::TooLong(code),
-            line = self.keyboard.line(), if !self.questions.is_empty() => Heard::Line(line),
-            frame = self.client.frame() => Heard::Frame(frame),
-            elapsed = self.beats.next() => Heard::Beat(elapsed),
+            code = self.signals.next() => FollowEvent::Signal(code),
+            code = too_long => FollowEvent::GraceElapsed(code),
+            line = self.keyboard.line(), if !self.questions.is_empty() => FollowEvent::Line(line),
+            frame = self.client.next_frame() => FollowEvent::Frame(frame),
+            elapsed = self.ticks.next() => FollowEvent::Tick(elapsed),
         }
     }
 
-    async fn event(&mut self, raw: &str) -> Result<(), Failure> {
+    async fn event(&mut self, raw: &str) -> Result<(), CommandFailure> {
         if self.json {
-            output::line(raw);
+            output::print_line(raw);
         }
-        let event = Event::read(raw).map_err(|error| Failure::failed(format!("an event cannot be read: {error}")))?;
+        let event = RunEvent::parse(raw)
+            .map_err(|error| CommandFailure::failed(format!("an event cannot be read: {error}")))?;
         self.last_event = event.event_id;
-        if let Happening::ToolApproval { call_id: Some(call_id), name, arguments, reason } = &event.what {
-            let (call, reason) = (format!("{name} {}", shown(arguments)), reason.as_deref());
-            match self.answerer {
-                Answerer::Nobody(Unattended::Refuse) => {
+        if let RunEventKind::ToolApproval { call_id: Some(call_id), name, arguments, reason } = &event.kind {
+            let (call, reason) = (format!("{name} {}", arguments_text(arguments)), reason.as_deref());
+            match self.responder {
+                ApprovalResponder::Unattended(UnattendedMode::Refuse) => {
                     let ways = "`--approvals wait` lets it wait for `patchboard approvals`";
-                    self.remark(&because(reason, approval_mode::refusal(name, &call, ways)));
+                    self.remark(&with_reason(reason, approval_mode::refusal_text(name, &call, ways)));
                     self.client.approve(&self.id, call_id, false).await?;
                 }
-                Answerer::Person | Answerer::Nobody(Unattended::Wait) => self.wanted(call_id, &call, reason),
+                ApprovalResponder::Person | ApprovalResponder::Unattended(UnattendedMode::Wait) => {
+                    self.request_approval(call_id, &call, reason)
+                }
             }
         }
-        if let Happening::ToolEnd { call_id: Some(call_id), .. } = &event.what {
+        if let RunEventKind::ToolEnd { call_id: Some(call_id), .. } = &event.kind {
             self.settled(call_id);
         }
         if !self.json {
-            self.terminal.say(self.view.event(&event));
+            self.terminal.show(self.view.event(&event));
         }
         Ok(())
     }
 
     /// A person at the terminal is asked; elsewhere it is told how to answer.
-    fn wanted(&mut self, call_id: &str, call: &str, reason: Option<&str>) {
-        if self.answerer == Answerer::Person {
-            let (id, words) = (call_id.to_owned(), words(call, reason));
-            match self.questions.add(Question { call: id.clone(), id, words }) {
-                Asked::Now => return self.ask(),
-                Asked::Later => return,
-                Asked::Never => {}
+    fn request_approval(&mut self, call_id: &str, call: &str, reason: Option<&str>) {
+        if self.responder == ApprovalResponder::Person {
+            let (id, words) = (call_id.to_owned(), prompt_text(call, reason));
+            match self.questions.add(ApprovalQuestion { call: id.clone(), id, prompt: words }) {
+                EnqueueOutcome::Current => return self.ask(),
+                EnqueueOutcome::Queued => return,
+                EnqueueOutcome::Full => {}
             }
         }
-        self.remark(&because(reason, approval_mode::invitation(call_id, call, "")));
+        self.remark(&with_reason(reason, approval_mode::invitation_text(call_id, call, "")));
     }
 
     fn ask(&mut self) {
-        match self.questions.now() {
+        match self.questions.current() {
             Some(question) => {
-                self.terminal.say(self.view.pause());
-                self.terminal.ask(&question.words);
+                self.terminal.show(self.view.pause());
+                self.terminal.ask(&question.prompt);
             }
             None => {
-                self.terminal.settle();
-                self.terminal.hush();
+                self.terminal.resume();
+                self.terminal.hide_typing();
             }
         }
     }
 
-    async fn answer(&mut self, line: &str) -> Result<(), Failure> {
-        if let Some(question) = self.questions.take() {
+    async fn answer(&mut self, line: &str) -> Result<(), CommandFailure> {
+        if let Some(question) = self.questions.pop() {
             self.client.approve(&self.id, &question.id, is_yes(line)).await?;
             self.ask();
         }
@@ -199,82 +206,82 @@ impl Follow {
 
     /// Somebody else has answered, or nobody has in time.
     fn settled(&mut self, call_id: &str) {
-        if self.questions.settled(call_id) {
-            output::error("(settled)");
+        if self.questions.remove_call(call_id) {
+            output::eprint_line("(settled)");
             self.ask();
         }
     }
 
-    fn ended(mut self, end: &RunEnd) -> Watched {
-        self.terminal.settle();
+    fn ended(mut self, end: &RunEnd) -> WatchOutcome {
+        self.terminal.resume();
         if self.json {
-            output::line(&serde_json::to_string(end).unwrap_or_default());
+            output::print_line(&serde_json::to_string(end).unwrap_or_default());
         } else {
-            self.terminal.say(self.view.ended(end));
+            self.terminal.show(self.view.ended(end));
         }
         // Cancelled too late: it came to its end all the same.
-        self.leaving.map_or(ExitCode::SUCCESS, |leaving| ExitCode::from(leaving.code)).into()
+        self.pending_exit.map_or(ExitCode::SUCCESS, |leaving| ExitCode::from(leaving.code)).into()
     }
 
-    fn failed(mut self, error: &str) -> Watched {
-        self.say_failure(error);
-        self.leaving.map_or(ExitCode::FAILURE, |leaving| ExitCode::from(leaving.code)).into()
+    fn failed(mut self, error: &str) -> WatchOutcome {
+        self.show_failure(error);
+        self.pending_exit.map_or(ExitCode::FAILURE, |leaving| ExitCode::from(leaving.code)).into()
     }
 
-    fn broke_off(mut self, error: &anyhow::Error) -> Result<Watched, Failure> {
-        if let Some(Leaving { code, .. }) = self.leaving {
+    fn disconnected(mut self, error: &anyhow::Error) -> Result<WatchOutcome, CommandFailure> {
+        if let Some(PendingExit { code, .. }) = self.pending_exit {
             return Ok(self.leave(code, false));
         }
         let error = format!("{error:#}");
         if self.json {
-            self.say_failure(&error);
+            self.show_failure(&error);
             return Ok(ExitCode::FAILURE.into());
         }
-        self.terminal.settle();
-        self.terminal.say(self.view.pause());
+        self.terminal.resume();
+        self.terminal.show(self.view.pause());
         let id = output::one_line(&self.id);
-        Err(Failure::failed(error)
+        Err(CommandFailure::failed(error)
             .hint(format!("if the run goes on, `patchboard attach {id} --after {}` follows it", self.last_event)))
     }
 
-    fn leave(mut self, code: u8, in_haste: bool) -> Watched {
-        self.terminal.settle();
+    fn leave(mut self, code: u8, in_haste: bool) -> WatchOutcome {
+        self.terminal.resume();
         if self.json {
-            output::line(&json!({ "error": "interrupted" }).to_string());
+            output::print_line(&json!({ "error": "interrupted" }).to_string());
         } else {
-            self.terminal.say(self.view.pause());
-            if self.interrupt == Interrupt::Leaves {
+            self.terminal.show(self.view.pause());
+            if self.interrupt == InterruptAction::Detach {
                 let id = output::one_line(&self.id);
                 let again = format!("the run goes on; `patchboard attach {id} --after {}` follows it", self.last_event);
-                self.terminal.say(vec![Say::Line(again)]);
+                self.terminal.show(vec![DisplayUpdate::Line(again)]);
             }
         }
-        Watched { code: ExitCode::from(code), in_haste }
+        WatchOutcome { code: ExitCode::from(code), is_immediate: in_haste }
     }
 
-    fn say_failure(&mut self, error: &str) {
-        self.terminal.settle();
+    fn show_failure(&mut self, error: &str) {
+        self.terminal.resume();
         if self.json {
-            output::line(&json!({ "error": error }).to_string());
+            output::print_line(&json!({ "error": error }).to_string());
         } else {
-            self.terminal.say(self.view.pause());
-            let told = remedy::of(error);
-            let mut lines = vec![Say::Line(format!("error: {}", output::plain(&told.problem)))];
-            lines.extend(told.hint.map(|hint| Say::Line(format!("hint: {}", output::plain(&hint)))));
-            self.terminal.say(lines);
+            self.terminal.show(self.view.pause());
+            let told = remedy::advise(error);
+            let mut lines = vec![DisplayUpdate::Line(format!("error: {}", output::plain(&told.problem)))];
+            lines.extend(told.hint.map(|hint| DisplayUpdate::Line(format!("hint: {}", output::plain(&hint)))));
+            self.terminal.show(lines);
         }
     }
 
     fn remark(&mut self, text: &str) {
         if !self.json {
-            self.terminal.say(self.view.pause());
+            self.terminal.show(self.view.pause());
         }
-        self.terminal.say(vec![Say::Line(output::plain(text))]);
+        self.terminal.show(vec![DisplayUpdate::Line(output::plain(text))]);
     }
 }
 
 /// With why it is asked, where that is more than the policy.
-fn because(reason: Option<&str>, text: String) -> String {
+fn with_reason(reason: Option<&str>, text: String) -> String {
     match reason {
         Some(reason) => format!("{reason}\n{text}"),
         None => text,
@@ -282,13 +289,13 @@ fn because(reason: Option<&str>, text: String) -> String {
 }
 
 /// Ctrl-C, and what `kill` sends.
-struct Signals {
+struct ExitSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Signals {
-    fn new() -> Result<Self, Failure> {
+impl ExitSignals {
+    fn new() -> Result<Self, CommandFailure> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 

@@ -12,49 +12,49 @@ const TEXT_COLUMNS: usize = 120;
 const MAX_TASKS: usize = 1_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Tasks {
-    all: Vec<Task>,
+pub(super) struct TaskGraph {
+    nodes: Vec<TaskNode>,
 }
 
 #[derive(Debug)]
-struct Task {
+struct TaskNode {
     id: String,
     description: String,
-    after: Vec<String>,
-    state: State,
+    depends_on: Vec<String>,
+    state: TaskState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum TaskState {
     Waiting,
     Running,
     Done,
     Failed(String),
 }
 
-impl Tasks {
+impl TaskGraph {
     /// Another plan takes the place of the one before.
     pub(super) fn planned(&mut self, ids: &[String]) {
-        self.all.clear();
+        self.nodes.clear();
         for id in ids {
             self.find(id);
         }
     }
 
     pub(super) fn started(&mut self, id: &str) {
-        self.set(id, State::Running);
+        self.set(id, TaskState::Running);
     }
 
     pub(super) fn completed(&mut self, id: &str) {
-        self.set(id, State::Done);
+        self.set(id, TaskState::Done);
     }
 
     pub(super) fn failed(&mut self, id: &str, error: &str) {
-        self.set(id, State::Failed(error.to_owned()));
+        self.set(id, TaskState::Failed(error.to_owned()));
     }
 
     /// What only a state tells: descriptions, edges, tasks that were added, and how far those are that were never seen.
-    pub(super) fn read(&mut self, state: &Value) {
+    pub(super) fn apply_state(&mut self, state: &Value) {
         let Some(graph) = state.get("task_graph") else { return };
         let list = |key: &str| graph.get(key).and_then(Value::as_array).into_iter().flatten();
         let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -63,45 +63,45 @@ impl Tasks {
             let status = state.get("node_states").and_then(|states| states.get(&id));
             let Some(task) = self.find(&id) else { continue };
             task.description = text(node.get("description"));
-            task.after.clear();
-            if let (State::Waiting, Some(status)) = (&task.state, status) {
+            task.depends_on.clear();
+            if let (TaskState::Waiting, Some(status)) = (&task.state, status) {
                 task.state = match text(status.get("status")).as_str() {
-                    "Running" => State::Running,
-                    "Done" => State::Done,
-                    "Failed" => State::Failed(text(status.get("error"))),
-                    _ => State::Waiting,
+                    "Running" => TaskState::Running,
+                    "Done" => TaskState::Done,
+                    "Failed" => TaskState::Failed(text(status.get("error"))),
+                    _ => TaskState::Waiting,
                 };
             }
         }
         for edge in list("edges") {
             let (from, to) = (text(edge.get(0)), text(edge.get(1)));
-            if let Some(task) = self.find(&to).filter(|task| task.after.len() < MAX_TASKS) {
-                task.after.push(from);
+            if let Some(task) = self.find(&to).filter(|task| task.depends_on.len() < MAX_TASKS) {
+                task.depends_on.push(from);
             }
         }
     }
 
     /// A head, then a line a task: how far it is, its name, what it is, and what it waits for.
     pub(super) fn lines(&self) -> Vec<String> {
-        let done = self.all.iter().filter(|task| task.state == State::Done).count();
-        let mut lines = vec![format!("graph of tasks: {done} of {} done", self.all.len())];
+        let done = self.nodes.iter().filter(|task| task.state == TaskState::Done).count();
+        let mut lines = vec![format!("graph of tasks: {done} of {} done", self.nodes.len())];
         let name = |id: &str| cut(&one_line(id), NAME_COLUMNS);
-        let wide = self.all.iter().map(|task| name(&task.id).chars().count()).max().unwrap_or(0);
-        for task in &self.all {
+        let wide = self.nodes.iter().map(|task| name(&task.id).chars().count()).max().unwrap_or(0);
+        for task in &self.nodes {
             let mark = match task.state {
-                State::Waiting => '·',
-                State::Running => '…',
-                State::Done => '✓',
-                State::Failed(_) => '✗',
+                TaskState::Waiting => '·',
+                TaskState::Running => '…',
+                TaskState::Done => '✓',
+                TaskState::Failed(_) => '✗',
             };
             let mut line = format!("{mark} {:wide$}", name(&task.id));
-            if !task.after.is_empty() {
-                let after: Vec<String> = task.after.iter().map(|id| name(id)).collect();
+            if !task.depends_on.is_empty() {
+                let after: Vec<String> = task.depends_on.iter().map(|id| name(id)).collect();
                 line.push_str(&format!(" ← {}", after.join(", ")));
             }
             let text = match &task.state {
-                State::Failed(error) => error,
-                State::Waiting | State::Running | State::Done => &task.description,
+                TaskState::Failed(error) => error,
+                TaskState::Waiting | TaskState::Running | TaskState::Done => &task.description,
             };
             if !text.is_empty() {
                 line.push_str(&format!("  {}", cut(&one_line(text), TEXT_COLUMNS)));
@@ -111,25 +111,25 @@ impl Tasks {
         lines
     }
 
-    fn set(&mut self, id: &str, state: State) {
+    fn set(&mut self, id: &str, state: TaskState) {
         if let Some(task) = self.find(id) {
             task.state = state;
         }
     }
 
     /// The task of that name, made if it is new.
-    fn find(&mut self, id: &str) -> Option<&mut Task> {
-        let known = self.all.iter().position(|task| task.id == id);
-        if known.is_none() && self.all.len() < MAX_TASKS {
-            self.all.push(Task {
+    fn find(&mut self, id: &str) -> Option<&mut TaskNode> {
+        let known = self.nodes.iter().position(|task| task.id == id);
+        if known.is_none() && self.nodes.len() < MAX_TASKS {
+            self.nodes.push(TaskNode {
                 id: id.to_owned(),
                 description: String::new(),
-                after: Vec::new(),
-                state: State::Waiting,
+                depends_on: Vec::new(),
+                state: TaskState::Waiting,
             });
         }
-        let last = self.all.len().checked_sub(1);
-        known.or(last.filter(|_| known.is_none())).and_then(|at| self.all.get_mut(at)).filter(|task| task.id == id)
+        let last = self.nodes.len().checked_sub(1);
+        known.or(last.filter(|_| known.is_none())).and_then(|at| self.nodes.get_mut(at)).filter(|task| task.id == id)
     }
 }
 

@@ -9,10 +9,10 @@ use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflu
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::view::{Asides, Reply, Say};
-use crate::cli::markdown::{Look, Marks};
-use crate::cli::output::{self, Role, Stream, colour, paint};
-use crate::cli::screen::{Screen, Size};
+use super::view::{DisplayUpdate, ProgressDisplay, ReplyTiming};
+use crate::cli::markdown::{MarkdownLayout, MarkupMode};
+use crate::cli::output::{self, OutputStream, TextRole, colour, paint};
+use crate::cli::screen::{LiveBlock, TerminalSize};
 use crate::config::Environment;
 use crate::config::env::TERM;
 use crate::telemetry::LogColour;
@@ -21,89 +21,91 @@ use crate::telemetry::LogColour;
 const MAX_LINE: usize = 64 * 1024;
 
 /// Does what a view says.
-pub(in crate::cli) struct Terminal {
-    screen: Screen,
+pub(in crate::cli) struct TerminalWriter {
+    live_block: LiveBlock,
     /// A question stands at the end of the screen: what is said meanwhile waits.
-    held: Option<Vec<Say>>,
-    hush: Option<Hush>,
+    deferred: Option<Vec<DisplayUpdate>>,
+    echo_guard: Option<KeyEchoGuard>,
 }
 
-impl Terminal {
+impl TerminalWriter {
     pub(in crate::cli) fn new() -> Self {
-        Self { screen: Screen::default(), held: None, hush: None }
+        Self { live_block: LiveBlock::default(), deferred: None, echo_guard: None }
     }
 
-    pub(in crate::cli) fn reply() -> Reply {
-        if stdout().is_terminal() { Reply::AsItComes } else { Reply::AtTheEnd }
+    pub(in crate::cli) fn reply_timing() -> ReplyTiming {
+        if stdout().is_terminal() { ReplyTiming::Streamed } else { ReplyTiming::AtEnd }
     }
 
-    pub(in crate::cli) fn asides() -> Asides {
+    pub(in crate::cli) fn progress_display() -> ProgressDisplay {
         match (stderr().is_terminal(), can_draw()) {
-            (false, _) => Asides::None,
-            (true, false) => Asides::Lines,
-            (true, true) => Asides::Pictures,
+            (false, _) => ProgressDisplay::None,
+            (true, false) => ProgressDisplay::Lines,
+            (true, true) => ProgressDisplay::Live,
         }
     }
 
-    pub(in crate::cli) fn look() -> Look {
-        let marks = if colour(Stream::Out) == LogColour::On { Marks::Styled } else { Marks::Kept };
-        Look { columns: Self::columns(), marks }
+    pub(in crate::cli) fn layout() -> MarkdownLayout {
+        let marks = if colour(OutputStream::Out) == LogColour::On { MarkupMode::Styled } else { MarkupMode::Literal };
+        MarkdownLayout { columns: Self::columns(), marks }
     }
 
     pub(in crate::cli) fn columns() -> usize {
-        let size = if stdout().is_terminal() { Size::of(stdout()) } else { Size::of(stderr()) };
+        let size = if stdout().is_terminal() { TerminalSize::of(stdout()) } else { TerminalSize::of(stderr()) };
         size.columns
     }
 
     /// Keys that are pressed while somebody works are not shown: they would tear up what is drawn. They are not lost.
-    pub(in crate::cli) fn hush(&mut self) {
-        if self.hush.is_none() && Self::asides() == Asides::Pictures {
-            self.hush = Hush::begin();
+    pub(in crate::cli) fn hide_typing(&mut self) {
+        if self.echo_guard.is_none() && Self::progress_display() == ProgressDisplay::Live {
+            self.echo_guard = KeyEchoGuard::disable_echo();
         }
     }
 
-    pub(in crate::cli) fn unhush(&mut self) {
-        self.hush = None;
+    pub(in crate::cli) fn show_typing(&mut self) {
+        self.echo_guard = None;
     }
 
-    pub(in crate::cli) fn say(&mut self, said: Vec<Say>) {
-        match &mut self.held {
+    pub(in crate::cli) fn show(&mut self, said: Vec<DisplayUpdate>) {
+        match &mut self.deferred {
             // What is drawn in place is drawn again anyway.
-            Some(held) => held.extend(said.into_iter().filter(|one| !matches!(one, Say::Picture(_)))),
-            None => said.into_iter().for_each(|one| self.put(one)),
+            Some(held) => held.extend(said.into_iter().filter(|one| !matches!(one, DisplayUpdate::LiveBlock(_)))),
+            None => said.into_iter().for_each(|one| self.write(one)),
         }
     }
 
     /// Puts a question at the end of the screen and holds everything else back until it is settled.
     pub(in crate::cli) fn ask(&mut self, question: &str) {
-        self.screen.settle();
-        self.unhush();
+        self.live_block.commit();
+        self.show_typing();
         // What was typed before the question stood there is no answer to it.
         tcflush(stdin(), QueueSelector::IFlush).ok();
-        output::aside(question);
-        self.held.get_or_insert_default();
+        output::eprint(question);
+        self.deferred.get_or_insert_default();
     }
 
-    pub(in crate::cli) fn settle(&mut self) {
-        if let Some(held) = self.held.take() {
-            held.into_iter().for_each(|one| self.put(one));
+    pub(in crate::cli) fn resume(&mut self) {
+        if let Some(held) = self.deferred.take() {
+            held.into_iter().for_each(|one| self.write(one));
         }
     }
 
-    fn put(&mut self, said: Say) {
+    fn write(&mut self, said: DisplayUpdate) {
         match said {
-            Say::Picture(lines) => output::aside(&self.screen.draw(&lines, Size::of(stderr()))),
-            Say::Words(words) => {
-                self.screen.settle();
-                output::part(&words);
+            DisplayUpdate::LiveBlock(lines) => {
+                output::eprint(&self.live_block.draw(&lines, TerminalSize::of(stderr())))
             }
-            Say::Line(line) => {
-                self.screen.settle();
-                output::error(&line);
+            DisplayUpdate::Text(words) => {
+                self.live_block.commit();
+                output::print(&words);
             }
-            Say::Aside(line) => {
-                self.screen.settle();
-                output::error(&paint(&line, Role::Faint, colour(Stream::Err)));
+            DisplayUpdate::Line(line) => {
+                self.live_block.commit();
+                output::eprint_line(&line);
+            }
+            DisplayUpdate::DimLine(line) => {
+                self.live_block.commit();
+                output::eprint_line(&paint(&line, TextRole::Faint, colour(OutputStream::Err)));
             }
         }
     }
@@ -114,10 +116,10 @@ pub(in crate::cli) fn can_draw() -> bool {
 }
 
 /// The terminal as it was before keys were hidden; it is put back when this goes.
-struct Hush(Termios);
+struct KeyEchoGuard(Termios);
 
-impl Hush {
-    fn begin() -> Option<Self> {
+impl KeyEchoGuard {
+    fn disable_echo() -> Option<Self> {
         let before = tcgetattr(stdin()).ok()?;
         let mut hushed = before.clone();
         hushed.local_modes.remove(LocalModes::ECHO);
@@ -126,25 +128,25 @@ impl Hush {
     }
 }
 
-impl Drop for Hush {
+impl Drop for KeyEchoGuard {
     fn drop(&mut self) {
         tcsetattr(stdin(), OptionalActions::Now, &self.0).ok();
     }
 }
 
 /// Lines a person types as answers. Nothing is read before it is asked for.
-pub(in crate::cli) struct Keyboard {
+pub(in crate::cli) struct TerminalInput {
     input: Option<AsyncFd<OwnedFd>>,
     typed: Vec<u8>,
 }
 
-impl Keyboard {
+impl TerminalInput {
     pub(in crate::cli) fn new() -> Self {
         Self { input: None, typed: Vec::new() }
     }
 
     /// Can a person be asked?
-    pub(in crate::cli) fn has_person() -> bool {
+    pub(in crate::cli) fn is_interactive() -> bool {
         stdin().is_terminal() && stderr().is_terminal()
     }
 
@@ -155,7 +157,7 @@ impl Keyboard {
                 let line: Vec<u8> = self.typed.drain(..=end).collect();
                 return String::from_utf8_lossy(&line).into_owned();
             }
-            match self.more().await {
+            match self.read_more().await {
                 Ok(0) => return String::from_utf8_lossy(&std::mem::take(&mut self.typed)).into_owned(),
                 Ok(_) if self.typed.len() <= MAX_LINE => {}
                 Ok(_) => self.typed.clear(),
@@ -164,7 +166,7 @@ impl Keyboard {
         }
     }
 
-    async fn more(&mut self) -> io::Result<usize> {
+    async fn read_more(&mut self) -> io::Result<usize> {
         if self.input.is_none() {
             let input = rustix::io::fcntl_dupfd_cloexec(stdin(), 0)?;
             #[expect(deprecated, reason = "its successor is unsafe; an owned descriptor stays what it is")]
@@ -189,28 +191,28 @@ impl Keyboard {
 }
 
 /// Time that goes by while somebody is at work.
-pub(in crate::cli) struct Beats {
-    began: tokio::time::Instant,
-    beat: Option<tokio::time::Interval>,
+pub(in crate::cli) struct TickTimer {
+    started: tokio::time::Instant,
+    interval: Option<tokio::time::Interval>,
 }
 
-impl Beats {
+impl TickTimer {
     /// Beats only where something is drawn.
-    pub(in crate::cli) fn new(asides: Asides) -> Self {
-        let beat = (asides == Asides::Pictures).then(|| {
-            let mut beat = tokio::time::interval(super::page::BEAT);
+    pub(in crate::cli) fn new(asides: ProgressDisplay) -> Self {
+        let beat = (asides == ProgressDisplay::Live).then(|| {
+            let mut beat = tokio::time::interval(super::live_display::TICK_INTERVAL);
             beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
             beat
         });
-        Self { began: tokio::time::Instant::now(), beat }
+        Self { started: tokio::time::Instant::now(), interval: beat }
     }
 
     /// How long it has been. Safe to drop while it waits.
     pub(in crate::cli) async fn next(&mut self) -> Duration {
-        match &mut self.beat {
+        match &mut self.interval {
             Some(beat) => {
                 beat.tick().await;
-                self.began.elapsed()
+                self.started.elapsed()
             }
             None => std::future::pending().await,
         }

@@ -4,11 +4,11 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use super::{AttachArgs, RunArgs, request};
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, CliCommand};
 
 fn parsed(words: &[&str]) -> Result<RunArgs, ErrorKind> {
     let cli = Cli::try_parse_from(["patchboard", "run"].iter().chain(words)).map_err(|error| error.kind())?;
-    let Verb::Run(args) = cli.command else { panic!("{:?}", cli.command) };
+    let CliCommand::Run(args) = cli.command else { panic!("{:?}", cli.command) };
     Ok(args)
 }
 
@@ -44,7 +44,7 @@ fn a_request_says_what_the_flags_say() {
 fn a_run_is_joined_from_a_number() {
     let attach = |words: &[&str]| {
         let cli = Cli::try_parse_from(["patchboard", "attach"].iter().chain(words)).unwrap();
-        let Verb::Attach(AttachArgs { id, after, .. }) = cli.command else { panic!("{:?}", cli.command) };
+        let CliCommand::Attach(AttachArgs { id, after, .. }) = cli.command else { panic!("{:?}", cli.command) };
         (id, after)
     };
     assert_eq!(attach(&["r"]), ("r".to_owned(), 0));

@@ -7,228 +7,235 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::event::{Event, Happening};
-use super::page::{Page, number, time};
-use super::tasks::Tasks;
-use super::thoughts::Thoughts;
-use crate::cli::markdown::Look;
+use super::event::{RunEvent, RunEventKind};
+use super::live_display::{LiveDisplay, format_count, format_elapsed};
+use super::tasks::TaskGraph;
+use super::thoughts::ThoughtTree;
+use crate::cli::markdown::MarkdownLayout;
 use crate::cli::output::plain;
-use crate::client::runs::{RunEnd, Usage};
+use crate::client::runs::{RunEnd, TokenUsage};
 
 /// Nodes whose words are for the user. What others write is a draft: plans, candidates, votes, results of tasks.
-const SPEAKING: [&str; 4] = ["think", "plan", "answer", "aggregate"];
+const REPLY_NODES: [&str; 4] = ["think", "plan", "answer", "aggregate"];
 /// Nodes in which nothing can be seen to happen.
-const SILENT: [&str; 2] = ["observe", "compress"];
+const QUIET_NODES: [&str; 2] = ["observe", "compress"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Reply {
+pub(in crate::cli) enum ReplyTiming {
     /// Standard output is a terminal.
-    AsItComes,
-    AtTheEnd,
+    Streamed,
+    AtEnd,
 }
 
 /// What is told beside the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Asides {
+pub(in crate::cli) enum ProgressDisplay {
     /// Standard error is not a terminal: only what it cost.
     None,
     /// A line for everything that happens.
     Lines,
     /// The same, and a picture of searches and graphs, drawn in its place.
-    Pictures,
+    Live,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Say {
+pub(in crate::cli) enum DisplayUpdate {
     /// Words for standard output.
-    Words(String),
+    Text(String),
     /// A line for standard error, of little weight.
-    Aside(String),
+    DimLine(String),
     /// A line for standard error.
     Line(String),
     /// What the block at the end of the screen shows now.
-    Picture(Vec<String>),
+    LiveBlock(Vec<String>),
 }
 
-pub(super) struct View {
-    reply: Reply,
-    page: Page,
+pub(super) struct RunView {
+    reply: ReplyTiming,
+    display: LiveDisplay,
     /// The node whose words are being written, and the words.
-    speaking: Option<(String, String)>,
+    reply_node: Option<(String, String)>,
     /// The node entered last, of those seen from their beginning.
-    entered: Option<String>,
-    picture: Option<Picture>,
+    last_entered: Option<String>,
+    diagram: Option<ProgressDiagram>,
 }
 
-enum Picture {
-    Thoughts(Thoughts),
-    Tasks(Tasks),
+enum ProgressDiagram {
+    Thoughts(ThoughtTree),
+    Tasks(TaskGraph),
 }
 
-impl View {
-    pub(super) fn new(reply: Reply, asides: Asides, look: Look) -> Self {
-        Self { reply, page: Page::new(reply, asides, look), speaking: None, entered: None, picture: None }
+impl RunView {
+    pub(super) fn new(reply: ReplyTiming, asides: ProgressDisplay, look: MarkdownLayout) -> Self {
+        Self {
+            reply,
+            display: LiveDisplay::new(reply, asides, look),
+            reply_node: None,
+            last_entered: None,
+            diagram: None,
+        }
     }
 
     pub(super) fn resize(&mut self, columns: usize) {
-        self.page.resize(columns);
+        self.display.resize(columns);
     }
 
     /// Time goes on.
-    pub(super) fn tick(&mut self, elapsed: Duration) -> Vec<Say> {
-        self.page.tick(elapsed)
+    pub(super) fn tick(&mut self, elapsed: Duration) -> Vec<DisplayUpdate> {
+        self.display.tick(elapsed)
     }
 
-    pub(super) fn event(&mut self, event: &Event) -> Vec<Say> {
+    pub(super) fn event(&mut self, event: &RunEvent) -> Vec<DisplayUpdate> {
         let mut said = Vec::new();
-        match &event.what {
-            Happening::NodeEnter { id } => {
-                self.entered = Some(event.node_id.clone());
-                if !SILENT.contains(&id.as_str()) {
-                    self.page.doing(id, &mut said);
+        match &event.kind {
+            RunEventKind::NodeEnter { id } => {
+                self.last_entered = Some(event.node_id.clone());
+                if !QUIET_NODES.contains(&id.as_str()) {
+                    self.display.set_activity(id, &mut said);
                 }
             }
-            Happening::NodeExit { id, result } => self.leave(event, id, result, &mut said),
-            Happening::MessageChunk { content, id } => self.words(event, id, content, &mut said),
-            Happening::ThoughtChunk { content, id } => self.page.thought(id, content, &mut said),
-            Happening::ToolCallChunk { arguments_delta } => self.page.arguments(arguments_delta),
-            Happening::Usage { total_tokens } => self.page.used(*total_tokens),
-            Happening::ToolCall { call_id, name, arguments } => {
-                let words = format!("{name} {}", shown(arguments));
-                self.page.call(call_id.as_deref().unwrap_or(name), words.trim_end(), &mut said);
+            RunEventKind::NodeExit { id, result } => self.node_exited(event, id, result, &mut said),
+            RunEventKind::MessageChunk { content, id } => self.push_reply(event, id, content, &mut said),
+            RunEventKind::ThoughtChunk { content, id } => self.display.push_thought(id, content, &mut said),
+            RunEventKind::ToolCallChunk { arguments_delta } => self.display.count_arguments(arguments_delta),
+            RunEventKind::Usage { total_tokens } => self.display.add_tokens(*total_tokens),
+            RunEventKind::ToolCall { call_id, name, arguments } => {
+                let words = format!("{name} {}", arguments_text(arguments));
+                self.display.call(call_id.as_deref().unwrap_or(name), words.trim_end(), &mut said);
             }
-            Happening::ToolEnd { call_id, name, result, is_error } => {
-                self.page.result(call_id.as_deref().unwrap_or(name), name, result, *is_error, &mut said);
+            RunEventKind::ToolEnd { call_id, name, result, is_error } => {
+                self.display.result(call_id.as_deref().unwrap_or(name), name, result, *is_error, &mut said);
             }
-            Happening::TotExpand { candidates } => self.thoughts(&mut said, |tree| tree.expanded(candidates)),
-            Happening::TotEvaluate { chosen, scores } => {
+            RunEventKind::TotExpand { candidates } => self.thoughts(&mut said, |tree| tree.expanded(candidates)),
+            RunEventKind::TotEvaluate { chosen, scores } => {
                 self.thoughts(&mut said, |tree| tree.evaluated(*chosen, scores));
             }
-            Happening::TotBacktrack { reason, to_depth } => {
+            RunEventKind::TotBacktrack { reason, to_depth } => {
                 self.thoughts(&mut said, |tree| tree.backtracked(reason, *to_depth));
             }
-            Happening::GotPlan { node_ids } => self.tasks(&mut said, |tasks| tasks.planned(node_ids)),
-            Happening::GotNodeStart { id } => self.tasks(&mut said, |tasks| tasks.started(id)),
-            Happening::GotNodeComplete { id } => self.tasks(&mut said, |tasks| tasks.completed(id)),
-            Happening::GotNodeFailed { id, error } => self.tasks(&mut said, |tasks| tasks.failed(id, error)),
-            Happening::Values { state } => self.state(state, &mut said),
-            Happening::ToolApproval { .. } | Happening::Custom { .. } | Happening::Other => {}
+            RunEventKind::GotPlan { node_ids } => self.tasks(&mut said, |tasks| tasks.planned(node_ids)),
+            RunEventKind::GotNodeStart { id } => self.tasks(&mut said, |tasks| tasks.started(id)),
+            RunEventKind::GotNodeComplete { id } => self.tasks(&mut said, |tasks| tasks.completed(id)),
+            RunEventKind::GotNodeFailed { id, error } => self.tasks(&mut said, |tasks| tasks.failed(id, error)),
+            RunEventKind::Values { state } => self.state(state, &mut said),
+            RunEventKind::ToolApproval { .. } | RunEventKind::Custom { .. } | RunEventKind::Other => {}
         }
         said
     }
 
     /// The reply, unless it stands there already, and what it took.
-    pub(super) fn ended(&mut self, end: &RunEnd) -> Vec<Say> {
+    pub(super) fn ended(&mut self, end: &RunEnd) -> Vec<DisplayUpdate> {
         let mut said = Vec::new();
-        let (node, spoken) = self.speaking.take().unwrap_or_default();
+        let (node, spoken) = self.reply_node.take().unwrap_or_default();
         let is_end = !spoken.is_empty() && end.reply.ends_with(&spoken);
         match self.reply {
             // Joined in the middle of the reply, its end is all that was asked for.
-            Reply::AsItComes if is_end => {}
-            Reply::AsItComes => {
-                self.page.end_words(&mut said);
-                self.page.words(&end.reply, &mut said);
+            ReplyTiming::Streamed if is_end => {}
+            ReplyTiming::Streamed => {
+                self.display.finish_reply(&mut said);
+                self.display.push_reply(&end.reply, &mut said);
             }
-            Reply::AtTheEnd => {
+            ReplyTiming::AtEnd => {
                 // What was said before tools were called is a part of the reply, and not of what a program asked for.
-                let is_last = is_end && self.entered.as_deref() == Some(&*node);
+                let is_last = is_end && self.last_entered.as_deref() == Some(&*node);
                 let words = plain(if is_last { &spoken } else { &end.reply });
-                self.page.pause(&mut said);
+                self.display.pause(&mut said);
                 if !words.is_empty() {
                     let line_end = if words.ends_with('\n') { "" } else { "\n" };
-                    said.push(Say::Words(format!("{words}{line_end}")));
+                    said.push(DisplayUpdate::Text(format!("{words}{line_end}")));
                 }
             }
         }
-        self.page.pause(&mut said);
-        if let Some(Usage { prompt_tokens, completion_tokens, .. }) = end.total_usage {
-            let mut took = format!("{} tokens in, {} out", number(prompt_tokens), number(completion_tokens));
-            if self.page.elapsed() > Duration::ZERO {
-                took.push_str(&format!(" · {}", time(self.page.elapsed())));
+        self.display.pause(&mut said);
+        if let Some(TokenUsage { prompt_tokens, completion_tokens, .. }) = end.total_usage {
+            let mut took =
+                format!("{} tokens in, {} out", format_count(prompt_tokens), format_count(completion_tokens));
+            if self.display.elapsed() > Duration::ZERO {
+                took.push_str(&format!(" · {}", format_elapsed(self.display.elapsed())));
             }
-            said.push(Say::Aside(took));
+            said.push(DisplayUpdate::DimLine(took));
         }
         said
     }
 
     /// Standard output is left at the beginning of a line, and the picture as it is.
-    pub(super) fn pause(&mut self) -> Vec<Say> {
+    pub(super) fn pause(&mut self) -> Vec<DisplayUpdate> {
         let mut said = Vec::new();
-        self.page.pause(&mut said);
+        self.display.pause(&mut said);
         said
     }
 
-    fn leave(&mut self, event: &Event, name: &str, result: &Value, said: &mut Vec<Say>) {
+    fn node_exited(&mut self, event: &RunEvent, name: &str, result: &Value, said: &mut Vec<DisplayUpdate>) {
         if let Some(problem) = result.get("Err").and_then(Value::as_str) {
-            self.page.note(&format!("{name} failed: {problem}"), said);
+            self.display.note(&format!("{name} failed: {problem}"), said);
             // Half an answer is no answer: it is asked for again, or the run fails.
-            if self.speaking.take_if(|(node, _)| *node == event.node_id).is_some() {
-                self.page.end_words(said);
+            if self.reply_node.take_if(|(node, _)| *node == event.node_id).is_some() {
+                self.display.finish_reply(said);
             }
         }
     }
 
-    fn words(&mut self, event: &Event, name: &str, content: &str, said: &mut Vec<Say>) {
-        let begins = self.speaking.as_ref().is_none_or(|(node, words)| *node != event.node_id || words.is_empty());
+    fn push_reply(&mut self, event: &RunEvent, name: &str, content: &str, said: &mut Vec<DisplayUpdate>) {
+        let begins = self.reply_node.as_ref().is_none_or(|(node, words)| *node != event.node_id || words.is_empty());
         // The space between two paragraphs of the reply: here they stand on lines of their own anyway.
         let content = if begins { content.trim_start_matches('\n') } else { content };
-        if !SPEAKING.contains(&name) || content.is_empty() {
+        if !REPLY_NODES.contains(&name) || content.is_empty() {
             return;
         }
         if begins {
-            self.page.end_words(said);
-            self.speaking = Some((event.node_id.clone(), String::new()));
+            self.display.finish_reply(said);
+            self.reply_node = Some((event.node_id.clone(), String::new()));
         }
-        if let Some((_, words)) = &mut self.speaking {
+        if let Some((_, words)) = &mut self.reply_node {
             words.push_str(content);
         }
-        self.page.words(content, said);
+        self.display.push_reply(content, said);
     }
 
-    fn state(&mut self, state: &Value, said: &mut Vec<Say>) {
-        match &mut self.picture {
-            Some(Picture::Thoughts(thoughts)) => {
+    fn state(&mut self, state: &Value, said: &mut Vec<DisplayUpdate>) {
+        match &mut self.diagram {
+            Some(ProgressDiagram::Thoughts(thoughts)) => {
                 let depth = state.get("tot").and_then(|tot| tot.get("depth")).and_then(Value::as_u64);
-                thoughts.place(depth.and_then(|depth| usize::try_from(depth).ok()));
+                thoughts.place_proposed(depth.and_then(|depth| usize::try_from(depth).ok()));
             }
-            Some(Picture::Tasks(tasks)) => tasks.read(state),
+            Some(ProgressDiagram::Tasks(tasks)) => tasks.apply_state(state),
             None => return,
         }
         self.draw(said);
     }
 
-    fn thoughts(&mut self, said: &mut Vec<Say>, change: impl FnOnce(&mut Thoughts)) {
-        if !matches!(self.picture, Some(Picture::Thoughts(_))) {
-            self.picture = Some(Picture::Thoughts(Thoughts::default()));
+    fn thoughts(&mut self, said: &mut Vec<DisplayUpdate>, change: impl FnOnce(&mut ThoughtTree)) {
+        if !matches!(self.diagram, Some(ProgressDiagram::Thoughts(_))) {
+            self.diagram = Some(ProgressDiagram::Thoughts(ThoughtTree::default()));
         }
-        if let Some(Picture::Thoughts(thoughts)) = &mut self.picture {
+        if let Some(ProgressDiagram::Thoughts(thoughts)) = &mut self.diagram {
             change(thoughts);
         }
         self.draw(said);
     }
 
-    fn tasks(&mut self, said: &mut Vec<Say>, change: impl FnOnce(&mut Tasks)) {
-        if !matches!(self.picture, Some(Picture::Tasks(_))) {
-            self.picture = Some(Picture::Tasks(Tasks::default()));
+    fn tasks(&mut self, said: &mut Vec<DisplayUpdate>, change: impl FnOnce(&mut TaskGraph)) {
+        if !matches!(self.diagram, Some(ProgressDiagram::Tasks(_))) {
+            self.diagram = Some(ProgressDiagram::Tasks(TaskGraph::default()));
         }
-        if let Some(Picture::Tasks(tasks)) = &mut self.picture {
+        if let Some(ProgressDiagram::Tasks(tasks)) = &mut self.diagram {
             change(tasks);
         }
         self.draw(said);
     }
 
-    fn draw(&mut self, said: &mut Vec<Say>) {
-        let lines = match &self.picture {
-            Some(Picture::Thoughts(thoughts)) => thoughts.lines(),
-            Some(Picture::Tasks(tasks)) => tasks.lines(),
+    fn draw(&mut self, said: &mut Vec<DisplayUpdate>) {
+        let lines = match &self.diagram {
+            Some(ProgressDiagram::Thoughts(thoughts)) => thoughts.lines(),
+            Some(ProgressDiagram::Tasks(tasks)) => tasks.lines(),
             None => return,
         };
-        self.page.picture(lines, said);
+        self.display.show_diagram(lines, said);
     }
 }
 
 /// Arguments as JSON on one line.
-pub(in crate::cli) fn shown(arguments: &Value) -> String {
+pub(in crate::cli) fn arguments_text(arguments: &Value) -> String {
     if arguments.is_null() { String::new() } else { arguments.to_string() }
 }
 

@@ -1,6 +1,6 @@
-use super::{Screen, Size, cut};
+use super::{LiveBlock, TerminalSize, cut};
 
-const SIZE: Size = Size { columns: 20, rows: 10 };
+const SIZE: TerminalSize = TerminalSize { columns: 20, rows: 10 };
 
 fn lines(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|line| (*line).to_owned()).collect()
@@ -8,17 +8,17 @@ fn lines(lines: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_block_is_drawn_again_in_its_place() {
-    let mut screen = Screen::default();
+    let mut screen = LiveBlock::default();
     assert_eq!(screen.draw(&lines(&["a", "b"]), SIZE), "\x1b[?7la\x1b[K\nb\x1b[K\n\x1b[J\x1b[?7h");
     assert_eq!(screen.draw(&lines(&["a", "b"]), SIZE), "", "nothing changed");
     assert_eq!(screen.draw(&lines(&["c"]), SIZE), "\x1b[2A\r\x1b[?7lc\x1b[K\n\x1b[J\x1b[?7h");
-    screen.settle();
+    screen.commit();
     assert_eq!(screen.draw(&lines(&["c"]), SIZE), "\x1b[?7lc\x1b[K\n\x1b[J\x1b[?7h", "below what was left");
 }
 
 #[test]
 fn only_what_changed_is_drawn_again() {
-    let mut screen = Screen::default();
+    let mut screen = LiveBlock::default();
     screen.draw(&lines(&["picture", "| 1 s"]), SIZE);
     assert_eq!(screen.draw(&lines(&["picture", "/ 2 s"]), SIZE), "\x1b[1A\r\x1b[?7l/ 2 s\x1b[K\n\x1b[J\x1b[?7h");
     assert_eq!(screen.draw(&lines(&["picture"]), SIZE), "\x1b[1A\r\x1b[?7l\x1b[J\x1b[?7h");
@@ -27,16 +27,16 @@ fn only_what_changed_is_drawn_again() {
 
 #[test]
 fn a_terminal_that_has_become_narrower_has_wrapped_what_was_drawn() {
-    let mut screen = Screen::default();
+    let mut screen = LiveBlock::default();
     screen.draw(&lines(&["0123456789abcde", "short"]), SIZE);
-    let narrow = Size { columns: 10, rows: 10 };
+    let narrow = TerminalSize { columns: 10, rows: 10 };
     let drawn = screen.draw(&lines(&["0123456789abcde", "short"]), narrow);
     assert_eq!(drawn, "\x1b[3A\r\x1b[?7l01234567…\x1b[K\nshort\x1b[K\n\x1b[J\x1b[?7h");
 }
 
 #[test]
 fn what_has_no_room_is_counted() {
-    let mut screen = Screen::default();
+    let mut screen = LiveBlock::default();
     let many: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
     let drawn = screen.draw(&many, SIZE);
     let shown: Vec<&str> = drawn.trim_start_matches("\x1b[?7l").split("\x1b[K\n").collect();
@@ -54,8 +54,8 @@ fn what_has_no_room_is_counted() {
             "\x1b[J\x1b[?7h"
         ]
     );
-    let tiny = Size { columns: 0, rows: 0 };
-    assert!(Screen::default().draw(&many, tiny).matches('\n').count() <= 3);
+    let tiny = TerminalSize { columns: 0, rows: 0 };
+    assert!(LiveBlock::default().draw(&many, tiny).matches('\n').count() <= 3);
 }
 
 #[test]

@@ -7,13 +7,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ProcessHandle {
     pid: Pid,
     /// `None` where the kernel has no such handles.
     handle: Option<OwnedFd>,
 }
 
-impl Process {
+impl ProcessHandle {
     pub(super) fn open(pid: u32) -> io::Result<Self> {
         let raw = i32::try_from(pid).ok().filter(|raw| *raw > 1);
         let pid = raw.and_then(Pid::from_raw).ok_or_else(|| io::Error::other("that is no process number"))?;

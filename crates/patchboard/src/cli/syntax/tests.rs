@@ -1,12 +1,12 @@
 use std::ffi::OsString;
 
-use super::{failure, read};
+use super::{parse_failure, parse_words};
 
 #[track_caller]
 fn check(line: &str, message: &str, hint: &str) {
     let words: Vec<OsString> = ["patchboard"].into_iter().chain(line.split(' ')).map(Into::into).collect();
-    let error = read(&words).expect_err("it is wrong");
-    assert_eq!(failure(&error, &words).texts(), (message, Some(hint)), "{line}");
+    let error = parse_words(&words).expect_err("it is wrong");
+    assert_eq!(parse_failure(&error, &words).texts(), (message, Some(hint)), "{line}");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn what_is_missing_or_too_much() {
 fn approvals_without_a_verb_take_the_options_of_their_list() {
     for line in ["approvals", "approvals --json --data-dir d", "approvals list --json", "approvals answer x --refuse"] {
         let words: Vec<OsString> = ["patchboard"].into_iter().chain(line.split(' ')).map(Into::into).collect();
-        assert!(read(&words).is_ok(), "{line}");
+        assert!(parse_words(&words).is_ok(), "{line}");
     }
     check(
         "approvals lsit",

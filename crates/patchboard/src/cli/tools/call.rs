@@ -8,18 +8,18 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli::approval_mode::{self, Answerer, ApprovalArgs, Unattended};
+use crate::cli::approval_mode::{self, ApprovalArgs, ApprovalResponder, UnattendedMode};
 use crate::cli::caller_folder::CallerFolder;
-use crate::cli::failure::Failure;
-use crate::cli::{Target, approvals, block_on, output};
-use crate::client::Client;
+use crate::cli::failure::CommandFailure;
+use crate::cli::{ServerTarget, approvals, block_on, output};
+use crate::client::GatewayClient;
 use crate::config::nearest::did_you_mean;
 
 /// Arguments read from standard input are at most this long.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;
 /// When a call is looked after for the first time, as it may wait for an answer, and how often once it takes its time.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
-const LAST_LOOK: Duration = Duration::from_millis(500);
+const FIRST_POLL: Duration = Duration::from_millis(5);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
@@ -28,7 +28,7 @@ pub(crate) struct CallArgs {
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
     /// Folder where the tool works; left out, the current one, or the server's with --url.
     #[arg(short, long, value_name = "DIR")]
     working_folder: Option<PathBuf>,
@@ -42,8 +42,9 @@ pub(crate) struct CallArgs {
     json: bool,
 }
 
-pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
-    let mut folder = CallerFolder::new(args.working_folder.as_deref(), &std::env::current_dir()?, args.target.reach())?;
+pub(super) fn run(args: CallArgs) -> Result<ExitCode, CommandFailure> {
+    let mut folder =
+        CallerFolder::new(args.working_folder.as_deref(), &std::env::current_dir()?, args.target.lookup())?;
     let arguments = arguments(&args)?;
     block_on(async move {
         let refused = match call(&args, params(&args.name, &arguments, &folder)).await {
@@ -52,51 +53,56 @@ pub(super) fn run(args: CallArgs) -> Result<ExitCode, Failure> {
         };
         // The folder is judged before the tool runs, so nothing is done twice.
         let Some(told) = folder.fall_back(refused.message()) else { return Err(refused) };
-        output::error(&output::one_line(&told));
+        output::eprint_line(&output::one_line(&told));
         let called = call(&args, params(&args.name, &arguments, &folder)).await?;
         Ok(show(&called, args.json))
     })
 }
 
-struct Called {
+struct CallOutcome {
     answer: Value,
     /// What is wrong with the arguments of a call that failed, as far as the tool's schema tells.
     hint: Option<String>,
     is_refused_unasked: bool,
 }
 
-async fn call(args: &CallArgs, params: Value) -> Result<Called, Failure> {
+async fn call(args: &CallArgs, params: Value) -> Result<CallOutcome, CommandFailure> {
     // Two connections, so that the call can be asked about while it is under way.
     let mut client = args.target.connect().await?;
     let mut beside = args.target.connect().await?;
-    let before = approvals::open(&mut beside).await?;
+    let before = approvals::list_open(&mut beside).await?;
     let calling = client.call("tool.call", params.clone());
     tokio::pin!(calling);
-    let mut approval =
-        Approval { before, call: params, consent: args.consent(), is_settled: false, is_refused_unasked: false };
-    let mut pause = FIRST_LOOK;
+    let mut approval = ApprovalWatch {
+        open_before: before,
+        call: params,
+        consent: args.consent(),
+        is_settled: false,
+        is_refused_unasked: false,
+    };
+    let mut pause = FIRST_POLL;
     let answered = loop {
         tokio::select! {
             answered = &mut calling => break answered,
-            () = tokio::time::sleep(pause), if !approval.is_settled => approval.look(&mut beside).await?,
+            () = tokio::time::sleep(pause), if !approval.is_settled => approval.poll(&mut beside).await?,
         }
-        pause = (pause * 2).min(LAST_LOOK);
+        pause = (pause * 2).min(MAX_POLL_INTERVAL);
     };
     let answer = match answered {
         Ok(answer) => answer,
-        Err(error) => return Err(super::refused(&mut beside, &args.name, error).await),
+        Err(error) => return Err(super::call_failure(&mut beside, &args.name, error).await),
     };
     let mut hint = None;
     if is_failed(&answer) {
-        let tools = super::all(&mut beside).await.unwrap_or_default();
-        hint = misfit(&tools, &args.name, &approval.call);
+        let tools = super::fetch_tools(&mut beside).await.unwrap_or_default();
+        hint = argument_hint(&tools, &args.name, &approval.call);
     }
-    Ok(Called { answer, hint, is_refused_unasked: approval.is_refused_unasked })
+    Ok(CallOutcome { answer, hint, is_refused_unasked: approval.is_refused_unasked })
 }
 
 /// Who agrees, if somebody has to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Consent {
+enum ConsentMode {
     Given,
     /// A person at the terminal.
     Asked,
@@ -107,57 +113,58 @@ enum Consent {
 }
 
 impl CallArgs {
-    fn consent(&self) -> Consent {
+    fn consent(&self) -> ConsentMode {
         if self.yes {
-            return Consent::Given;
+            return ConsentMode::Given;
         }
-        match self.unattended.answerer(stdin().is_terminal() && stderr().is_terminal()) {
-            Answerer::Person => Consent::Asked,
-            Answerer::Nobody(Unattended::Refuse) => Consent::Refused,
-            Answerer::Nobody(Unattended::Wait) => Consent::Awaited,
+        match self.unattended.responder(stdin().is_terminal() && stderr().is_terminal()) {
+            ApprovalResponder::Person => ConsentMode::Asked,
+            ApprovalResponder::Unattended(UnattendedMode::Refuse) => ConsentMode::Refused,
+            ApprovalResponder::Unattended(UnattendedMode::Wait) => ConsentMode::Awaited,
         }
     }
 }
 
-struct Approval {
+struct ApprovalWatch {
     /// What waited before the call did.
-    before: Vec<Value>,
+    open_before: Vec<Value>,
     call: Value,
-    consent: Consent,
+    consent: ConsentMode,
     is_settled: bool,
     /// It was refused because nobody could be asked, and that was told.
     is_refused_unasked: bool,
 }
 
-impl Approval {
-    async fn look(&mut self, beside: &mut Client) -> Result<(), Failure> {
-        let open = approvals::open(beside).await?;
-        let Some(ours) = open.iter().find(|item| is_of(item, &self.call) && !self.before.contains(item)) else {
+impl ApprovalWatch {
+    async fn poll(&mut self, beside: &mut GatewayClient) -> Result<(), CommandFailure> {
+        let open = approvals::list_open(beside).await?;
+        let Some(ours) = open.iter().find(|item| is_for_call(item, &self.call) && !self.open_before.contains(item))
+        else {
             return Ok(());
         };
         self.is_settled = true;
         let field = |key: &str| ours.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into));
         let call = format!("{} {}", field("name").unwrap_or_default(), field("input").unwrap_or_default());
         let approve = match self.consent {
-            Consent::Given => true,
-            Consent::Asked => {
-                output::aside(&output::one_line(&format!("Allow {call}? [y/N] ")));
+            ConsentMode::Given => true,
+            ConsentMode::Asked => {
+                output::eprint(&output::one_line(&format!("Allow {call}? [y/N] ")));
                 let answer = tokio::task::spawn_blocking(|| {
                     let mut answer = String::new();
                     stdin().read_line(&mut answer).map(|_| answer)
                 });
-                let answer = answer.await.map_err(|error| Failure::failed(error.to_string()))??;
+                let answer = answer.await.map_err(|error| CommandFailure::failed(error.to_string()))??;
                 matches!(answer.trim(), "y" | "Y" | "yes")
             }
-            Consent::Refused => {
+            ConsentMode::Refused => {
                 let ways = "`--yes` approves this call, and `--approvals wait` lets it wait for `patchboard approvals`";
-                output::error(&approval_mode::refusal(&field("name").unwrap_or_default(), &call, ways));
+                output::eprint_line(&approval_mode::refusal_text(&field("name").unwrap_or_default(), &call, ways));
                 self.is_refused_unasked = true;
                 false
             }
-            Consent::Awaited => {
+            ConsentMode::Awaited => {
                 let id = field("approval_id").unwrap_or_default();
-                output::error(&approval_mode::invitation(&id, &call, ", or call with --yes"));
+                output::eprint_line(&approval_mode::invitation_text(&id, &call, ", or call with --yes"));
                 return Ok(());
             }
         };
@@ -166,29 +173,30 @@ impl Approval {
 }
 
 /// Is it the question about this very call? A tool of a worker may be asked about without the pool's name before it.
-fn is_of(approval: &Value, call: &Value) -> bool {
+fn is_for_call(approval: &Value, call: &Value) -> bool {
     let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (asked, called) = (name(approval), name(call));
     let is_named = asked == called || called.split_once('.').is_some_and(|(_, own_name)| own_name == asked);
     is_named && approval.get("input") == call.get("arguments")
 }
 
-fn arguments(args: &CallArgs) -> Result<Value, Failure> {
+fn arguments(args: &CallArgs) -> Result<Value, CommandFailure> {
     let text = match args.arguments.as_str() {
         "-" => {
             let mut text = String::new();
             stdin().lock().take(MAX_ARGUMENTS + 1).read_to_string(&mut text)?;
             if text.len() as u64 > MAX_ARGUMENTS {
-                return Err(Failure::unusable(format!("the arguments are longer than {MAX_ARGUMENTS} bytes")));
+                return Err(CommandFailure::unusable(format!("the arguments are longer than {MAX_ARGUMENTS} bytes")));
             }
             text
         }
         given => given.to_owned(),
     };
-    let arguments: Value = serde_json::from_str(&text)
-        .map_err(|error| Failure::unusable(format!("the arguments are not JSON: {error}")).hint(HINT))?;
+    let arguments: Value = serde_json::from_str(&text).map_err(|error| {
+        CommandFailure::unusable(format!("the arguments are not JSON: {error}")).hint(ARGUMENTS_HINT)
+    })?;
     if !arguments.is_object() {
-        return Err(Failure::unusable("the arguments are not an object").hint(HINT));
+        return Err(CommandFailure::unusable("the arguments are not an object").hint(ARGUMENTS_HINT));
     }
     Ok(arguments)
 }
@@ -202,7 +210,7 @@ fn params(name: &str, arguments: &Value, folder: &CallerFolder) -> Value {
 }
 
 /// What is to be said of arguments that the tool does not have.
-fn misfit(tools: &[Value], name: &str, call: &Value) -> Option<String> {
+fn argument_hint(tools: &[Value], name: &str, call: &Value) -> Option<String> {
     let is_called = |tool: &&Value| tool.get("name").and_then(Value::as_str) == Some(name);
     let schema = tools.iter().find(is_called)?.get("input_schema")?;
     let known = schema.get("properties")?.as_object()?;
@@ -220,25 +228,25 @@ fn misfit(tools: &[Value], name: &str, call: &Value) -> Option<String> {
     Some(output::one_line(&format!("hint: {hint}")))
 }
 
-const HINT: &str = "write an object, such as '{\"path\": \"README.md\"}'";
+const ARGUMENTS_HINT: &str = "write an object, such as '{\"path\": \"README.md\"}'";
 
 fn is_failed(answer: &Value) -> bool {
     answer.get("is_error").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// A tool that failed answers on standard error.
-fn show(Called { answer, hint, is_refused_unasked }: &Called, json: bool) -> ExitCode {
+fn show(CallOutcome { answer, hint, is_refused_unasked }: &CallOutcome, json: bool) -> ExitCode {
     let failed = is_failed(answer);
     let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
     let content = output::plain(content.trim_end_matches('\n'));
     match (json, failed) {
-        (true, _) => output::line(&answer.to_string()),
-        (false, false) => output::line(&content),
+        (true, _) => output::print_line(&answer.to_string()),
+        (false, false) => output::print_line(&content),
         // No user refused it, as the answer says to whoever reads only that.
         (false, true) if *is_refused_unasked => {}
         (false, true) => {
-            output::error(&format!("error: {content}"));
-            hint.iter().for_each(|hint| output::error(hint));
+            output::eprint_line(&format!("error: {content}"));
+            hint.iter().for_each(|hint| output::eprint_line(hint));
         }
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Pool {
+pub(super) struct PoolStatus {
     pub(super) name: String,
     pub(super) ready: u64,
     pub(super) wanted: u64,
@@ -19,12 +19,12 @@ pub(super) struct Pool {
     pub(super) restarts: u64,
     pub(super) recycled: u64,
     pub(super) trouble: Option<String>,
-    pub(super) workers: Vec<Worker>,
+    pub(super) workers: Vec<WorkerStatus>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Worker {
+pub(super) struct WorkerStatus {
     pub(super) id: String,
     pub(super) state: String,
     pub(super) pid: Option<u64>,
@@ -35,6 +35,6 @@ pub(super) struct Worker {
     pub(super) since: String,
 }
 
-pub(super) fn read(value: &Value) -> anyhow::Result<Pool> {
-    Pool::deserialize(value).map_err(|error| anyhow::anyhow!("the server's answer cannot be read: {error}"))
+pub(super) fn parse(value: &Value) -> anyhow::Result<PoolStatus> {
+    PoolStatus::deserialize(value).map_err(|error| anyhow::anyhow!("the server's answer cannot be read: {error}"))
 }

@@ -1,14 +1,14 @@
 use clap::Parser;
 use serde_json::json;
 
-use super::{Show, View, beginning};
+use super::{WatchFormat, WatchView, truncate_lines};
 use crate::cli::Cli;
-use crate::cli::screen::{Screen, Size};
+use crate::cli::screen::{LiveBlock, TerminalSize};
 
-const SIZE: Size = Size { columns: 80, rows: 24 };
+const SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
-fn view(show: Show) -> View {
-    View { show, screen: Screen::default(), shown: 0 }
+fn view(show: WatchFormat) -> WatchView {
+    WatchView { format: show, live_block: LiveBlock::default(), frames_shown: 0 }
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn what_can_be_said() {
 
 #[test]
 fn blocks_have_an_empty_line_between_them() {
-    let mut view = view(Show::Blocks);
+    let mut view = view(WatchFormat::Blocks);
     let block = "no pool of workers is configured: [[workers]] adds one\n";
     assert_eq!(view.next(&[], SIZE).unwrap(), block);
     assert_eq!(view.next(&[], SIZE).unwrap(), format!("\n{block}"));
@@ -30,7 +30,7 @@ fn blocks_have_an_empty_line_between_them() {
 
 #[test]
 fn json_is_an_object_a_line_with_all_the_server_said() {
-    let mut view = view(Show::Json);
+    let mut view = view(WatchFormat::Json);
     let pools = [json!({"name": "py", "news": [1]})];
     for _ in 0..2 {
         assert_eq!(view.next(&pools, SIZE).unwrap(), "{\"pools\":[{\"name\":\"py\",\"news\":[1]}]}\n");
@@ -39,7 +39,7 @@ fn json_is_an_object_a_line_with_all_the_server_said() {
 
 #[test]
 fn a_picture_is_drawn_only_when_it_changed() {
-    let mut view = view(Show::Picture);
+    let mut view = view(WatchFormat::Redraw);
     assert!(view.next(&[], SIZE).unwrap().contains("no pool"));
     assert_eq!(view.next(&[], SIZE).unwrap(), "");
     let next = view.next(&[json!({"name": "py"})], SIZE).unwrap();
@@ -48,12 +48,12 @@ fn a_picture_is_drawn_only_when_it_changed() {
 
 #[test]
 fn an_answer_that_is_no_pool_is_an_error() {
-    assert!(view(Show::Blocks).next(&[json!({"workers": 5})], SIZE).is_err());
+    assert!(view(WatchFormat::Blocks).next(&[json!({"workers": 5})], SIZE).is_err());
 }
 
 #[test]
 fn what_has_no_room_is_counted() {
     let lines = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
-    assert_eq!(beginning(lines(3), 3), ["0", "1", "2"]);
-    assert_eq!(beginning(lines(5), 3), ["0", "1", "… 3 more lines"]);
+    assert_eq!(truncate_lines(lines(3), 3), ["0", "1", "2"]);
+    assert_eq!(truncate_lines(lines(5), 3), ["0", "1", "… 3 more lines"]);
 }

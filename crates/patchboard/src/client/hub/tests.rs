@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::{Forget, HubClient, HubError, LocalUrl, encoded, is_loopback};
+use super::{ForgetScope, HubClient, HubError, LocalUrl, is_loopback, percent_encode};
 
 /// A hub that gives these answers, one per connection, and the requests it got.
 async fn scripted(answers: &[&str], ask: impl AsyncFnOnce(HubClient)) -> Vec<String> {
@@ -89,7 +89,7 @@ async fn every_request_has_its_path() {
         drop(client.cancel("m").await);
         drop(client.approve("../x").await);
         drop(client.pair("x").await);
-        drop(client.forget("x", Forget::Everything).await);
+        drop(client.forget("x", ForgetScope::Everything).await);
     })
     .await;
     let wanted = [
@@ -163,6 +163,6 @@ fn addresses_with_a_path() {
 
 #[test]
 fn parts_of_a_path_are_encoded() {
-    assert_eq!(encoded("msg-1_2.3~"), "msg-1_2.3~");
-    assert_eq!(encoded("a/b?c&d=é\r\n"), "a%2Fb%3Fc%26d%3D%C3%A9%0D%0A");
+    assert_eq!(percent_encode("msg-1_2.3~"), "msg-1_2.3~");
+    assert_eq!(percent_encode("a/b?c&d=é\r\n"), "a%2Fb%3Fc%26d%3D%C3%A9%0D%0A");
 }

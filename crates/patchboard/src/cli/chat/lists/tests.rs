@@ -1,13 +1,13 @@
 use serde_json::json;
 
-use super::{Facts, find_model, models, sessions, status, tools, unknown, usage};
+use super::{ChatFacts, find_model, models, sessions, status, tools, unknown_name, usage};
 use crate::cli::caller_folder::CallerFolder;
-use crate::cli::chat::request::Talk;
-use crate::cli::output::Page;
+use crate::cli::chat::context::ChatContext;
+use crate::cli::output::PageLayout;
 use crate::telemetry::LogColour;
 
-fn talk() -> Talk {
-    Talk {
+fn talk() -> ChatContext {
+    ChatContext {
         channel: "cli".into(),
         account: "local".into(),
         peer: "main".into(),
@@ -19,10 +19,10 @@ fn talk() -> Talk {
 
 #[test]
 fn the_status_line_tells_who_answers_and_what_it_cost() {
-    let mut facts = Facts { agent: Some("default".into()), model: Some("main/gpt".into()), ..Facts::default() };
+    let mut facts = ChatFacts { agent: Some("default".into()), model: Some("main/gpt".into()), ..ChatFacts::default() };
     assert_eq!(status(&facts, &talk(), 80), "─ default · main/gpt");
     (facts.tokens, facts.cost) = (12_345, 0.01234);
-    let other = Talk { peer: "work".into(), model: Some("main/\u{1b}[2J".into()), ..talk() };
+    let other = ChatContext { peer: "work".into(), model: Some("main/\u{1b}[2J".into()), ..talk() };
     assert_eq!(status(&facts, &other, 80), "─ default · main/\\u{1b}[2J · work · 12,345 tokens · $0.0123");
     assert_eq!(status(&facts, &other, 20), "─ default · main/\\…");
 }
@@ -44,7 +44,7 @@ fn models_are_listed_and_found() {
             "  lab/…  (did not answer within 2 s; any model of it can be named)"
         ]
     );
-    let chosen = Talk { model: Some("claude/opus".into()), ..talk() };
+    let chosen = ChatContext { model: Some("claude/opus".into()), ..talk() };
     assert_eq!(models(&report, &chosen)[1], "* claude/opus");
     assert_eq!(find_model(&report, "gpt-4o"), Ok("main/gpt-4o".to_owned()));
     assert_eq!(find_model(&report, "claude/opus"), Ok("claude/opus".to_owned()));
@@ -64,11 +64,14 @@ fn conversations_are_shown_with_local_times() {
             "peer": peer, "turns": 3, "used_at": "2026-11-15T12:00:00Z"
         })
     };
-    let shown = sessions(&[item("main"), item("work")], &talk(), Page { columns: None, colour: LogColour::Off });
+    let shown = sessions(&[item("main"), item("work")], &talk(), PageLayout { columns: None, colour: LogColour::Off });
     let names: Vec<&str> = shown.iter().map(|line| line.get(..24).unwrap_or_default()).collect();
     assert_eq!(names, ["  NAME  AGENT    TURNS  ", "* main  default      3  ", "  work  default      3  "]);
     assert!(shown[1].contains("2026-11-1"), "{shown:?}");
-    assert_eq!(unknown("conversation", "wrok", &["work".into()]), "there is no conversation wrok: did you mean work?");
+    assert_eq!(
+        unknown_name("conversation", "wrok", &["work".into()]),
+        "there is no conversation wrok: did you mean work?"
+    );
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn tools_are_a_line_each_or_the_whole_of_one() {
 
 #[test]
 fn usage_tells_what_budgets_leave() {
-    let facts = Facts { tokens: 1_500, cost: 2.5, ..Facts::default() };
+    let facts = ChatFacts { tokens: 1_500, cost: 2.5, ..ChatFacts::default() };
     let budget = json!({
         "session": {"used": 1500, "reserved": 0, "limit": null},
         "daily": {"used": 1500, "reserved": 0, "limit": 10_000},

@@ -1,18 +1,18 @@
-use super::{Choices, Slash, Typed, completions, help, hint, read};
+use super::{CompletionChoices, ParsedLine, SlashCommand, completions, help, hint, parse_line};
 
 #[test]
 fn lines_are_messages_or_commands() {
-    let message = |text: &str| Typed::Message(text.to_owned());
+    let message = |text: &str| ParsedLine::Message(text.to_owned());
     let cases = [
-        ("", Typed::Nothing),
-        ("  \n", Typed::Nothing),
+        ("", ParsedLine::Empty),
+        ("  \n", ParsedLine::Empty),
         ("hello there ", message("hello there")),
-        ("/help", Typed::Slash(Slash::Help)),
-        ("/model", Typed::Slash(Slash::Model(None))),
-        ("/model  main/gpt-4o ", Typed::Slash(Slash::Model(Some("main/gpt-4o".to_owned())))),
-        ("/new", Typed::Slash(Slash::New(None))),
-        ("/sessions two words", Typed::Slash(Slash::Sessions(Some("two words".to_owned())))),
-        ("/exit", Typed::Slash(Slash::Quit)),
+        ("/help", ParsedLine::Command(SlashCommand::Help)),
+        ("/model", ParsedLine::Command(SlashCommand::Model(None))),
+        ("/model  main/gpt-4o ", ParsedLine::Command(SlashCommand::Model(Some("main/gpt-4o".to_owned())))),
+        ("/new", ParsedLine::Command(SlashCommand::New(None))),
+        ("/sessions two words", ParsedLine::Command(SlashCommand::Sessions(Some("two words".to_owned())))),
+        ("/exit", ParsedLine::Command(SlashCommand::Quit)),
         // Paths and pasted text are messages, and so is what has a space before it.
         ("/etc/hosts says what?", message("/etc/hosts says what?")),
         (" /call read {}", message("/call read {}")),
@@ -24,15 +24,15 @@ fn lines_are_messages_or_commands() {
         ("    indented", message("    indented")),
     ];
     for (line, typed) in cases {
-        assert_eq!(read(line), typed, "{line:?}");
+        assert_eq!(parse_line(line), typed, "{line:?}");
     }
 }
 
 #[test]
 fn unknown_commands_name_the_near_ones() {
-    let mistaken = |line: &str| match read(line) {
-        Typed::Mistaken(why) => why.lines().next().unwrap_or_default().to_owned(),
-        other @ (Typed::Nothing | Typed::Message(_) | Typed::Slash(_)) => panic!("{other:?}"),
+    let mistaken = |line: &str| match parse_line(line) {
+        ParsedLine::Invalid(why) => why.lines().next().unwrap_or_default().to_owned(),
+        other @ (ParsedLine::Empty | ParsedLine::Message(_) | ParsedLine::Command(_)) => panic!("{other:?}"),
     };
     assert_eq!(mistaken("/modle x"), "there is no command /modle: did you mean /model?");
     assert_eq!(mistaken("/session"), "there is no command /session: did you mean /sessions?");
@@ -44,7 +44,7 @@ fn unknown_commands_name_the_near_ones() {
 #[test]
 fn commands_and_their_arguments_are_completed() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let choices = Choices {
+    let choices = CompletionChoices {
         models: names(&["main/gpt-4o", "main/gpt-5", "claude/opus"]),
         agents: names(&["default", "coder"]),
         sessions: names(&["main"]),

@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::{Step, Turn};
-use crate::cli::markdown::{Look, Marks};
-use crate::cli::run::view::{Asides, Reply, Say};
+use super::{ChatTurn, FrameEffect};
+use crate::cli::markdown::{MarkdownLayout, MarkupMode};
+use crate::cli::run::view::{DisplayUpdate, ProgressDisplay, ReplyTiming};
 
-const LOOK: Look = Look { columns: 60, marks: Marks::Kept };
+const LOOK: MarkdownLayout = MarkdownLayout { columns: 60, marks: MarkupMode::Literal };
 
-fn play(reply: Reply, asides: Asides, frames: &[(&str, Value)]) -> (String, Vec<Step>) {
-    let mut turn = Turn::new(reply, asides, LOOK);
+fn play(reply: ReplyTiming, asides: ProgressDisplay, frames: &[(&str, Value)]) -> (String, Vec<FrameEffect>) {
+    let mut turn = ChatTurn::new(reply, asides, LOOK);
     let (mut said, mut steps) = (Vec::new(), Vec::new());
     for (event, data) in frames {
         steps.push(turn.event(event, data, &mut said));
     }
     let shown = said.into_iter().map(|one| match one {
-        Say::Words(words) => format!("> {words:?}\n"),
-        Say::Aside(line) => format!("{line}\n"),
-        Say::Line(line) => format!("! {line}\n"),
-        Say::Picture(_) => String::new(),
+        DisplayUpdate::Text(words) => format!("> {words:?}\n"),
+        DisplayUpdate::DimLine(line) => format!("{line}\n"),
+        DisplayUpdate::Line(line) => format!("! {line}\n"),
+        DisplayUpdate::LiveBlock(_) => String::new(),
     });
     (shown.collect(), steps)
 }
@@ -38,18 +38,18 @@ fn with_a_tool() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn a_person_sees_the_answer_laid_out_with_what_happened() {
-    let (shown, steps) = play(Reply::AsItComes, Asides::Pictures, &with_a_tool());
+    let (shown, steps) = play(ReplyTiming::Streamed, ProgressDisplay::Live, &with_a_tool());
     assert_eq!(
         shown,
         "> \"Let me\"\n> \" look.\\n\"\n· ls {\"path\":\".\"}\n  a.txt\n  b.txt\n> \"**Two**\"\n> \" files.\\n\"\n"
     );
-    assert_eq!(steps.last(), Some(&Step::Done));
-    assert!(steps.contains(&Step::Settled("c".to_owned())));
+    assert_eq!(steps.last(), Some(&FrameEffect::Done));
+    assert!(steps.contains(&FrameEffect::CallFinished("c".to_owned())));
 }
 
 #[test]
 fn a_program_reads_plain_text_as_it_comes() {
-    let (shown, _) = play(Reply::AtTheEnd, Asides::None, &with_a_tool());
+    let (shown, _) = play(ReplyTiming::AtEnd, ProgressDisplay::None, &with_a_tool());
     assert_eq!(
         shown,
         "> \"Let me \"\n> \"look.\"\n> \"\\n\"\n! [ls {\"path\":\".\"}]\n> \"**Two** files.\"\n> \"\\n\"\n"
@@ -62,12 +62,15 @@ fn a_question_says_what_may_have_happened() {
     let asked = json!({"approval_id": "a", "tool_use_id": "c", "name": "bash", "input": {"command": "make"}});
     let mut again = asked.clone();
     again["reason"] = json!(reason);
-    let (_, steps) = play(Reply::AsItComes, Asides::Pictures, &[("approval", asked), ("approval", again)]);
+    let (_, steps) = play(ReplyTiming::Streamed, ProgressDisplay::Live, &[("approval", asked), ("approval", again)]);
     let words: Vec<&str> = steps
         .iter()
         .map(|step| match step {
-            Step::Asks(question) => question.words.as_str(),
-            other @ (Step::Goes | Step::Settled(_) | Step::Failed(_) | Step::Done) => panic!("{other:?}"),
+            FrameEffect::AskApproval(question) => question.prompt.as_str(),
+            other @ (FrameEffect::Continue
+            | FrameEffect::CallFinished(_)
+            | FrameEffect::Failed(_)
+            | FrameEffect::Done) => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(
@@ -83,17 +86,19 @@ fn a_question_says_what_may_have_happened() {
 #[test]
 fn a_failed_turn_says_why_on_a_line_of_its_own() {
     let frames = [("text", json!("Half")), ("error", json!("provider error: \u{1b}[2J")), ("done", Value::Null)];
-    for (reply, asides) in [(Reply::AsItComes, Asides::Pictures), (Reply::AtTheEnd, Asides::None)] {
+    for (reply, asides) in [(ReplyTiming::Streamed, ProgressDisplay::Live), (ReplyTiming::AtEnd, ProgressDisplay::None)]
+    {
         let (shown, steps) = play(reply, asides, &frames);
         assert!(shown.ends_with("! error: provider error: \\u{1b}[2J\n"), "{shown}");
         assert!(shown.contains("Half") && shown.contains("\\n\""), "{shown}");
-        assert_eq!(steps[1], Step::Failed("provider error: \u{1b}[2J".to_owned()));
+        assert_eq!(steps[1], FrameEffect::Failed("provider error: \u{1b}[2J".to_owned()));
     }
 }
 
 #[test]
 fn an_error_is_followed_by_what_to_do_about_it() {
-    let (shown, _) = play(Reply::AtTheEnd, Asides::None, &[("error", json!("provider error: 401 Unauthorized"))]);
+    let (shown, _) =
+        play(ReplyTiming::AtEnd, ProgressDisplay::None, &[("error", json!("provider error: 401 Unauthorized"))]);
     let (error, hint) = shown.split_once('\n').unwrap();
     assert_eq!(error, "! error: provider error: 401 Unauthorized");
     assert!(hint.starts_with("! hint: `patchboard onboard` stores another key"), "{hint}");
@@ -101,17 +106,17 @@ fn an_error_is_followed_by_what_to_do_about_it() {
 
 #[test]
 fn a_call_nobody_can_be_asked_about_is_refused_once_and_out_loud() {
-    let mut turn = Turn::new(Reply::AtTheEnd, Asides::None, LOOK);
+    let mut turn = ChatTurn::new(ReplyTiming::AtEnd, ProgressDisplay::None, LOOK);
     let mut said = Vec::new();
     for approval in ["a", "b"] {
         let asked = json!({"approval_id": approval, "tool_use_id": "c", "name": "bash", "input": {"command": "make"}});
         turn.event("approval", &asked, &mut said);
-        turn.refused(&mut said);
+        turn.note_refusal(&mut said);
     }
-    let refusal = crate::cli::approval_mode::refusal("bash", "bash {\"command\":\"make\"}", super::WAYS);
+    let refusal = crate::cli::approval_mode::refusal_text("bash", "bash {\"command\":\"make\"}", super::APPROVAL_HINT);
     assert!(
         refusal.starts_with("refused, because it needs approval and nobody can be asked here: bash {"),
         "{refusal}"
     );
-    assert_eq!(said, [Say::Line(refusal)]);
+    assert_eq!(said, [DisplayUpdate::Line(refusal)]);
 }

@@ -4,16 +4,16 @@ use std::os::unix::net::UnixListener;
 
 use tempfile::TempDir;
 
-use super::{Missing, find_program, pools, protection, socket};
-use crate::cli::doctor::Finding;
+use super::{ProgramLookupError, find_program, pools, protection, socket};
+use crate::cli::doctor::DoctorFinding;
 use crate::config::tests::bench::{Bench, PEM};
 
 /// What it says, with `bad` before what is wrong.
-fn said(finding: &Finding, bench: &Bench) -> String {
+fn said(finding: &DoctorFinding, bench: &Bench) -> String {
     bench.tidy(&match finding {
-        Finding::Good(text) => text.clone(),
-        Finding::Note(text) => format!("note {text}"),
-        Finding::Bad { problem, hint } => format!("bad {problem} ({hint})"),
+        DoctorFinding::Good(text) => text.clone(),
+        DoctorFinding::Note(text) => format!("note {text}"),
+        DoctorFinding::Bad { problem, hint } => format!("bad {problem} ({hint})"),
     })
 }
 
@@ -116,9 +116,12 @@ fn programs_are_found_as_the_system_finds_them() {
     assert_eq!(find_program("tool", root, &path), Ok(root.join("two/tool")));
     assert_eq!(find_program("three/tool", root, &path), Ok(root.join("three/tool")));
     assert_eq!(find_program("tool", root, "two"), Ok(root.join("two/tool")));
-    assert_eq!(find_program("other", root, &path), Err(Missing::NotThere));
-    assert_eq!(find_program("tool", root, ""), Err(Missing::NotThere));
+    assert_eq!(find_program("other", root, &path), Err(ProgramLookupError::NotFound));
+    assert_eq!(find_program("tool", root, ""), Err(ProgramLookupError::NotFound));
     let only = format!("{}/one", root.display());
-    assert_eq!(find_program("tool", root, &only), Err(Missing::NotExecutable(root.join("one/tool"))));
-    assert_eq!(find_program("one", root, &root.display().to_string()), Err(Missing::NotExecutable(root.join("one"))));
+    assert_eq!(find_program("tool", root, &only), Err(ProgramLookupError::NotExecutable(root.join("one/tool"))));
+    assert_eq!(
+        find_program("one", root, &root.display().to_string()),
+        Err(ProgramLookupError::NotExecutable(root.join("one")))
+    );
 }

@@ -1,4 +1,4 @@
-use crate::cli::output::Page;
+use crate::cli::output::PageLayout;
 use crate::telemetry::LogColour;
 
 use super::*;
@@ -6,9 +6,9 @@ use super::*;
 #[test]
 fn programs_read_level_topic_text_and_hint() {
     let findings = [
-        Finding::Good("gateway: 127.0.0.1:7200 is free".to_owned()),
-        Finding::Note("sandbox: no Landlock".to_owned()),
-        Finding::Bad { problem: "trust: it: changed".to_owned(), hint: "patchboard trust".to_owned() },
+        DoctorFinding::Good("gateway: 127.0.0.1:7200 is free".to_owned()),
+        DoctorFinding::Note("sandbox: no Landlock".to_owned()),
+        DoctorFinding::Bad { problem: "trust: it: changed".to_owned(), hint: "patchboard trust".to_owned() },
     ];
     let read: serde_json::Value = serde_json::from_str(&to_json(&findings)).unwrap();
     assert_eq!(
@@ -27,10 +27,11 @@ fn programs_read_level_topic_text_and_hint() {
 
 #[test]
 fn on_a_terminal_lines_are_wrapped_below_their_text() {
-    let finding = Finding::Bad { problem: "gateway: cannot listen".to_owned(), hint: "choose another".to_owned() };
-    let page = Page { columns: Some(22), colour: LogColour::Off };
+    let finding =
+        DoctorFinding::Bad { problem: "gateway: cannot listen".to_owned(), hint: "choose another".to_owned() };
+    let page = PageLayout { columns: Some(22), colour: LogColour::Off };
     assert_eq!(finding.lines(page), ["bad   gateway: cannot", "      listen", "      hint: choose", "      another"]);
-    let page = Page { columns: None, colour: LogColour::On };
+    let page = PageLayout { columns: None, colour: LogColour::On };
     let wanted = ["\x1b[1;31mbad\x1b[0m   gateway: cannot listen", "      hint: choose another"];
     assert_eq!(finding.lines(page), wanted);
 }

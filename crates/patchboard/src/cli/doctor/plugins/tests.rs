@@ -3,17 +3,17 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
-use super::{findings, of_server, told};
-use crate::cli::doctor::Finding;
-use crate::cli::plugins::report::{self, Plugin};
+use super::{findings, plugin_finding, report_running};
+use crate::cli::doctor::DoctorFinding;
+use crate::cli::plugins::report::{self, PluginReport};
 use crate::config::tests::bench::Bench;
 
 /// What it says, with `bad` before what is wrong.
-fn said(finding: &Finding, bench: &Bench) -> String {
+fn said(finding: &DoctorFinding, bench: &Bench) -> String {
     bench.tidy(&match finding {
-        Finding::Good(text) => text.clone(),
-        Finding::Note(text) => format!("note {text}"),
-        Finding::Bad { problem, hint } => format!("bad {problem} ({hint})"),
+        DoctorFinding::Good(text) => text.clone(),
+        DoctorFinding::Note(text) => format!("note {text}"),
+        DoctorFinding::Bad { problem, hint } => format!("bad {problem} ({hint})"),
     })
 }
 
@@ -22,8 +22,8 @@ fn all(bench: &Bench) -> Vec<String> {
     runtime.block_on(findings(&bench.load())).iter().map(|finding| said(finding, bench)).collect()
 }
 
-fn plugin(value: serde_json::Value) -> Plugin {
-    report::read(&value).unwrap()
+fn plugin(value: serde_json::Value) -> PluginReport {
+    report::parse(&value).unwrap()
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn files_that_agents_could_change() {
 
 #[test]
 fn what_the_server_says() {
-    let check = |value, wanted: &str| assert_eq!(said(&of_server(&plugin(value)), &Bench::new()), wanted);
+    let check = |value, wanted: &str| assert_eq!(said(&plugin_finding(&plugin(value)), &Bench::new()), wanted);
     check(json!({"name": "echo", "state": "ready", "source": "/p/echo.wasm"}), "plugin echo: ready, from /p/echo.wasm");
     check(
         json!({"name": "bad", "state": "refused", "error": "not a\u{1b} component"}),
@@ -87,7 +87,7 @@ fn what_the_server_says() {
 #[test]
 fn channels_and_their_adapters() {
     let mut findings = Vec::new();
-    let known = told(
+    let known = report_running(
         &[
             plugin(json!({"name": "telegram", "state": "ready", "kinds": ["channel"]})),
             plugin(json!({"name": "echo", "state": "ready", "kinds": ["tools"]})),

@@ -1,8 +1,8 @@
 use std::fs;
 use std::time::Duration;
 
-use super::{changed_since, differing_pools, listening, moved};
-use crate::cli::doctor::Finding;
+use super::{changed_addresses, changed_since, differing_pools, listening};
+use crate::cli::doctor::DoctorFinding;
 use crate::config::Config;
 use crate::data_dir::ServerRecord;
 
@@ -29,10 +29,10 @@ fn other_addresses_are_told() {
     let mut config = Config::default();
     let wanted = "server: started with other addresses than the configuration has now: runs is 127.0.0.1:4000 and would \
                   be 127.0.0.1:8080, hub is off and would be 127.0.0.1:9473";
-    assert_eq!(moved(&config, &record()), Some(Finding::Note(wanted.to_owned())));
+    assert_eq!(changed_addresses(&config, &record()), Some(DoctorFinding::Note(wanted.to_owned())));
     config.runs.listen = "127.0.0.1:0".parse().unwrap();
     config.hub.listen = "off".parse().unwrap();
-    assert_eq!(moved(&config, &record()), None);
+    assert_eq!(changed_addresses(&config, &record()), None);
 }
 
 #[test]
@@ -41,7 +41,9 @@ fn other_pools_of_workers_are_told_in_a_sentence() {
         differing_pools(&configured.iter().copied().collect(), &running.iter().copied().collect())
     };
     let note = |differs: &str| {
-        Some(Finding::Note(format!("server: a new start has other pools of workers, as now configured: {differs}")))
+        Some(DoctorFinding::Note(format!(
+            "server: a new start has other pools of workers, as now configured: {differs}"
+        )))
     };
     assert_eq!(told(&["py"], &["py"]), None);
     assert_eq!(told(&[], &["py"]), note("py is gone then"));

@@ -2,41 +2,41 @@
 
 use serde_json::{Map, Value};
 
-use super::verdict::{Finding, Step, quoted};
+use super::finding::{ProtocolFinding, ProtocolStep, quoted};
 
 const ENVELOPE: &str = "every frame is a JSON object with `type` and `payload`";
 const TEXT_FRAMES: &str = "frames are JSON in text frames";
 
 /// How the bytes came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Carrier {
+pub(super) enum FrameEncoding {
     Text,
     Binary,
 }
 
 /// What a client can say.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Frame {
+pub(super) enum ClientFrame {
     Registration(Value),
     Response(Value),
     /// Nothing a hub listens to.
-    Neither,
+    Invalid,
 }
 
-pub(super) fn open(carrier: Carrier, bytes: &[u8]) -> (Frame, Vec<Finding>) {
+pub(super) fn parse_frame(carrier: FrameEncoding, bytes: &[u8]) -> (ClientFrame, Vec<ProtocolFinding>) {
     let mut findings = Vec::new();
-    if carrier == Carrier::Binary {
+    if carrier == FrameEncoding::Binary {
         let mend = "send it as a text frame";
-        findings.push(Finding::warn(
-            Step::Frame,
+        findings.push(ProtocolFinding::warn(
+            ProtocolStep::Frame,
             "a binary frame, which the hub reads all the same",
             TEXT_FRAMES,
             mend,
         ));
     }
     let mut wrong = |saw: String, mend: &str| {
-        findings.push(Finding::wrong(Step::Frame, saw, ENVELOPE, mend));
-        Frame::Neither
+        findings.push(ProtocolFinding::wrong(ProtocolStep::Frame, saw, ENVELOPE, mend));
+        ClientFrame::Invalid
     };
     let example = "send {\"type\":\"…\",\"payload\":{…}}";
     let frame = match serde_json::from_slice::<Value>(bytes) {
@@ -45,8 +45,8 @@ pub(super) fn open(carrier: Carrier, bytes: &[u8]) -> (Frame, Vec<Finding>) {
             (None, _) => wrong("a frame without `type`".to_owned(), example),
             (_, None) => wrong("a frame without `payload`".to_owned(), example),
             (Some(Value::String(kind)), Some(payload)) => match kind.as_str() {
-                "registration" => Frame::Registration(payload),
-                "response" => Frame::Response(payload),
+                "registration" => ClientFrame::Registration(payload),
+                "response" => ClientFrame::Response(payload),
                 "message" | "registration_response" => wrong(
                     format!("`type` {}, which only the hub sends", quoted(&kind)),
                     "send `registration` or `response`",
@@ -55,13 +55,13 @@ pub(super) fn open(carrier: Carrier, bytes: &[u8]) -> (Frame, Vec<Finding>) {
             },
             (Some(_), Some(_)) => wrong("a `type` that is not a string".to_owned(), example),
         },
-        Ok(other) => wrong(format!("{} instead of an object", kind(&other)), example),
+        Ok(other) => wrong(format!("{} instead of an object", json_type(&other)), example),
     };
     (frame, findings)
 }
 
 /// What a registration comes to: the name, or the code it is refused with and why.
-pub(super) type Registered = Result<String, (&'static str, String)>;
+pub(super) type RegistrationOutcome = Result<String, (&'static str, String)>;
 
 const NAME: &str = "a name begins with a letter, has letters, digits, `-` and `_` only, and at most 64 characters";
 const DESCRIPTION: &str = "a description is natural language, not empty, and at most 1024 characters";
@@ -71,7 +71,7 @@ const CAPABILITIES: &str = "`capabilities` is a list of strings or left out";
 const LONGEST_WORD: usize = 256;
 const MOST_CAPABILITIES: usize = 128;
 
-pub(super) fn registration(payload: &Value) -> (Registered, Vec<Finding>) {
+pub(super) fn parse_registration(payload: &Value) -> (RegistrationOutcome, Vec<ProtocolFinding>) {
     let mut findings = Vec::new();
     let outcome = check_registration(payload, &mut findings);
     if let Err((code, message)) = &outcome {
@@ -81,13 +81,13 @@ pub(super) fn registration(payload: &Value) -> (Registered, Vec<Finding>) {
 }
 
 /// In the hub's order, and no further than the first mistake: the hub tells only that one.
-fn check_registration(payload: &Value, findings: &mut Vec<Finding>) -> Registered {
-    let refuse = |findings: &mut Vec<Finding>, code, message: &str, rule, mend: &str| {
-        findings.push(Finding::wrong(Step::Registration, format!("{message} ({code})"), rule, mend));
+fn check_registration(payload: &Value, findings: &mut Vec<ProtocolFinding>) -> RegistrationOutcome {
+    let refuse = |findings: &mut Vec<ProtocolFinding>, code, message: &str, rule, mend: &str| {
+        findings.push(ProtocolFinding::wrong(ProtocolStep::Registration, format!("{message} ({code})"), rule, mend));
         Err((code, message.to_owned()))
     };
     let Value::Object(fields) = payload else {
-        let message = format!("the payload of the registration is {} instead of an object", kind(payload));
+        let message = format!("the payload of the registration is {} instead of an object", json_type(payload));
         let rule = "a registration has `name` and `description`";
         // A list is an object without these fields to JavaScript, and so it is to the hub.
         let code = if payload.is_array() { "INVALID_NAME" } else { "VALIDATION_ERROR" };
@@ -100,7 +100,7 @@ fn check_registration(payload: &Value, findings: &mut Vec<Finding>) -> Registere
             return refuse(findings, "INVALID_NAME", &message, NAME, "choose a name such as `my-client`");
         }
         Some(other) => {
-            let message = format!("the name is {} instead of a string", kind(other));
+            let message = format!("the name is {} instead of a string", json_type(other));
             return refuse(findings, "INVALID_NAME", &message, NAME, "send a string such as \"my-client\"");
         }
         None => return refuse(findings, "INVALID_NAME", "the name is missing", NAME, "add `name`"),
@@ -110,13 +110,13 @@ fn check_registration(payload: &Value, findings: &mut Vec<Finding>) -> Registere
             let mend = "say in a sentence what the app is for";
             return refuse(findings, "INVALID_DESCRIPTION", "the description is empty", DESCRIPTION, mend);
         }
-        Some(Value::String(text)) if units(text) > 1024 => {
-            let message = format!("the description has {} UTF-16 units", units(text));
+        Some(Value::String(text)) if utf16_length(text) > 1024 => {
+            let message = format!("the description has {} UTF-16 units", utf16_length(text));
             return refuse(findings, "INVALID_DESCRIPTION", &message, DESCRIPTION, "shorten it to 1024");
         }
         Some(Value::String(text)) => text,
         Some(other) => {
-            let message = format!("the description is {} instead of a string", kind(other));
+            let message = format!("the description is {} instead of a string", json_type(other));
             return refuse(findings, "INVALID_DESCRIPTION", &message, DESCRIPTION, "send a sentence or two");
         }
         None => {
@@ -126,13 +126,13 @@ fn check_registration(payload: &Value, findings: &mut Vec<Finding>) -> Registere
     };
     match fields.get("version") {
         None => {}
-        Some(Value::String(text)) if units(text) <= LONGEST_WORD => {}
+        Some(Value::String(text)) if utf16_length(text) <= LONGEST_WORD => {}
         Some(Value::String(_)) => {
             let message = "the version has more than 256 characters";
             return refuse(findings, "VALIDATION_ERROR", message, VERSION, "shorten it");
         }
         Some(other) => {
-            let message = format!("the version is {} instead of a string", kind(other));
+            let message = format!("the version is {} instead of a string", json_type(other));
             return refuse(findings, "VALIDATION_ERROR", &message, VERSION, "send \"1.0.0\", or leave it out");
         }
     }
@@ -143,26 +143,28 @@ fn check_registration(payload: &Value, findings: &mut Vec<Finding>) -> Registere
             return refuse(findings, "VALIDATION_ERROR", message, CAPABILITIES, "name what matters for routing");
         }
         Some(Value::Array(items)) => {
-            let fits = |item: &Value| item.as_str().is_some_and(|text| units(text) <= LONGEST_WORD);
+            let fits = |item: &Value| item.as_str().is_some_and(|text| utf16_length(text) <= LONGEST_WORD);
             if !items.iter().all(fits) {
                 let message = "the capabilities have something else than short strings in them";
                 return refuse(findings, "VALIDATION_ERROR", message, CAPABILITIES, "send [\"tasks\", \"reminders\"]");
             }
         }
         Some(other) => {
-            let message = format!("the capabilities are {} instead of a list", kind(other));
+            let message = format!("the capabilities are {} instead of a list", json_type(other));
             return refuse(findings, "VALIDATION_ERROR", &message, CAPABILITIES, "send [\"tasks\"], or leave it out");
         }
     }
-    findings.push(Finding::ok(Step::Registration, format!("the name {}", quoted(name)), NAME));
+    findings.push(ProtocolFinding::ok(ProtocolStep::Registration, format!("the name {}", quoted(name)), NAME));
     findings.push(match description.split_whitespace().count() {
-        0..3 => Finding::warn(
-            Step::Registration,
+        0..3 => ProtocolFinding::warn(
+            ProtocolStep::Registration,
             format!("a description of very few words: {}", quoted(description)),
             DESCRIPTION,
             "say in a sentence what users may ask of the app: the hub routes by these words",
         ),
-        words => Finding::ok(Step::Registration, format!("a description of {words} words"), DESCRIPTION),
+        words => {
+            ProtocolFinding::ok(ProtocolStep::Registration, format!("a description of {words} words"), DESCRIPTION)
+        }
     });
     Ok(name.clone())
 }
@@ -174,7 +176,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Length as JavaScript counts it.
-fn units(text: &str) -> usize {
+fn utf16_length(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
@@ -184,7 +186,7 @@ fn is_blank(text: &str) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ResponseKind {
     Ack,
     Reject,
     Notification,
@@ -192,9 +194,9 @@ pub(super) enum Kind {
 
 /// A response the hub can make use of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Response {
+pub(super) struct ClientResponse {
     pub(super) id: String,
-    pub(super) kind: Kind,
+    pub(super) kind: ResponseKind,
 }
 
 const RESPONSE: &str = "a response has `messageId`, `type` (ack, reject or notification) and a `payload` of its own";
@@ -206,17 +208,17 @@ const PRIORITY: &str = "`priority` is low, normal or high, or left out";
 const EXPECTS_REPLY: &str = "a question is marked in the notification's `metadata`";
 
 /// What the hub makes of a response; `None` when it is ignored, so that the time to answer goes on.
-pub(super) fn response(payload: &Value) -> (Option<Response>, Vec<Finding>) {
+pub(super) fn parse_response(payload: &Value) -> (Option<ClientResponse>, Vec<ProtocolFinding>) {
     let mut findings = Vec::new();
     let response = check_response(payload, &mut findings);
     (response, findings)
 }
 
-fn check_response(payload: &Value, findings: &mut Vec<Finding>) -> Option<Response> {
-    let wrong = |saw: String, rule, mend: &str| Finding::wrong(Step::Response, saw, rule, mend);
+fn check_response(payload: &Value, findings: &mut Vec<ProtocolFinding>) -> Option<ClientResponse> {
+    let wrong = |saw: String, rule, mend: &str| ProtocolFinding::wrong(ProtocolStep::Response, saw, rule, mend);
     let example = "send {\"messageId\":…,\"type\":\"ack\",\"payload\":{}}";
     let Value::Object(fields) = payload else {
-        findings.push(wrong(format!("the payload is {} instead of an object", kind(payload)), RESPONSE, example));
+        findings.push(wrong(format!("the payload is {} instead of an object", json_type(payload)), RESPONSE, example));
         return None;
     };
     let Some(Value::String(id)) = fields.get("messageId") else {
@@ -224,9 +226,9 @@ fn check_response(payload: &Value, findings: &mut Vec<Finding>) -> Option<Respon
         return None;
     };
     let kind_of = match fields.get("type").and_then(Value::as_str) {
-        Some("ack") => Kind::Ack,
-        Some("reject") => Kind::Reject,
-        Some("notification") => Kind::Notification,
+        Some("ack") => ResponseKind::Ack,
+        Some("reject") => ResponseKind::Reject,
+        Some("notification") => ResponseKind::Notification,
         Some(other) => {
             findings.push(wrong(format!("the unknown response {}", quoted(other)), RESPONSE, example));
             return None;
@@ -246,11 +248,11 @@ fn check_response(payload: &Value, findings: &mut Vec<Finding>) -> Option<Respon
                 let saw = format!("`{}` beside `messageId`, where the hub does not look", flat.join("`, `"));
                 findings.push(wrong(saw, NESTED, "put it into an object under `payload`, beside `messageId`"));
                 // What is left is a notification without words, or else something that needs none.
-                let is_heard = kind_of != Kind::Notification;
-                return is_heard.then(|| Response { id: id.clone(), kind: kind_of });
+                let is_heard = kind_of != ResponseKind::Notification;
+                return is_heard.then(|| ClientResponse { id: id.clone(), kind: kind_of });
             }
-            findings.push(Finding::warn(
-                Step::Response,
+            findings.push(ProtocolFinding::warn(
+                ProtocolStep::Response,
                 "a response without an inner payload",
                 NESTED,
                 "add \"payload\":{}",
@@ -258,53 +260,63 @@ fn check_response(payload: &Value, findings: &mut Vec<Finding>) -> Option<Respon
             &empty
         }
         Some(other) => {
-            findings.push(wrong(format!("the inner payload is {}", kind(other)), NESTED, "send an object"));
+            findings.push(wrong(format!("the inner payload is {}", json_type(other)), NESTED, "send an object"));
             return None;
         }
     };
     let is_fine = match kind_of {
-        Kind::Ack => check_ack(inner, findings),
-        Kind::Reject => check_reject(inner, findings),
-        Kind::Notification => check_notification(inner, findings),
+        ResponseKind::Ack => check_ack(inner, findings),
+        ResponseKind::Reject => check_reject(inner, findings),
+        ResponseKind::Notification => check_notification(inner, findings),
     };
-    is_fine.then(|| Response { id: id.clone(), kind: kind_of })
+    is_fine.then(|| ClientResponse { id: id.clone(), kind: kind_of })
 }
 
-fn check_ack(inner: &Map<String, Value>, findings: &mut Vec<Finding>) -> bool {
+fn check_ack(inner: &Map<String, Value>, findings: &mut Vec<ProtocolFinding>) -> bool {
     if inner.is_empty() {
-        findings.push(Finding::ok(Step::Response, "an ack", ACK));
+        findings.push(ProtocolFinding::ok(ProtocolStep::Response, "an ack", ACK));
     } else {
         let keys: Vec<&str> = inner.keys().take(5).map(String::as_str).collect();
         let saw = format!("an ack with {} in it", quoted(&keys.join("`, `")));
-        findings.push(Finding::warn(Step::Response, saw, ACK, "send {}; tell the user things by a notification"));
+        findings.push(ProtocolFinding::warn(
+            ProtocolStep::Response,
+            saw,
+            ACK,
+            "send {}; tell the user things by a notification",
+        ));
     }
     true
 }
 
-fn check_reject(inner: &Map<String, Value>, findings: &mut Vec<Finding>) -> bool {
+fn check_reject(inner: &Map<String, Value>, findings: &mut Vec<ProtocolFinding>) -> bool {
     match inner.get("reason") {
         Some(Value::String(reason)) if !is_blank(reason) => {
-            findings.push(Finding::ok(Step::Response, format!("a reject: {}", quoted(reason)), REJECT));
+            findings.push(ProtocolFinding::ok(ProtocolStep::Response, format!("a reject: {}", quoted(reason)), REJECT));
         }
         None | Some(Value::String(_) | Value::Null) => {
             let mend = "say why in `reason`: it helps to find another app";
-            findings.push(Finding::warn(Step::Response, "a reject without a reason", REJECT, mend));
+            findings.push(ProtocolFinding::warn(ProtocolStep::Response, "a reject without a reason", REJECT, mend));
         }
         Some(other) => {
-            let saw = format!("a reject whose `reason` is {}", kind(other));
-            findings.push(Finding::wrong(Step::Response, saw, REJECT, "send a string, or leave it out"));
+            let saw = format!("a reject whose `reason` is {}", json_type(other));
+            findings.push(ProtocolFinding::wrong(
+                ProtocolStep::Response,
+                saw,
+                REJECT,
+                "send a string, or leave it out",
+            ));
             return false;
         }
     }
     true
 }
 
-fn check_notification(inner: &Map<String, Value>, findings: &mut Vec<Finding>) -> bool {
-    let wrong = |saw: String, rule, mend: &str| Finding::wrong(Step::Response, saw, rule, mend);
+fn check_notification(inner: &Map<String, Value>, findings: &mut Vec<ProtocolFinding>) -> bool {
+    let wrong = |saw: String, rule, mend: &str| ProtocolFinding::wrong(ProtocolStep::Response, saw, rule, mend);
     for key in ["title", "body"] {
         if let Some(other) = inner.get(key).filter(|value| !value.is_string() && !value.is_null()) {
             findings.push(wrong(
-                format!("a notification whose `{key}` is {}", kind(other)),
+                format!("a notification whose `{key}` is {}", json_type(other)),
                 NOTIFICATION,
                 "send a string",
             ));
@@ -322,7 +334,7 @@ fn check_notification(inner: &Map<String, Value>, findings: &mut Vec<Finding>) -
         Some(Value::String(word)) if is_blank(word) => {}
         Some(Value::String(word)) if ["low", "normal", "high"].contains(&word.as_str()) => {}
         Some(other) => {
-            let said = other.as_str().map_or_else(|| kind(other).to_owned(), quoted);
+            let said = other.as_str().map_or_else(|| json_type(other).to_owned(), quoted);
             findings.push(wrong(
                 format!("a notification with the priority {said}"),
                 PRIORITY,
@@ -333,14 +345,23 @@ fn check_notification(inner: &Map<String, Value>, findings: &mut Vec<Finding>) -
     }
     if inner.contains_key("expectsReply") {
         let mend = "send \"metadata\":{\"expectsReply\":true}";
-        findings.push(Finding::warn(Step::Response, "`expectsReply` outside of `metadata`", EXPECTS_REPLY, mend));
+        findings.push(ProtocolFinding::warn(
+            ProtocolStep::Response,
+            "`expectsReply` outside of `metadata`",
+            EXPECTS_REPLY,
+            mend,
+        ));
     }
     let said = if is_blank(text("body")) { text("title") } else { text("body") };
-    findings.push(Finding::ok(Step::Response, format!("a notification: {}", quoted(said)), NOTIFICATION));
+    findings.push(ProtocolFinding::ok(
+        ProtocolStep::Response,
+        format!("a notification: {}", quoted(said)),
+        NOTIFICATION,
+    ));
     true
 }
 
-fn kind(value: &Value) -> &'static str {
+fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

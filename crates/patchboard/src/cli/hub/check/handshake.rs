@@ -2,7 +2,7 @@
 
 use tokio_tungstenite::tungstenite::http::Uri;
 
-use super::verdict::{Finding, Step, quoted};
+use super::finding::{ProtocolFinding, ProtocolStep, quoted};
 use crate::client::hub::is_loopback;
 
 /// What the request for a connection says.
@@ -16,7 +16,7 @@ pub(super) struct Handshake {
 
 /// Where the stand-in is to be found, and for whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct EndpointConfig {
     /// The path the author was told.
     pub(super) path: String,
     /// Origins the configuration lets in besides loopback.
@@ -28,54 +28,59 @@ const HOST: &str = "`Host` names this machine, or the hub answers 403";
 const ORIGIN: &str = "`Origin` is absent, of this machine or in hub.allowed_origins, or the hub answers 403";
 const PROTOCOL: &str = "the protocol has no subprotocol; `bearer.TOKEN` shows a token";
 
-pub(super) fn judge(handshake: &Handshake, place: &Place) -> Vec<Finding> {
-    vec![path(handshake, place), host(handshake), origin(handshake, place), protocol(handshake)]
+pub(super) fn check_handshake(handshake: &Handshake, place: &EndpointConfig) -> Vec<ProtocolFinding> {
+    vec![
+        check_path(handshake, place),
+        check_host(handshake),
+        check_origin(handshake, place),
+        check_subprotocol(handshake),
+    ]
 }
 
-fn path(handshake: &Handshake, place: &Place) -> Finding {
+fn check_path(handshake: &Handshake, place: &EndpointConfig) -> ProtocolFinding {
     let saw = format!("the path {}", quoted(&handshake.path));
     if handshake.path == place.path {
-        return Finding::ok(Step::Handshake, saw, PATH);
+        return ProtocolFinding::ok(ProtocolStep::Handshake, saw, PATH);
     }
-    Finding::warn(Step::Handshake, saw, PATH, format!("use {} as it was given", quoted(&place.path)))
+    ProtocolFinding::warn(ProtocolStep::Handshake, saw, PATH, format!("use {} as it was given", quoted(&place.path)))
 }
 
-fn host(handshake: &Handshake) -> Finding {
+fn check_host(handshake: &Handshake) -> ProtocolFinding {
     let name = |host: &str| host.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
     let mend = "connect to 127.0.0.1 or localhost";
     match &handshake.host {
-        None => Finding::wrong(Step::Handshake, "no `Host`", HOST, mend),
+        None => ProtocolFinding::wrong(ProtocolStep::Handshake, "no `Host`", HOST, mend),
         Some(host) if name(host).is_some_and(|name| is_loopback(&name)) => {
-            Finding::ok(Step::Handshake, format!("the host {}", quoted(host)), HOST)
+            ProtocolFinding::ok(ProtocolStep::Handshake, format!("the host {}", quoted(host)), HOST)
         }
-        Some(host) => Finding::wrong(Step::Handshake, format!("the host {}", quoted(host)), HOST, mend),
+        Some(host) => ProtocolFinding::wrong(ProtocolStep::Handshake, format!("the host {}", quoted(host)), HOST, mend),
     }
 }
 
-fn origin(handshake: &Handshake, place: &Place) -> Finding {
+fn check_origin(handshake: &Handshake, place: &EndpointConfig) -> ProtocolFinding {
     let Some(origin) = &handshake.origin else {
-        return Finding::ok(Step::Handshake, "no Origin", ORIGIN);
+        return ProtocolFinding::ok(ProtocolStep::Handshake, "no Origin", ORIGIN);
     };
     let saw = format!("the Origin {}", quoted(origin));
     let is_local = origin
         .parse::<Uri>()
         .is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(is_loopback));
     if is_local || place.allowed_origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
-        return Finding::ok(Step::Handshake, saw, ORIGIN);
+        return ProtocolFinding::ok(ProtocolStep::Handshake, saw, ORIGIN);
     }
     let mend = "add it to hub.allowed_origins in patchboard.toml, there and wherever the app is used";
-    Finding::wrong(Step::Handshake, saw, ORIGIN, mend)
+    ProtocolFinding::wrong(ProtocolStep::Handshake, saw, ORIGIN, mend)
 }
 
-fn protocol(handshake: &Handshake) -> Finding {
+fn check_subprotocol(handshake: &Handshake) -> ProtocolFinding {
     let Some(first) = handshake.protocols.first() else {
-        return Finding::ok(Step::Handshake, "no subprotocol", PROTOCOL);
+        return ProtocolFinding::ok(ProtocolStep::Handshake, "no subprotocol", PROTOCOL);
     };
     if handshake.protocols.iter().any(|one| one.starts_with("bearer.")) {
-        return Finding::ok(Step::Handshake, "a token as subprotocol", PROTOCOL);
+        return ProtocolFinding::ok(ProtocolStep::Handshake, "a token as subprotocol", PROTOCOL);
     }
     let mend = "offer none: other hubs may refuse what they do not know";
-    Finding::warn(Step::Handshake, format!("the subprotocol {}", quoted(first)), PROTOCOL, mend)
+    ProtocolFinding::warn(ProtocolStep::Handshake, format!("the subprotocol {}", quoted(first)), PROTOCOL, mend)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// What the scenario is made of, chosen anew each time.
 #[derive(Debug, Clone)]
-pub(super) struct Script {
+pub(super) struct HubScript {
     /// When the stand-in began to listen.
     pub(super) start: Timestamp,
     pub(super) client: Uuid,
@@ -20,24 +20,24 @@ pub(super) struct Script {
 
 /// The messages of the scenario, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Message {
+pub(super) enum ScriptMessage {
     First,
     Second,
     /// Right behind the second.
     Third,
     /// With fields nobody knows.
-    Strange,
+    UnknownFields,
 }
 
-impl Message {
-    pub(super) const ALL: [Self; 4] = [Self::First, Self::Second, Self::Third, Self::Strange];
+impl ScriptMessage {
+    pub(super) const ALL: [Self; 4] = [Self::First, Self::Second, Self::Third, Self::UnknownFields];
 
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::First => "message 1",
             Self::Second => "message 2",
             Self::Third => "message 3",
-            Self::Strange => "message 4",
+            Self::UnknownFields => "message 4",
         }
     }
 
@@ -46,7 +46,7 @@ impl Message {
             Self::First => "Hub check: this is the first message. Please acknowledge it.",
             Self::Second => "Hub check: this is the second message, and a third one follows at once.",
             Self::Third => "Hub check: this is the third message, sent while the second is being worked on.",
-            Self::Strange => "Hub check: this message has fields that you do not know. Please ignore them.",
+            Self::UnknownFields => "Hub check: this message has fields that you do not know. Please ignore them.",
         }
     }
 
@@ -59,7 +59,7 @@ impl Message {
             Self::Third => {
                 r#"{"inputMethod":"voice","directRouted":false,"confidence":0.87,"routingReason":"The hub check sends everything to you"}"#
             }
-            Self::Strange => {
+            Self::UnknownFields => {
                 r#"{"inputMethod":"text","directRouted":true,"fromTheFuture":{"a":[1,null,"b"]},"another":null}"#
             }
         }
@@ -67,14 +67,14 @@ impl Message {
 }
 
 #[derive(Serialize)]
-struct Frame<T> {
+struct OutgoingFrame<T> {
     #[serde(rename = "type")]
     kind: &'static str,
     payload: T,
 }
 
 #[derive(Serialize)]
-struct Delivery<'a> {
+struct MessagePayload<'a> {
     id: String,
     text: &'a str,
     timestamp: String,
@@ -83,46 +83,46 @@ struct Delivery<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Registered<'a> {
+struct RegistrationAccepted<'a> {
     success: bool,
     client_id: String,
     message: &'a str,
 }
 
 #[derive(Serialize)]
-struct Refused<'a> {
+struct RegistrationRefused<'a> {
     success: bool,
     code: &'a str,
     message: &'a str,
 }
 
 #[derive(Serialize)]
-struct Problem<'a> {
+struct ErrorPayload<'a> {
     code: &'a str,
     message: &'a str,
 }
 
-impl Script {
-    pub(super) fn id(&self, message: Message) -> MessageId {
+impl HubScript {
+    pub(super) fn id(&self, message: ScriptMessage) -> MessageId {
         let [first, second, third, strange] = self.messages;
         match message {
-            Message::First => first,
-            Message::Second => second,
-            Message::Third => third,
-            Message::Strange => strange,
+            ScriptMessage::First => first,
+            ScriptMessage::Second => second,
+            ScriptMessage::Third => third,
+            ScriptMessage::UnknownFields => strange,
         }
     }
 
     /// Which message of the scenario an id belongs to.
-    pub(super) fn find(&self, id: &str) -> Option<Message> {
-        Message::ALL.into_iter().find(|message| self.id(*message).to_string() == id)
+    pub(super) fn find(&self, id: &str) -> Option<ScriptMessage> {
+        ScriptMessage::ALL.into_iter().find(|message| self.id(*message).to_string() == id)
     }
 
-    pub(super) fn message(&self, message: Message, at: Duration) -> String {
+    pub(super) fn message(&self, message: ScriptMessage, at: Duration) -> String {
         let metadata = RawValue::from_string(message.metadata().to_owned()).unwrap_or_default();
         let now =
             SignedDuration::try_from(at).ok().and_then(|at| self.start.checked_add(at).ok()).unwrap_or(self.start);
-        let payload = Delivery {
+        let payload = MessagePayload {
             id: self.id(message).to_string(),
             text: message.text(),
             timestamp: format!("{now:.3}"),
@@ -131,29 +131,32 @@ impl Script {
         frame("message", payload)
     }
 
-    pub(super) fn registered(&self, name: &str) -> String {
+    pub(super) fn registration_accepted(&self, name: &str) -> String {
         let message = format!("Client '{name}' registered successfully");
         frame(
             "registration_response",
-            Registered { success: true, client_id: self.client.to_string(), message: &message },
+            RegistrationAccepted { success: true, client_id: self.client.to_string(), message: &message },
         )
     }
 }
 
-pub(super) fn refused(code: &str, message: &str) -> String {
-    frame("registration_response", Refused { success: false, code, message })
+pub(super) fn registration_refused(code: &str, message: &str) -> String {
+    frame("registration_response", RegistrationRefused { success: false, code, message })
 }
 
-pub(super) fn error(message: &str) -> String {
-    frame("error", Problem { code: "VALIDATION_ERROR", message })
+pub(super) fn error_frame(message: &str) -> String {
+    frame("error", ErrorPayload { code: "VALIDATION_ERROR", message })
 }
 
 /// A kind of frame that no client knows.
-pub(super) fn unknown() -> String {
-    frame("hub_check_unknown", Problem { code: "NONE", message: "Clients ignore frames of a type they do not know." })
+pub(super) fn unknown_frame() -> String {
+    frame(
+        "hub_check_unknown",
+        ErrorPayload { code: "NONE", message: "Clients ignore frames of a type they do not know." },
+    )
 }
 
 /// Strings, numbers and flags only: this cannot fail.
 fn frame<T: Serialize>(kind: &'static str, payload: T) -> String {
-    serde_json::to_string(&Frame { kind, payload }).unwrap_or_default()
+    serde_json::to_string(&OutgoingFrame { kind, payload }).unwrap_or_default()
 }

@@ -13,51 +13,55 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, WebSocketCon
 use tokio_tungstenite::tungstenite::{self, Error};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 
-use super::frame::Carrier;
+use super::checker::{ClientEvent, ConformanceChecker, HubAction};
+use super::finding::{Tally, TimedFinding};
+use super::frame::FrameEncoding;
 use super::handshake::Handshake;
-use super::judge::{Act, Judge, Seen};
-use super::verdict::{Tally, Verdict};
 
 /// The largest message a hub takes.
 const MAX_MESSAGE: usize = 1024 * 1024;
 /// For a handshake, and for a frame to be taken by the client.
-const PATIENCE: Duration = Duration::from_secs(5);
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a closed connection is listened to, so that the client reads the close frame before the connection ends.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Socket = WebSocketStream<TcpStream>;
+type ClientSocket = WebSocketStream<TcpStream>;
 
 /// What the judge has to say.
 #[derive(Debug)]
-pub(super) enum Said {
-    Verdict(Verdict),
+pub(super) enum CheckOutput {
+    Finding(TimedFinding),
     Note(String),
 }
 
 /// Stands in for a hub until the judge has seen enough.
-pub(super) async fn stand_in(listener: &TcpListener, mut judge: Judge, mut say: impl FnMut(Said)) -> Tally {
+pub(super) async fn run_mock_hub(
+    listener: &TcpListener,
+    mut judge: ConformanceChecker,
+    mut say: impl FnMut(CheckOutput),
+) -> Tally {
     let started = Instant::now();
-    let mut socket: Option<Socket> = None;
-    let mut seen: VecDeque<Seen> = VecDeque::new();
+    let mut socket: Option<ClientSocket> = None;
+    let mut seen: VecDeque<ClientEvent> = VecDeque::new();
     loop {
         let next = match seen.pop_front() {
             Some(next) => next,
-            None => wait(listener, &mut socket, started + judge.deadline(), &mut seen).await,
+            None => next_event(listener, &mut socket, started + judge.deadline(), &mut seen).await,
         };
-        for act in judge.take(started.elapsed(), next) {
+        for act in judge.handle_event(started.elapsed(), next) {
             match act {
-                Act::Say(verdict) => say(Said::Verdict(verdict)),
-                Act::Note(note) => say(Said::Note(note)),
-                Act::Send(text) => send(&mut socket, Message::text(text)).await,
-                Act::Ping(payload) => send(&mut socket, Message::Ping(payload.into())).await,
-                Act::Close => {
+                HubAction::Report(verdict) => say(CheckOutput::Finding(verdict)),
+                HubAction::Note(note) => say(CheckOutput::Note(note)),
+                HubAction::Send(text) => send(&mut socket, Message::text(text)).await,
+                HubAction::Ping(payload) => send(&mut socket, Message::Ping(payload.into())).await,
+                HubAction::Close => {
                     let frame = CloseFrame { code: CloseCode::Away, reason: "Server shutting down".into() };
                     send(&mut socket, Message::Close(Some(frame))).await;
                 }
-                Act::Drop => socket = None,
-                Act::Finish => {
+                HubAction::Drop => socket = None,
+                HubAction::Finish => {
                     if let Some(socket) = &mut socket {
-                        drop(timeout(FAREWELL, async { while let Some(Ok(_)) = socket.next().await {} }).await);
+                        drop(timeout(CLOSE_TIMEOUT, async { while let Some(Ok(_)) = socket.next().await {} }).await);
                     }
                     return judge.tally();
                 }
@@ -68,62 +72,66 @@ pub(super) async fn stand_in(listener: &TcpListener, mut judge: Judge, mut say: 
 
 /// The next thing that happens. A connection that has something to say goes before one that wants to be made, so that
 /// a client that leaves and comes back is not taken for two.
-async fn wait(
+async fn next_event(
     listener: &TcpListener,
-    socket: &mut Option<Socket>,
+    socket: &mut Option<ClientSocket>,
     deadline: Instant,
-    seen: &mut VecDeque<Seen>,
-) -> Seen {
+    seen: &mut VecDeque<ClientEvent>,
+) -> ClientEvent {
     tokio::select! {
         biased;
-        message = next(socket) => read(message, socket, seen).await,
+        message = next(socket) => read_event(message, socket, seen).await,
         accepted = listener.accept() => match accepted {
-            Ok(_) if socket.is_some() => Seen::Another,
+            Ok(_) if socket.is_some() => ClientEvent::SecondConnection,
             Ok((stream, _)) => {
-                let (made, what) = shake_hands(stream).await;
+                let (made, what) = accept_handshake(stream).await;
                 *socket = made;
                 what
             }
-            Err(error) => Seen::Stranger(error.to_string()),
+            Err(error) => ClientEvent::HandshakeFailed(error.to_string()),
         },
-        () = tokio::time::sleep_until(deadline) => Seen::Nothing,
+        () = tokio::time::sleep_until(deadline) => ClientEvent::Tick,
     }
 }
 
-async fn next(socket: &mut Option<Socket>) -> Option<Result<Message, Error>> {
+async fn next(socket: &mut Option<ClientSocket>) -> Option<Result<Message, Error>> {
     match socket {
         Some(socket) => socket.next().await,
         None => std::future::pending().await,
     }
 }
 
-async fn read(message: Option<Result<Message, Error>>, socket: &mut Option<Socket>, seen: &mut VecDeque<Seen>) -> Seen {
+async fn read_event(
+    message: Option<Result<Message, Error>>,
+    socket: &mut Option<ClientSocket>,
+    seen: &mut VecDeque<ClientEvent>,
+) -> ClientEvent {
     match message {
-        Some(Ok(Message::Text(text))) => Seen::Data(Carrier::Text, text.as_bytes().to_vec()),
-        Some(Ok(Message::Binary(bytes))) => Seen::Data(Carrier::Binary, bytes.to_vec()),
-        Some(Ok(Message::Pong(payload))) => Seen::Pong(payload.to_vec()),
-        Some(Ok(Message::Ping(_) | Message::Frame(_))) => Seen::Nothing,
+        Some(Ok(Message::Text(text))) => ClientEvent::Data(FrameEncoding::Text, text.as_bytes().to_vec()),
+        Some(Ok(Message::Binary(bytes))) => ClientEvent::Data(FrameEncoding::Binary, bytes.to_vec()),
+        Some(Ok(Message::Pong(payload))) => ClientEvent::Pong(payload.to_vec()),
+        Some(Ok(Message::Ping(_) | Message::Frame(_))) => ClientEvent::Tick,
         Some(Ok(Message::Close(frame))) => {
             // Its own close frame is answered before the connection goes.
             if let Some(mut socket) = socket.take() {
-                drop(timeout(FAREWELL, socket.flush()).await);
+                drop(timeout(CLOSE_TIMEOUT, socket.flush()).await);
             }
-            Seen::Closed(frame.map(|frame| frame.code.into()))
+            ClientEvent::Closed(frame.map(|frame| frame.code.into()))
         }
         None | Some(Err(Error::ConnectionClosed | Error::AlreadyClosed | Error::Io(_))) => {
             *socket = None;
-            Seen::Closed(None)
+            ClientEvent::Closed(None)
         }
         Some(Err(Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake))) => {
             *socket = None;
-            Seen::Closed(None)
+            ClientEvent::Closed(None)
         }
         Some(Err(error)) => {
             let frame = CloseFrame { code: close_code(&error), reason: "".into() };
             send(socket, Message::Close(Some(frame))).await;
             *socket = None;
-            seen.push_back(Seen::Closed(None));
-            Seen::Garbled(error.to_string())
+            seen.push_back(ClientEvent::Closed(None));
+            ClientEvent::ProtocolError(error.to_string())
         }
     }
 }
@@ -139,13 +147,13 @@ fn close_code(error: &Error) -> CloseCode {
 }
 
 /// A client that takes nothing for so long has to be told apart by the judge, which gets no answer from it.
-async fn send(socket: &mut Option<Socket>, message: Message) {
+async fn send(socket: &mut Option<ClientSocket>, message: Message) {
     if let Some(socket) = socket {
-        drop(timeout(PATIENCE, socket.send(message)).await);
+        drop(timeout(IO_TIMEOUT, socket.send(message)).await);
     }
 }
 
-async fn shake_hands(stream: TcpStream) -> (Option<Socket>, Seen) {
+async fn accept_handshake(stream: TcpStream) -> (Option<ClientSocket>, ClientEvent) {
     let mut handshake = None;
     #[expect(clippy::result_large_err, reason = "the library's signature")]
     let callback = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
@@ -159,11 +167,11 @@ async fn shake_hands(stream: TcpStream) -> (Option<Socket>, Seen) {
         Ok(response)
     };
     let config = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
-    let accepted = timeout(PATIENCE, accept_hdr_async_with_config(stream, callback, Some(config))).await;
+    let accepted = timeout(IO_TIMEOUT, accept_hdr_async_with_config(stream, callback, Some(config))).await;
     match accepted {
-        Ok(Ok(socket)) => (Some(socket), Seen::Connected(handshake.unwrap_or_default())),
-        Ok(Err(error)) => (None, Seen::Stranger(error.to_string())),
-        Err(_) => (None, Seen::Stranger("the handshake takes too long".to_owned())),
+        Ok(Ok(socket)) => (Some(socket), ClientEvent::Connected(handshake.unwrap_or_default())),
+        Ok(Err(error)) => (None, ClientEvent::HandshakeFailed(error.to_string())),
+        Err(_) => (None, ClientEvent::HandshakeFailed("the handshake takes too long".to_owned())),
     }
 }
 

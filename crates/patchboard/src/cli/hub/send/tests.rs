@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use super::{Outlook, Wait, confidence, outlook, text_and_wait};
-use crate::cli::hub::report::{Attempt, Notification, Report};
+use super::{ExpectedUpdates, WaitMode, confidence, expected_updates, text_and_wait};
+use crate::cli::hub::report::{AppNotification, DeliveryAttempt, MessageReport};
 
 #[test]
 fn text_and_seconds_are_told_apart() {
@@ -9,11 +9,11 @@ fn text_and_seconds_are_told_apart() {
         text_and_wait(text.map(str::to_owned), wait.map(|wait| wait.map(str::to_owned))).ok()
     };
     let of = |text: &str, wait| Some((text.to_owned(), wait));
-    assert_eq!(read(Some("hi"), None), of("hi", Wait::No));
-    assert_eq!(read(Some("hi"), Some(None)), of("hi", Wait::UntilItRests));
-    assert_eq!(read(Some("hi"), Some(Some("5"))), of("hi", Wait::For(Duration::from_secs(5))));
-    assert_eq!(read(None, Some(Some("hi there"))), of("hi there", Wait::UntilItRests));
-    assert_eq!(read(None, Some(Some("42"))), of("42", Wait::UntilItRests));
+    assert_eq!(read(Some("hi"), None), of("hi", WaitMode::No));
+    assert_eq!(read(Some("hi"), Some(None)), of("hi", WaitMode::UntilSettled));
+    assert_eq!(read(Some("hi"), Some(Some("5"))), of("hi", WaitMode::UpTo(Duration::from_secs(5))));
+    assert_eq!(read(None, Some(Some("hi there"))), of("hi there", WaitMode::UntilSettled));
+    assert_eq!(read(None, Some(Some("42"))), of("42", WaitMode::UntilSettled));
     for nonsense in ["x", "-1", "1.5", "86401", ""] {
         assert_eq!(read(Some("hi"), Some(Some(nonsense))), None, "{nonsense}");
     }
@@ -23,28 +23,32 @@ fn text_and_seconds_are_told_apart() {
 
 #[test]
 fn what_is_still_to_come() {
-    let of = |state: &str| Report { state: state.to_owned(), ..Report::default() };
-    let because = |state: &str| Report { reason: Some("no app is connected".to_owned()), ..of(state) };
-    let pending = Attempt { state: "sent".to_owned(), ..Attempt::default() };
-    let rests = Wait::UntilItRests;
-    let minute = Wait::For(Duration::from_secs(60));
+    let of = |state: &str| MessageReport { state: state.to_owned(), ..MessageReport::default() };
+    let because = |state: &str| MessageReport { reason: Some("no app is connected".to_owned()), ..of(state) };
+    let pending = DeliveryAttempt { state: "sent".to_owned(), ..DeliveryAttempt::default() };
+    let rests = WaitMode::UntilSettled;
+    let minute = WaitMode::UpTo(Duration::from_secs(60));
     let cases = [
-        (of("sent"), Wait::No, Outlook::Nothing),
-        (of("sent"), rests, Outlook::Answers),
-        (of("queued"), rests, Outlook::Answers),
-        (because("queued"), rests, Outlook::Nothing),
-        (because("queued"), minute, Outlook::Answers),
-        (because("held"), minute, Outlook::Nothing),
-        (of("delivered"), rests, Outlook::Afterword),
-        (of("delivered"), minute, Outlook::Afterword),
-        (Report { attempts: vec![pending], ..of("delivered") }, rests, Outlook::Answers),
-        (Report { notifications: vec![Notification::default()], ..of("delivered") }, minute, Outlook::Nothing),
-        (because("refused"), minute, Outlook::Nothing),
-        (of("expired"), minute, Outlook::Nothing),
-        (of("something new"), minute, Outlook::Nothing),
+        (of("sent"), WaitMode::No, ExpectedUpdates::NoMore),
+        (of("sent"), rests, ExpectedUpdates::Answers),
+        (of("queued"), rests, ExpectedUpdates::Answers),
+        (because("queued"), rests, ExpectedUpdates::NoMore),
+        (because("queued"), minute, ExpectedUpdates::Answers),
+        (because("held"), minute, ExpectedUpdates::NoMore),
+        (of("delivered"), rests, ExpectedUpdates::FollowUp),
+        (of("delivered"), minute, ExpectedUpdates::FollowUp),
+        (MessageReport { attempts: vec![pending], ..of("delivered") }, rests, ExpectedUpdates::Answers),
+        (
+            MessageReport { notifications: vec![AppNotification::default()], ..of("delivered") },
+            minute,
+            ExpectedUpdates::NoMore,
+        ),
+        (because("refused"), minute, ExpectedUpdates::NoMore),
+        (of("expired"), minute, ExpectedUpdates::NoMore),
+        (of("something new"), minute, ExpectedUpdates::NoMore),
     ];
     for (report, wait, wanted) in cases {
-        assert_eq!(outlook(&report, wait), wanted, "{report:?} {wait:?}");
+        assert_eq!(expected_updates(&report, wait), wanted, "{report:?} {wait:?}");
     }
 }
 

@@ -22,8 +22,8 @@ impl Logs {
         }
     }
 
-    fn open(&self, most: usize) -> (Vec<String>, Follower) {
-        open(self.0.path(), most, &|line| !line.starts_with('#')).unwrap()
+    fn open(&self, most: usize) -> (Vec<String>, LogFollower) {
+        open_log(self.0.path(), most, &|line| !line.starts_with('#')).unwrap()
     }
 }
 
@@ -46,9 +46,9 @@ fn following_survives_rotation() {
     logs.write("a\nhal");
     let (first, mut follower) = logs.open(10);
     assert_eq!(first, ["a"]);
-    let lines = |follower: &mut Follower| {
-        let news = follower.news().unwrap();
-        assert!(!news.is_cut);
+    let lines = |follower: &mut LogFollower| {
+        let news = follower.read_new().unwrap();
+        assert!(!news.has_gap);
         news.lines
     };
     assert_eq!(lines(&mut follower), [""; 0]);
@@ -78,8 +78,8 @@ fn what_was_rotated_away_is_told() {
         logs.rotate();
         logs.write(&format!("{number}\n"));
     }
-    let news = follower.news().unwrap();
-    assert!(news.is_cut);
+    let news = follower.read_new().unwrap();
+    assert!(news.has_gap);
     assert_eq!(news.lines, ["1", "2", "3", "4", "5"]);
 }
 
@@ -88,7 +88,7 @@ fn a_log_that_begins_later_is_followed_from_its_beginning() {
     let logs = Logs::new();
     let (_, mut follower) = logs.open(10);
     assert!(!follower.has_file());
-    assert_eq!(follower.news().unwrap(), News::default());
+    assert_eq!(follower.read_new().unwrap(), NewLines::default());
     logs.write("a\n");
-    assert_eq!(follower.news().unwrap(), News { lines: vec!["a".to_owned()], is_cut: false });
+    assert_eq!(follower.read_new().unwrap(), NewLines { lines: vec!["a".to_owned()], has_gap: false });
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-const PLAIN: Style = Style { zone: TimeZone::UTC, has_colour: false };
+const PLAIN: RenderStyle = RenderStyle { zone: TimeZone::UTC, has_colour: false };
 
 #[track_caller]
 fn check(raw: &str, shown: &str) {
@@ -34,7 +34,7 @@ fn nothing_acts_on_the_terminal() {
 
 #[test]
 fn colour_is_only_that_of_the_level() {
-    let style = Style { zone: TimeZone::UTC, has_colour: true };
+    let style = RenderStyle { zone: TimeZone::UTC, has_colour: true };
     let shown = line(r#"{"timestamp":"2026-11-19T07:01:02Z","level":"ERROR","message":"m"}"#, &style);
     assert_eq!(shown, "2026-11-19 07:01:02.000 \u{1b}[31mERROR\u{1b}[0m m");
 }
@@ -51,8 +51,8 @@ fn json_stays_json() {
 
 #[test]
 fn levels_are_read() {
-    let level = |text: &str| Line::parse(text).and_then(|line| line.level);
-    assert_eq!(level(r#"{"level":"DEBUG"}"#), Some(Level::Debug));
+    let level = |text: &str| LogLine::parse(text).and_then(|line| line.level);
+    assert_eq!(level(r#"{"level":"DEBUG"}"#), Some(LineLevel::Debug));
     assert_eq!(level(r#"{"level":"other"}"#), None);
-    assert!(Level::Error < Level::Warn && Level::Warn < Level::Info);
+    assert!(LineLevel::Error < LineLevel::Warn && LineLevel::Warn < LineLevel::Info);
 }

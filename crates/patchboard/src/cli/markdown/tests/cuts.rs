@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::{Look, Markdown, Marks, render, shown};
-use crate::cli::markdown::MAX_KEPT;
-use crate::cli::markdown::inline::columns;
+use super::{MarkdownLayout, MarkdownRenderer, MarkupMode, render, shown};
+use crate::cli::markdown::MAX_BUFFERED_LINE;
+use crate::cli::markdown::inline::display_width;
 
 /// Cut before these bytes, which ascend.
 fn in_pieces(text: &str, cuts: &[usize]) -> String {
-    let mut markdown = Markdown::new(Look { columns: 30, marks: Marks::Styled });
+    let mut markdown = MarkdownRenderer::new(MarkdownLayout { columns: 30, marks: MarkupMode::Styled });
     let (mut out, mut at) = (String::new(), 0);
     for cut in cuts {
         out.push_str(&markdown.push(&text[at..*cut]));
@@ -22,7 +22,7 @@ fn in_pieces(text: &str, cuts: &[usize]) -> String {
 /// Cut everywhere at once, and at each single place.
 #[track_caller]
 fn check_cuts(text: &str) {
-    let whole = shown(&render(text, 30, Marks::Styled));
+    let whole = shown(&render(text, 30, MarkupMode::Styled));
     let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     assert_eq!(in_pieces(text, &places), whole, "every character of {text:?} on its own");
     for place in places {
@@ -65,7 +65,7 @@ fn marks_further_apart_than_is_waited_for() {
 
 #[test]
 fn the_end_of_a_long_line_of_code_does_not_end_the_code() {
-    let long = "x".repeat(MAX_KEPT + 1);
+    let long = "x".repeat(MAX_BUFFERED_LINE + 1);
     let text = format!("```\n{long}```\n```\n");
     let out = in_pieces(&text, &[4 + long.len()]);
     assert!(out.ends_with("x»«code:```»\n«dim:──»\n"), "{}", &out[out.len() - 80..]);
@@ -108,7 +108,7 @@ proptest! {
     fn it_does_not_matter_how_the_text_was_cut(text in pieces(0..40), cuts in proptest::collection::vec(0usize..200, 0..12)) {
         let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| text.is_char_boundary(*cut)).collect();
         cuts.sort_unstable();
-        prop_assert_eq!(in_pieces(&text, &cuts), shown(&render(&text, 30, Marks::Styled)));
+        prop_assert_eq!(in_pieces(&text, &cuts), shown(&render(&text, 30, MarkupMode::Styled)));
     }
 
     /// On a line so long that marks are no longer waited for.
@@ -117,15 +117,15 @@ proptest! {
         let text = text.replace(['\n', '\r'], " ");
         let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| text.is_char_boundary(*cut)).collect();
         cuts.sort_unstable();
-        prop_assert_eq!(in_pieces(&text, &cuts), shown(&render(&text, 30, Marks::Styled)));
+        prop_assert_eq!(in_pieces(&text, &cuts), shown(&render(&text, 30, MarkupMode::Styled)));
     }
 
     #[test]
     fn no_line_is_wider_than_the_terminal(text in "[a-z漢 *`\n-]{0,200}") {
         prop_assume!(!text.contains("```") && !text.contains("~~~"));
-        let out = render(&text, 30, Marks::Kept);
+        let out = render(&text, 30, MarkupMode::Literal);
         for line in out.lines() {
-            prop_assert!(columns(line) <= 29, "{line:?}");
+            prop_assert!(display_width(line) <= 29, "{line:?}");
         }
     }
 }

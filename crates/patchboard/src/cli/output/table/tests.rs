@@ -1,24 +1,24 @@
-use super::{Cell, Column, Page, Table};
-use crate::cli::output::Role;
+use super::{Column, PageLayout, TableCell, TextTable};
+use crate::cli::output::TextRole;
 use crate::cli::output::width::width;
 use crate::telemetry::LogColour;
 
-const PIPE: Page = Page { columns: None, colour: LogColour::Off };
+const PIPE: PageLayout = PageLayout { columns: None, colour: LogColour::Off };
 
-fn terminal(columns: usize) -> Page {
-    Page { columns: Some(columns), ..PIPE }
+fn terminal(columns: usize) -> PageLayout {
+    PageLayout { columns: Some(columns), ..PIPE }
 }
 
-fn table(columns: impl Into<Vec<Column>>, rows: &[&[&str]]) -> Table {
-    let mut table = Table::new(columns);
+fn table(columns: impl Into<Vec<Column>>, rows: &[&[&str]]) -> TextTable {
+    let mut table = TextTable::new(columns);
     for row in rows {
-        table.row(row.iter().map(|text| Cell::from(*text)).collect::<Vec<_>>());
+        table.push_row(row.iter().map(|text| TableCell::from(*text)).collect::<Vec<_>>());
     }
     table
 }
 
 #[track_caller]
-fn check(table: &Table, page: Page, expected: &str) {
+fn check(table: &TextTable, page: PageLayout, expected: &str) {
     let lines = table.lines(page);
     assert_eq!(lines.join("\n"), expected.trim_matches('\n'));
     assert!(lines.iter().all(|line| line.trim_end() == line), "spaces at the end: {lines:?}");
@@ -116,7 +116,7 @@ held
 #[test]
 fn remarks_follow_their_row_and_are_wrapped() {
     let mut table = table([Column::whole("NAME")], &[&["echo"]]);
-    table.beneath("a newer version waits for approval");
+    table.add_remark("a newer version waits for approval");
     check(
         &table,
         terminal(24),
@@ -142,8 +142,8 @@ fn lines_never_pass_the_terminal_but_for_what_must_stay_whole() {
 
 #[test]
 fn control_characters_are_shown_and_colour_does_not_count() {
-    let mut table = Table::new([Column::whole("STATE"), Column::whole("NAME")]);
-    table.row([Cell::painted("ok", Role::Good), "a\x1b[2J\nb".into()]);
-    let page = Page { colour: LogColour::On, ..PIPE };
+    let mut table = TextTable::new([Column::whole("STATE"), Column::whole("NAME")]);
+    table.push_row([TableCell::painted("ok", TextRole::Good), "a\x1b[2J\nb".into()]);
+    let page = PageLayout { colour: LogColour::On, ..PIPE };
     assert_eq!(table.lines(page), ["\x1b[1mSTATE\x1b[0m  \x1b[1mNAME\x1b[0m", "\x1b[32mok\x1b[0m     a\\u{1b}[2J\\nb"]);
 }

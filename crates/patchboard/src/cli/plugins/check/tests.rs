@@ -6,7 +6,7 @@ use patchboard_wasm::Checked;
 use serde_json::{Value, json};
 
 use super::{as_json, lines, run, world};
-use crate::cli::plugins::check::CheckArgs;
+use crate::cli::plugins::check::PluginCheckArgs;
 
 fn tool(name: &str, description: &str, schema: Value) -> ToolSpec {
     ToolSpec {
@@ -90,11 +90,11 @@ fn files_that_cannot_be_plugins() {
     let file = folder.path().join("x.wasm");
     for content in [&b"text"[..], b"", b"\0asm\x01\0\0\0"] {
         std::fs::write(&file, content).unwrap();
-        let failure = run(&CheckArgs { file: file.clone(), json: false }).unwrap_err();
+        let failure = run(&PluginCheckArgs { file: file.clone(), json: false }).unwrap_err();
         let shown = format!("{failure:?}");
         assert!(shown.contains("cannot be a plugin") && shown.contains("Unusable"), "{shown}");
     }
-    let missing = run(&CheckArgs { file: folder.path().join("y.wasm"), json: false }).unwrap_err();
+    let missing = run(&PluginCheckArgs { file: folder.path().join("y.wasm"), json: false }).unwrap_err();
     assert!(format!("{missing:?}").contains("no such file"), "{missing:?}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "something was left behind");
 }

@@ -1,9 +1,9 @@
 use serde_json::json;
 
-use super::Tasks;
+use super::TaskGraph;
 
 #[track_caller]
-fn check(tasks: &Tasks, wanted: &str) {
+fn check(tasks: &TaskGraph, wanted: &str) {
     assert_eq!(tasks.lines().join("\n"), wanted.trim_start_matches('\n').trim_end());
 }
 
@@ -13,7 +13,7 @@ fn ids(ids: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_graph_is_worked_on() {
-    let mut tasks = Tasks::default();
+    let mut tasks = TaskGraph::default();
     tasks.planned(&ids(&["gather", "compare", "report"]));
     check(
         &tasks,
@@ -35,7 +35,7 @@ graph of tasks: 0 of 3 done
         },
         "node_states": {},
     });
-    tasks.read(&state);
+    tasks.apply_state(&state);
     tasks.started("gather");
     tasks.completed("gather");
     tasks.started("compare");
@@ -49,7 +49,7 @@ graph of tasks: 1 of 3 done
 ",
     );
     tasks.failed("compare", "the model\x07 failed");
-    tasks.read(&state);
+    tasks.apply_state(&state);
     check(
         &tasks,
         "
@@ -63,11 +63,11 @@ graph of tasks: 1 of 3 done
 
 #[test]
 fn tasks_that_are_split_are_wired_anew() {
-    let mut tasks = Tasks::default();
+    let mut tasks = TaskGraph::default();
     tasks.planned(&ids(&["a", "b"]));
     tasks.started("a");
     tasks.completed("a");
-    tasks.read(&json!({
+    tasks.apply_state(&json!({
         "task_graph": {
             "nodes": [
                 { "id": "a", "description": "" }, { "id": "b", "description": "" },
@@ -89,8 +89,8 @@ graph of tasks: 1 of 3 done
 
 #[test]
 fn joined_late_a_state_tells_how_far_tasks_are() {
-    let mut tasks = Tasks::default();
-    tasks.read(&json!({
+    let mut tasks = TaskGraph::default();
+    tasks.apply_state(&json!({
         "task_graph": { "nodes": [{ "id": "a" }, { "id": "b" }, { "id": "c" }, { "id": "d" }], "edges": [] },
         "node_states": {
             "a": { "status": "Done" }, "b": { "status": "Running" },
@@ -102,9 +102,9 @@ fn joined_late_a_state_tells_how_far_tasks_are() {
 
 #[test]
 fn nonsense_does_no_harm() {
-    let mut tasks = Tasks::default();
-    tasks.read(&json!({ "task_graph": { "nodes": 5, "edges": [[1, 2], "x", ["only"]] } }));
-    tasks.read(&json!(null));
+    let mut tasks = TaskGraph::default();
+    tasks.apply_state(&json!({ "task_graph": { "nodes": 5, "edges": [[1, 2], "x", ["only"]] } }));
+    tasks.apply_state(&json!(null));
     let many: Vec<String> = (0..5_000).map(|number| number.to_string()).collect();
     tasks.planned(&many);
     tasks.started("4999");

@@ -1,19 +1,19 @@
-use super::Thoughts;
+use super::ThoughtTree;
 
 fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 #[track_caller]
-fn check(thoughts: &Thoughts, wanted: &str) {
+fn check(thoughts: &ThoughtTree, wanted: &str) {
     assert_eq!(thoughts.lines().join("\n"), wanted.trim_start_matches('\n').trim_end());
 }
 
 #[test]
 fn a_path_grows_deeper() {
-    let mut tree = Thoughts::default();
+    let mut tree = ThoughtTree::default();
     tree.expanded(&texts(&["look", "guess"]));
-    tree.place(Some(1));
+    tree.place_proposed(Some(1));
     check(
         &tree,
         "
@@ -24,7 +24,7 @@ tree of thoughts
     );
     tree.evaluated(0, &[0.9, 0.25]);
     tree.expanded(&texts(&["read", "list", "ask"]));
-    tree.place(Some(2));
+    tree.place_proposed(Some(2));
     tree.evaluated(1, &[0.5, 0.75, 0.1]);
     check(
         &tree,
@@ -41,12 +41,12 @@ tree of thoughts
 
 #[test]
 fn a_search_goes_back_to_the_next_best() {
-    let mut tree = Thoughts::default();
+    let mut tree = ThoughtTree::default();
     tree.expanded(&texts(&["a", "b", "c"]));
-    tree.place(Some(1));
+    tree.place_proposed(Some(1));
     tree.evaluated(0, &[0.9, 0.5, 0.7]);
     tree.expanded(&texts(&["a1"]));
-    tree.place(Some(2));
+    tree.place_proposed(Some(2));
     tree.evaluated(0, &[0.3]);
     tree.backtracked("its tools failed:\n`bash`", 0);
     check(
@@ -61,7 +61,7 @@ tree of thoughts
 ",
     );
     tree.expanded(&texts(&["c1"]));
-    tree.place(Some(2));
+    tree.place_proposed(Some(2));
     tree.evaluated(0, &[1.0]);
     check(
         &tree,
@@ -78,15 +78,15 @@ tree of thoughts
 
 #[test]
 fn a_beam_goes_on_with_several_of_a_depth() {
-    let mut tree = Thoughts::default();
+    let mut tree = ThoughtTree::default();
     tree.expanded(&texts(&["a", "b"]));
-    tree.place(Some(1));
+    tree.place_proposed(Some(1));
     tree.evaluated(1, &[0.6, 0.8]);
     tree.expanded(&texts(&["b1"]));
-    tree.place(Some(2));
+    tree.place_proposed(Some(2));
     tree.evaluated(0, &[0.5]);
     tree.expanded(&texts(&["a1"]));
-    tree.place(Some(2));
+    tree.place_proposed(Some(2));
     tree.evaluated(0, &[0.4]);
     check(
         &tree,
@@ -102,11 +102,11 @@ tree of thoughts
 
 #[test]
 fn nonsense_does_no_harm() {
-    let mut tree = Thoughts::default();
+    let mut tree = ThoughtTree::default();
     tree.evaluated(7, &[f32::NAN, 2.0]);
     tree.backtracked("\x1b[2J", 99);
     tree.expanded(&texts(&["\x1b]0;owned\x07"]));
-    tree.place(Some(50));
+    tree.place_proposed(Some(50));
     tree.evaluated(3, &[]);
     check(
         &tree,
@@ -116,6 +116,6 @@ tree of thoughts
 ",
     );
     tree.expanded(&vec!["x".to_owned(); 5_000]);
-    tree.place(None);
+    tree.place_proposed(None);
     assert_eq!(tree.lines().len(), 2_001);
 }

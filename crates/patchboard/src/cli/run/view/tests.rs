@@ -1,21 +1,21 @@
 //! Recorded streams of events in, what is printed out: `>` standard output, `·` and `!` standard error, `#` pictures.
 
-use super::{Asides, Reply, Say, View};
-use crate::cli::markdown::{Look, Marks};
-use crate::cli::run::event::Event;
-use crate::client::runs::{RunEnd, Usage};
+use super::{DisplayUpdate, ProgressDisplay, ReplyTiming, RunView};
+use crate::cli::markdown::{MarkdownLayout, MarkupMode};
+use crate::cli::run::event::RunEvent;
+use crate::client::runs::{RunEnd, TokenUsage};
 
-const PERSON: (Reply, Asides) = (Reply::AsItComes, Asides::Pictures);
-const PIPES: (Reply, Asides) = (Reply::AtTheEnd, Asides::None);
+const PERSON: (ReplyTiming, ProgressDisplay) = (ReplyTiming::Streamed, ProgressDisplay::Live);
+const PIPES: (ReplyTiming, ProgressDisplay) = (ReplyTiming::AtEnd, ProgressDisplay::None);
 
 /// One event a line: node, type and payload.
-fn play((reply, asides): (Reply, Asides), events: &str, end: Option<&str>) -> String {
-    let mut view = View::new(reply, asides, Look { columns: 80, marks: Marks::Kept });
+fn play((reply, asides): (ReplyTiming, ProgressDisplay), events: &str, end: Option<&str>) -> String {
+    let mut view = RunView::new(reply, asides, MarkdownLayout { columns: 80, marks: MarkupMode::Literal });
     let mut said = Vec::new();
     for (number, line) in (1..).zip(events.lines().map(str::trim).filter(|line| !line.is_empty())) {
         let (node, payload) = line.split_once(' ').unwrap();
         let text = format!(r#"{{"session_id":"r","node_id":"run-{node}","event_id":{number},{payload}}}"#);
-        said.extend(view.event(&Event::read(&text).unwrap()));
+        said.extend(view.event(&RunEvent::parse(&text).unwrap()));
     }
     match end {
         Some(reply) => said.extend(view.ended(&RunEnd {
@@ -24,17 +24,19 @@ fn play((reply, asides): (Reply, Asides), events: &str, end: Option<&str>) -> St
             node_id: "run-0".to_owned(),
             event_id: 99,
             usage: None,
-            total_usage: Some(Usage { prompt_tokens: 12, completion_tokens: 3, total_tokens: 15 }),
+            total_usage: Some(TokenUsage { prompt_tokens: 12, completion_tokens: 3, total_tokens: 15 }),
         })),
         None => said.extend(view.pause()),
     }
     let mut shown = String::new();
     for one in said {
         shown.push_str(&match one {
-            Say::Words(words) => format!("> {words:?}\n"),
-            Say::Aside(line) => format!("{line}\n"),
-            Say::Line(line) => format!("! {line}\n"),
-            Say::Picture(lines) => lines.iter().map(|line| format!("# {line}\n")).collect::<String>() + "#\n",
+            DisplayUpdate::Text(words) => format!("> {words:?}\n"),
+            DisplayUpdate::DimLine(line) => format!("{line}\n"),
+            DisplayUpdate::Line(line) => format!("! {line}\n"),
+            DisplayUpdate::LiveBlock(lines) => {
+                lines.iter().map(|line| format!("# {line}\n")).collect::<String>() + "#\n"
+            }
         });
     }
     shown
@@ -46,7 +48,7 @@ fn stays(shown: &str) -> String {
 }
 
 #[track_caller]
-fn check(watcher: (Reply, Asides), events: &str, end: Option<&str>, wanted: &str) {
+fn check(watcher: (ReplyTiming, ProgressDisplay), events: &str, end: Option<&str>, wanted: &str) {
     assert_eq!(stays(&play(watcher, events, end)), wanted.trim_start_matches('\n'));
 }
 
@@ -205,7 +207,7 @@ fn a_search_is_a_picture_above_the_reply() {
 #[test]
 fn without_a_terminal_there_are_no_pictures() {
     check(PIPES, TOT, Some("Yes."), "> \"Yes.\\n\"\n12 tokens in, 3 out\n");
-    let lines = play((Reply::AtTheEnd, Asides::Lines), TOT, Some("Yes."));
+    let lines = play((ReplyTiming::AtEnd, ProgressDisplay::Lines), TOT, Some("Yes."));
     assert!(lines.starts_with("· think_expand\n· think_evaluate\n· act\n· read failed: no\n"), "{lines}");
 }
 

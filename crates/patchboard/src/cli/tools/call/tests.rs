@@ -1,7 +1,7 @@
 use clap::Parser;
 use serde_json::{Value, json};
 
-use super::{CallArgs, CallerFolder, arguments, is_of, misfit, params};
+use super::{CallArgs, CallerFolder, argument_hint, arguments, is_for_call, params};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -34,9 +34,9 @@ fn arguments_are_an_object() {
 #[test]
 fn a_question_is_known_by_its_call() {
     let call = json!({ "name": "bash", "arguments": { "command": "ls" } });
-    assert!(is_of(&json!({ "approval_id": "1", "name": "bash", "input": { "command": "ls" } }), &call));
-    assert!(!is_of(&json!({ "name": "bash", "input": { "command": "rm" } }), &call));
-    assert!(!is_of(&json!({ "name": "sh", "input": { "command": "ls" } }), &call));
+    assert!(is_for_call(&json!({ "approval_id": "1", "name": "bash", "input": { "command": "ls" } }), &call));
+    assert!(!is_for_call(&json!({ "name": "bash", "input": { "command": "rm" } }), &call));
+    assert!(!is_for_call(&json!({ "name": "sh", "input": { "command": "ls" } }), &call));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn arguments_that_the_tool_does_not_have() {
         "properties": { "path": {}, "offset": {} }, "required": ["path"], "additionalProperties": false,
     });
     let tools = [json!({ "name": "read", "input_schema": schema })];
-    let hint = |given: Value| misfit(&tools, "read", &json!({ "arguments": given }));
+    let hint = |given: Value| argument_hint(&tools, "read", &json!({ "arguments": given }));
     assert_eq!(hint(json!({ "pathh": "x" })).as_deref(), Some("hint: did you mean `path`?"));
     let all = "hint: `patchboard tools show read` shows its arguments";
     assert_eq!(hint(json!({ "frobnicate": 1, "path": "x" })).as_deref(), Some(all));

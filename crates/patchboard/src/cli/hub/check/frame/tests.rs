@@ -9,18 +9,21 @@ use patchboard_surfaces::hub::{self, DialectOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Carrier, Finding, Frame, Kind, Response, open, registration, response};
+use super::{
+    ClientFrame, ClientResponse, FrameEncoding, ProtocolFinding, ResponseKind, parse_frame, parse_registration,
+    parse_response,
+};
 
-fn levels(findings: &[Finding]) -> String {
+fn levels(findings: &[ProtocolFinding]) -> String {
     findings.iter().map(|finding| finding.level.word()).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn envelopes() {
-    let nothing = || Frame::Neither;
+    let nothing = || ClientFrame::Invalid;
     let cases = [
-        (r#"{"type":"registration","payload":{"a":1}}"#, Frame::Registration(json!({ "a": 1 })), ""),
-        (r#"{"type":"response","payload":null,"more":1}"#, Frame::Response(Value::Null), ""),
+        (r#"{"type":"registration","payload":{"a":1}}"#, ClientFrame::Registration(json!({ "a": 1 })), ""),
+        (r#"{"type":"response","payload":null,"more":1}"#, ClientFrame::Response(Value::Null), ""),
         (r#"{"type":"message","payload":{}}"#, nothing(), "wrong"),
         (r#"{"type":"hello","payload":{}}"#, nothing(), "wrong"),
         (r#"{"type":1,"payload":{}}"#, nothing(), "wrong"),
@@ -33,13 +36,13 @@ fn envelopes() {
         ("{", nothing(), "wrong"),
     ];
     for (text, frame, wanted) in cases {
-        let (found, findings) = open(Carrier::Text, text.as_bytes());
+        let (found, findings) = parse_frame(FrameEncoding::Text, text.as_bytes());
         assert_eq!((found, levels(&findings).as_str()), (frame, wanted), "{text}");
     }
-    let (frame, findings) = open(Carrier::Binary, br#"{"type":"registration","payload":{}}"#);
-    assert_eq!((frame, levels(&findings).as_str()), (Frame::Registration(json!({})), "warn"));
-    assert_eq!(levels(&open(Carrier::Binary, b"\xff").1), "warn wrong");
-    assert_eq!(levels(&open(Carrier::Text, "[".repeat(100_000).as_bytes()).1), "wrong");
+    let (frame, findings) = parse_frame(FrameEncoding::Binary, br#"{"type":"registration","payload":{}}"#);
+    assert_eq!((frame, levels(&findings).as_str()), (ClientFrame::Registration(json!({})), "warn"));
+    assert_eq!(levels(&parse_frame(FrameEncoding::Binary, b"\xff").1), "warn wrong");
+    assert_eq!(levels(&parse_frame(FrameEncoding::Text, "[".repeat(100_000).as_bytes()).1), "wrong");
 }
 
 /// The registration with some fields changed, and what the hub makes of it.
@@ -91,7 +94,7 @@ fn registrations() -> Vec<(Value, &'static str)> {
 #[test]
 fn registrations_get_the_code_of_the_hub() {
     for (payload, wanted) in registrations() {
-        let (outcome, findings) = registration(&payload);
+        let (outcome, findings) = parse_registration(&payload);
         match outcome {
             Ok(name) => assert_eq!((name.as_str(), levels(&findings).contains("wrong")), (wanted, false), "{payload}"),
             Err((code, _)) => assert_eq!((code, levels(&findings).as_str()), (wanted, "wrong"), "{payload}"),
@@ -101,32 +104,36 @@ fn registrations_get_the_code_of_the_hub() {
 
 #[test]
 fn a_description_of_one_word_is_remarked_upon() {
-    let (outcome, findings) = registration(&json!({ "name": "notes", "description": "notes" }));
+    let (outcome, findings) = parse_registration(&json!({ "name": "notes", "description": "notes" }));
     assert_eq!((outcome, levels(&findings).as_str()), (Ok("notes".to_owned()), "ok warn"));
 }
 
 /// What the hub takes a response for, with the levels of what is said about it.
-fn responses() -> Vec<(Value, Option<Kind>, &'static str)> {
+fn responses() -> Vec<(Value, Option<ResponseKind>, &'static str)> {
     let of = |kind: &str, inner: Value| json!({ "messageId": "m", "type": kind, "payload": inner });
     vec![
-        (of("ack", json!({})), Some(Kind::Ack), "ok"),
-        (of("ack", json!({ "note": 1 })), Some(Kind::Ack), "warn"),
-        (of("ack", Value::Null), Some(Kind::Ack), "warn ok"),
-        (json!({ "messageId": "m", "type": "ack" }), Some(Kind::Ack), "warn ok"),
-        (of("reject", json!({ "reason": "not mine" })), Some(Kind::Reject), "ok"),
-        (of("reject", json!({})), Some(Kind::Reject), "warn"),
-        (of("reject", json!({ "reason": null })), Some(Kind::Reject), "warn"),
-        (of("reject", json!({ "reason": " " })), Some(Kind::Reject), "warn"),
-        (of("notification", json!({ "title": "T", "body": "B", "priority": "high" })), Some(Kind::Notification), "ok"),
-        (of("notification", json!({ "body": "B", "priority": null })), Some(Kind::Notification), "ok"),
-        (of("notification", json!({ "title": "T" })), Some(Kind::Notification), "ok"),
+        (of("ack", json!({})), Some(ResponseKind::Ack), "ok"),
+        (of("ack", json!({ "note": 1 })), Some(ResponseKind::Ack), "warn"),
+        (of("ack", Value::Null), Some(ResponseKind::Ack), "warn ok"),
+        (json!({ "messageId": "m", "type": "ack" }), Some(ResponseKind::Ack), "warn ok"),
+        (of("reject", json!({ "reason": "not mine" })), Some(ResponseKind::Reject), "ok"),
+        (of("reject", json!({})), Some(ResponseKind::Reject), "warn"),
+        (of("reject", json!({ "reason": null })), Some(ResponseKind::Reject), "warn"),
+        (of("reject", json!({ "reason": " " })), Some(ResponseKind::Reject), "warn"),
         (
-            of("notification", json!({ "body": "B", "metadata": { "expectsReply": true } })),
-            Some(Kind::Notification),
+            of("notification", json!({ "title": "T", "body": "B", "priority": "high" })),
+            Some(ResponseKind::Notification),
             "ok",
         ),
-        (of("notification", json!({ "body": "B", "expectsReply": true })), Some(Kind::Notification), "warn ok"),
-        (json!({ "messageId": "m", "type": "reject", "reason": "flat" }), Some(Kind::Reject), "wrong"),
+        (of("notification", json!({ "body": "B", "priority": null })), Some(ResponseKind::Notification), "ok"),
+        (of("notification", json!({ "title": "T" })), Some(ResponseKind::Notification), "ok"),
+        (
+            of("notification", json!({ "body": "B", "metadata": { "expectsReply": true } })),
+            Some(ResponseKind::Notification),
+            "ok",
+        ),
+        (of("notification", json!({ "body": "B", "expectsReply": true })), Some(ResponseKind::Notification), "warn ok"),
+        (json!({ "messageId": "m", "type": "reject", "reason": "flat" }), Some(ResponseKind::Reject), "wrong"),
         (json!({ "messageId": "m", "type": "notification", "body": "flat" }), None, "wrong"),
         (of("ack", json!([])), None, "wrong"),
         (of("ack", json!("ok")), None, "wrong"),
@@ -149,8 +156,8 @@ fn responses() -> Vec<(Value, Option<Kind>, &'static str)> {
 #[test]
 fn responses_are_read_as_the_hub_does() {
     for (payload, kind, wanted) in responses() {
-        let (found, findings) = response(&payload);
-        let expected = kind.map(|kind| Response { id: "m".to_owned(), kind });
+        let (found, findings) = parse_response(&payload);
+        let expected = kind.map(|kind| ClientResponse { id: "m".to_owned(), kind });
         assert_eq!((found, levels(&findings).as_str()), (expected, wanted), "{payload}");
     }
 }

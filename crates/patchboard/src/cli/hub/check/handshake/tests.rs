@@ -1,13 +1,13 @@
-use super::{Handshake, Place, judge};
-use crate::cli::hub::check::verdict::Level;
+use super::{EndpointConfig, Handshake, check_handshake};
+use crate::cli::hub::check::finding::FindingLevel;
 
 /// Path, host, origin, subprotocol.
 fn levels(change: impl FnOnce(&mut Handshake)) -> String {
     let mut handshake =
         Handshake { path: "/".to_owned(), host: Some("127.0.0.1:9474".to_owned()), ..Handshake::default() };
     change(&mut handshake);
-    let place = Place { path: "/".to_owned(), allowed_origins: vec!["app://obsidian.md".to_owned()] };
-    let findings = judge(&handshake, &place);
+    let place = EndpointConfig { path: "/".to_owned(), allowed_origins: vec!["app://obsidian.md".to_owned()] };
+    let findings = check_handshake(&handshake, &place);
     findings.iter().map(|finding| finding.level.word()).collect::<Vec<_>>().join(" ")
 }
 
@@ -19,17 +19,17 @@ fn a_plain_handshake_is_fine() {
 #[test]
 fn origins() {
     let cases = [
-        ("http://127.0.0.1:3000", Level::Ok),
-        ("https://localhost", Level::Ok),
-        ("http://[::1]:3000", Level::Ok),
-        ("app://obsidian.md", Level::Ok),
-        ("APP://obsidian.md", Level::Ok),
-        ("https://example.com", Level::Wrong),
-        ("http://127.0.0.1.example.com", Level::Wrong),
-        ("app://other", Level::Wrong),
-        ("ftp://localhost", Level::Wrong),
-        ("null", Level::Wrong),
-        ("", Level::Wrong),
+        ("http://127.0.0.1:3000", FindingLevel::Ok),
+        ("https://localhost", FindingLevel::Ok),
+        ("http://[::1]:3000", FindingLevel::Ok),
+        ("app://obsidian.md", FindingLevel::Ok),
+        ("APP://obsidian.md", FindingLevel::Ok),
+        ("https://example.com", FindingLevel::Wrong),
+        ("http://127.0.0.1.example.com", FindingLevel::Wrong),
+        ("app://other", FindingLevel::Wrong),
+        ("ftp://localhost", FindingLevel::Wrong),
+        ("null", FindingLevel::Wrong),
+        ("", FindingLevel::Wrong),
     ];
     for (origin, level) in cases {
         let found = levels(|handshake| handshake.origin = Some(origin.to_owned()));

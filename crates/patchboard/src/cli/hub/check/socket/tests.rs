@@ -8,11 +8,11 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use uuid::Uuid;
 
-use super::{Said, stand_in};
-use crate::cli::hub::check::handshake::Place;
-use crate::cli::hub::check::judge::{Judge, Plan};
-use crate::cli::hub::check::script::Script;
-use crate::cli::hub::check::verdict::Tally;
+use super::{CheckOutput, run_mock_hub};
+use crate::cli::hub::check::checker::{CheckOptions, ConformanceChecker};
+use crate::cli::hub::check::finding::Tally;
+use crate::cli::hub::check::handshake::EndpointConfig;
+use crate::cli::hub::check::script::HubScript;
 
 type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
@@ -20,20 +20,20 @@ type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
 async fn judged(client: impl AsyncFnOnce(String)) -> (Tally, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
-    let place = Place { path: "/".to_owned(), allowed_origins: Vec::new() };
-    let plan = Plan { place, once: true, timeout: Duration::from_secs(60) };
-    let script = Script {
+    let place = EndpointConfig { path: "/".to_owned(), allowed_origins: Vec::new() };
+    let plan = CheckOptions { endpoint: place, once: true, timeout: Duration::from_secs(60) };
+    let script = HubScript {
         start: "2026-01-02T03:04:05Z".parse().unwrap(),
         client: Uuid::from_u128(9),
         messages: [1, 2, 3, 4].map(|number| MessageId(Uuid::from_u128(number))),
     };
     let mut seen = Vec::new();
     let say = |said| {
-        if let Said::Verdict(verdict) = said {
-            seen.push(format!("{} {}", verdict.finding.level.word(), verdict.finding.saw));
+        if let CheckOutput::Finding(verdict) = said {
+            seen.push(format!("{} {}", verdict.finding.level.word(), verdict.finding.observed));
         }
     };
-    let (tally, ()) = tokio::join!(stand_in(&listener, Judge::new(plan, script), say), client(url));
+    let (tally, ()) = tokio::join!(run_mock_hub(&listener, ConformanceChecker::new(plan, script), say), client(url));
     (tally, seen)
 }
 

@@ -4,11 +4,11 @@ use tokio_tungstenite::tungstenite::Error as Broken;
 use tokio_tungstenite::tungstenite::error::{ProtocolError, UrlError};
 use tokio_tungstenite::tungstenite::http::Response;
 
-use super::Trouble;
+use super::ConnectError;
 
 #[track_caller]
 fn check(error: Broken, has_token: bool, wanted: &str) {
-    let trouble = Trouble::of_connecting(error, "ws://127.0.0.1:7200/ws", "gateway", has_token);
+    let trouble = ConnectError::from_handshake(error, "ws://127.0.0.1:7200/ws", "gateway", has_token);
     assert_eq!(trouble.to_string(), wanted);
     assert!(!trouble.hint().is_empty());
 }

@@ -2,18 +2,18 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::{age, memory, pools};
-use crate::cli::output::Page;
-use crate::cli::workers::report::{self, Pool};
+use crate::cli::output::PageLayout;
+use crate::cli::workers::report::{self, PoolStatus};
 use crate::telemetry::LogColour;
 
-const PIPE: Page = Page { columns: None, colour: LogColour::Off };
+const PIPE: PageLayout = PageLayout { columns: None, colour: LogColour::Off };
 
 fn now() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().unwrap()
 }
 
-fn read(items: serde_json::Value) -> Vec<Pool> {
-    items.as_array().unwrap().iter().map(|item| report::read(item).unwrap()).collect()
+fn read(items: serde_json::Value) -> Vec<PoolStatus> {
+    items.as_array().unwrap().iter().map(|item| report::parse(item).unwrap()).collect()
 }
 
 #[test]

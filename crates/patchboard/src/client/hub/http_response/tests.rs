@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{HubError, read};
+use super::{HubError, parse_response};
 
 fn refused(status: u16, message: &str) -> Result<Value, HubError> {
     Err(HubError::Refused { status, message: message.to_owned() })
@@ -20,7 +20,7 @@ fn good_answers() {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[1,\r\n2;x=y\r\n2]\r\n0\r\n\r\n", json!([1, 2])),
     ];
     for (answer, wanted) in cases {
-        assert_eq!(read(answer.as_bytes()), Ok(wanted), "{answer}");
+        assert_eq!(parse_response(answer.as_bytes()), Ok(wanted), "{answer}");
     }
 }
 
@@ -39,7 +39,7 @@ fn refusals_speak_json_or_plain_text() {
         ("HTTP/1.1 500 X\r\n\r\n{\"error\":\"text\"}", refused(500, "{\"error\":\"text\"}")),
     ];
     for (answer, wanted) in cases {
-        assert_eq!(read(answer.as_bytes()), wanted, "{answer}");
+        assert_eq!(parse_response(answer.as_bytes()), wanted, "{answer}");
     }
 }
 
@@ -59,8 +59,8 @@ fn what_is_no_answer_is_told_as_such() {
         ),
     ];
     for (answer, why) in cases {
-        assert_eq!(read(answer.as_bytes()), unreadable(why), "{answer}");
+        assert_eq!(parse_response(answer.as_bytes()), unreadable(why), "{answer}");
     }
-    assert!(matches!(read(b"HTTP/1.1 200 OK\r\n\r\n<html>"), Err(HubError::Unreadable(_))));
-    assert_eq!(read(b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n{}"), unreadable("its head is not text"));
+    assert!(matches!(parse_response(b"HTTP/1.1 200 OK\r\n\r\n<html>"), Err(HubError::Unreadable(_))));
+    assert_eq!(parse_response(b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n{}"), unreadable("its head is not text"));
 }

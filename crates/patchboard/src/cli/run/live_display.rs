@@ -6,37 +6,37 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::view::{Asides, Reply, Say};
-use crate::cli::markdown::{Look, Markdown};
+use super::view::{DisplayUpdate, ProgressDisplay, ReplyTiming};
+use crate::cli::markdown::{MarkdownLayout, MarkdownRenderer};
 use crate::cli::output::one_line;
 use crate::cli::screen::cut;
 
 /// How often the block at the end of the screen changes by itself.
-pub(in crate::cli) const BEAT: Duration = Duration::from_millis(120);
+pub(in crate::cli) const TICK_INTERVAL: Duration = Duration::from_millis(120);
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Columns of a line about a tool.
 const ASIDE_COLUMNS: usize = 160;
 /// Lines of a tool's result that are shown, and columns of each.
 const RESULT_LINES: usize = 3;
 /// What happened last, below a picture.
-const RECENT: usize = 4;
+const MAX_RECENT: usize = 4;
 /// Of a thought only its end is shown while it grows, and its beginning once it is over.
 const MAX_THOUGHT: usize = 4 * 1024;
 /// A token is about so many bytes, until the model says how many there were.
 const BYTES_OF_TOKEN: u64 = 4;
 
-pub(in crate::cli) struct Page {
-    reply: Reply,
-    asides: Asides,
-    markdown: Markdown,
+pub(in crate::cli) struct LiveDisplay {
+    reply: ReplyTiming,
+    progress: ProgressDisplay,
+    markdown: MarkdownRenderer,
     columns: usize,
     elapsed: Duration,
-    doing: Option<String>,
-    thought: Option<Thought>,
+    activity: Option<String>,
+    thought: Option<ThoughtText>,
     tokens: u64,
     /// Bytes that came since the tokens were last counted.
     streamed: u64,
-    picture: Vec<String>,
+    diagram: Vec<String>,
     recent: VecDeque<String>,
     /// The reply stands below the picture: what still changes in it would be drawn over the reply.
     has_replied: bool,
@@ -44,24 +44,24 @@ pub(in crate::cli) struct Page {
     last_call: Option<String>,
 }
 
-struct Thought {
-    of: String,
+struct ThoughtText {
+    node: String,
     text: String,
 }
 
-impl Page {
-    pub(in crate::cli) fn new(reply: Reply, asides: Asides, look: Look) -> Self {
+impl LiveDisplay {
+    pub(in crate::cli) fn new(reply: ReplyTiming, asides: ProgressDisplay, look: MarkdownLayout) -> Self {
         Self {
             reply,
-            asides,
-            markdown: Markdown::new(look),
+            progress: asides,
+            markdown: MarkdownRenderer::new(look),
             columns: look.columns,
             elapsed: Duration::ZERO,
-            doing: None,
+            activity: None,
             thought: None,
             tokens: 0,
             streamed: 0,
-            picture: Vec::new(),
+            diagram: Vec::new(),
             recent: VecDeque::new(),
             has_replied: false,
             last_call: None,
@@ -74,7 +74,7 @@ impl Page {
     }
 
     /// Time goes on.
-    pub(in crate::cli) fn tick(&mut self, elapsed: Duration) -> Vec<Say> {
+    pub(in crate::cli) fn tick(&mut self, elapsed: Duration) -> Vec<DisplayUpdate> {
         self.elapsed = elapsed;
         let mut said = Vec::new();
         self.draw(&mut said);
@@ -86,19 +86,19 @@ impl Page {
     }
 
     /// What it does from now on: the name of a node, or words.
-    pub(in crate::cli) fn doing(&mut self, what: &str, said: &mut Vec<Say>) {
+    pub(in crate::cli) fn set_activity(&mut self, what: &str, said: &mut Vec<DisplayUpdate>) {
         self.end_thought(said);
-        self.doing = Some(cut(&one_line(node_in_words(what)), ASIDE_COLUMNS));
-        if self.asides == Asides::Lines {
+        self.activity = Some(cut(&one_line(node_label(what)), ASIDE_COLUMNS));
+        if self.progress == ProgressDisplay::Lines {
             self.note(what, said);
         }
         self.draw(said);
     }
 
     /// Words of the reply.
-    pub(in crate::cli) fn words(&mut self, text: &str, said: &mut Vec<Say>) {
+    pub(in crate::cli) fn push_reply(&mut self, text: &str, said: &mut Vec<DisplayUpdate>) {
         self.streamed += text.len() as u64;
-        if self.reply == Reply::AtTheEnd {
+        if self.reply == ReplyTiming::AtEnd {
             return;
         }
         self.end_thought(said);
@@ -106,26 +106,26 @@ impl Page {
         self.has_replied = true;
         let words = self.markdown.push(text);
         if !words.is_empty() {
-            said.push(Say::Words(words));
+            said.push(DisplayUpdate::Text(words));
         }
     }
 
     /// What is said next stands on a line of its own.
-    pub(in crate::cli) fn end_words(&mut self, said: &mut Vec<Say>) {
+    pub(in crate::cli) fn finish_reply(&mut self, said: &mut Vec<DisplayUpdate>) {
         let words = self.markdown.finish();
         if !words.is_empty() {
             self.clear(said);
-            said.push(Say::Words(words));
+            said.push(DisplayUpdate::Text(words));
         }
     }
 
     /// Words that are not for the user: reasoning, drafts.
-    pub(in crate::cli) fn thought(&mut self, of: &str, text: &str, said: &mut Vec<Say>) {
+    pub(in crate::cli) fn push_thought(&mut self, of: &str, text: &str, said: &mut Vec<DisplayUpdate>) {
         self.streamed += text.len() as u64;
-        if self.thought.as_ref().is_some_and(|thought| thought.of != of) {
+        if self.thought.as_ref().is_some_and(|thought| thought.node != of) {
             self.end_thought(said);
         }
-        let thought = self.thought.get_or_insert_with(|| Thought { of: of.to_owned(), text: String::new() });
+        let thought = self.thought.get_or_insert_with(|| ThoughtText { node: of.to_owned(), text: String::new() });
         thought.text.push_str(text);
         if thought.text.len() > MAX_THOUGHT {
             // The beginning is what is shown in the end, the rest what is shown now.
@@ -137,147 +137,155 @@ impl Page {
     }
 
     /// Arguments as they are written.
-    pub(in crate::cli) fn arguments(&mut self, text: &str) {
+    pub(in crate::cli) fn count_arguments(&mut self, text: &str) {
         self.streamed += text.len() as u64;
     }
 
-    pub(in crate::cli) fn call(&mut self, id: &str, words: &str, said: &mut Vec<Say>) {
+    pub(in crate::cli) fn call(&mut self, id: &str, words: &str, said: &mut Vec<DisplayUpdate>) {
         self.end_thought(said);
         self.last_call = Some(id.to_owned());
         self.note(words, said);
-        self.doing = Some(cut(&one_line(words), 40));
+        self.activity = Some(cut(&one_line(words), 40));
         self.draw(said);
     }
 
     /// The first lines of a tool's result.
-    pub(in crate::cli) fn result(&mut self, id: &str, name: &str, content: &str, is_error: bool, said: &mut Vec<Say>) {
+    pub(in crate::cli) fn result(
+        &mut self,
+        id: &str,
+        name: &str,
+        content: &str,
+        is_error: bool,
+        said: &mut Vec<DisplayUpdate>,
+    ) {
         let lines = || content.lines().filter(|line| !line.trim().is_empty());
         let first = lines().next().unwrap_or_default();
         if is_error {
             self.note(&format!("{name} failed: {first}"), said);
-        } else if !self.is_below_picture() {
+        } else if !self.is_below_diagram() {
             if self.last_call.as_deref() != Some(id) {
                 self.note(&format!("{name}, its result:"), said);
             }
             for line in lines().take(RESULT_LINES) {
-                self.aside(&format!("  {}", one_line(&line.replace('\t', "  "))), said);
+                self.dim_line(&format!("  {}", one_line(&line.replace('\t', "  "))), said);
             }
             match lines().count().saturating_sub(RESULT_LINES) {
                 0 => {}
-                more => self.aside(&format!("  … {more} more line{}", if more == 1 { "" } else { "s" }), said),
+                more => self.dim_line(&format!("  … {more} more line{}", if more == 1 { "" } else { "s" }), said),
             }
         }
         self.last_call = None;
-        self.doing = None;
+        self.activity = None;
         self.draw(said);
     }
 
     /// The model has said how many tokens a call took, both ways together.
-    pub(in crate::cli) fn used(&mut self, tokens: u64) {
+    pub(in crate::cli) fn add_tokens(&mut self, tokens: u64) {
         self.tokens += tokens;
         self.streamed = 0;
     }
 
     /// A picture above what happens now.
-    pub(super) fn picture(&mut self, lines: Vec<String>, said: &mut Vec<Say>) {
-        if self.asides == Asides::Pictures && !self.has_replied {
-            self.picture = lines;
+    pub(super) fn show_diagram(&mut self, lines: Vec<String>, said: &mut Vec<DisplayUpdate>) {
+        if self.progress == ProgressDisplay::Live && !self.has_replied {
+            self.diagram = lines;
             self.draw(said);
         }
     }
 
     /// One line about what happens. Below a picture it goes with the block, elsewhere it stays.
-    pub(in crate::cli) fn note(&mut self, text: &str, said: &mut Vec<Say>) {
+    pub(in crate::cli) fn note(&mut self, text: &str, said: &mut Vec<DisplayUpdate>) {
         let line = format!("· {}", one_line(text));
-        if self.is_below_picture() {
+        if self.is_below_diagram() {
             self.recent.push_back(cut(&line, ASIDE_COLUMNS));
-            if self.recent.len() > RECENT {
+            if self.recent.len() > MAX_RECENT {
                 self.recent.pop_front();
             }
             self.draw(said);
         } else {
-            self.aside(&line, said);
+            self.dim_line(&line, said);
         }
     }
 
     /// A line that stays, whatever is drawn.
-    pub(in crate::cli) fn remark(&mut self, line: String, said: &mut Vec<Say>) {
-        self.end_words(said);
+    pub(in crate::cli) fn remark(&mut self, line: String, said: &mut Vec<DisplayUpdate>) {
+        self.finish_reply(said);
         self.clear(said);
-        said.push(Say::Line(line));
+        said.push(DisplayUpdate::Line(line));
     }
 
     /// What an ended run leaves: whole lines, the picture, and nothing that looks as if it went on.
-    pub(in crate::cli) fn pause(&mut self, said: &mut Vec<Say>) {
+    pub(in crate::cli) fn pause(&mut self, said: &mut Vec<DisplayUpdate>) {
         self.end_thought(said);
-        self.doing = None;
+        self.activity = None;
         self.recent.clear();
-        self.end_words(said);
+        self.finish_reply(said);
         self.clear(said);
     }
 
-    fn is_below_picture(&self) -> bool {
-        !self.picture.is_empty() && !self.has_replied
+    fn is_below_diagram(&self) -> bool {
+        !self.diagram.is_empty() && !self.has_replied
     }
 
-    fn aside(&mut self, line: &str, said: &mut Vec<Say>) {
-        if self.asides == Asides::None {
+    fn dim_line(&mut self, line: &str, said: &mut Vec<DisplayUpdate>) {
+        if self.progress == ProgressDisplay::None {
             return;
         }
-        self.end_words(said);
+        self.finish_reply(said);
         self.clear(said);
-        let columns = if self.asides == Asides::Pictures { self.columns.saturating_sub(1) } else { ASIDE_COLUMNS };
-        said.push(Say::Aside(cut(line, columns.min(ASIDE_COLUMNS))));
+        let columns =
+            if self.progress == ProgressDisplay::Live { self.columns.saturating_sub(1) } else { ASIDE_COLUMNS };
+        said.push(DisplayUpdate::DimLine(cut(line, columns.min(ASIDE_COLUMNS))));
     }
 
     /// What was thought is folded to a line.
-    fn end_thought(&mut self, said: &mut Vec<Say>) {
+    fn end_thought(&mut self, said: &mut Vec<DisplayUpdate>) {
         let Some(thought) = self.thought.take() else { return };
         let text = one_line(thought.text.split_whitespace().collect::<Vec<_>>().join(" ").trim());
-        if !self.is_below_picture() && !text.is_empty() {
-            self.aside(&format!("· {}: {text}", one_line(&thought.of)), said);
+        if !self.is_below_diagram() && !text.is_empty() {
+            self.dim_line(&format!("· {}: {text}", one_line(&thought.node)), said);
         }
     }
 
-    fn clear(&self, said: &mut Vec<Say>) {
-        if self.asides == Asides::Pictures {
-            said.push(Say::Picture(if self.has_replied { Vec::new() } else { self.picture.clone() }));
+    fn clear(&self, said: &mut Vec<DisplayUpdate>) {
+        if self.progress == ProgressDisplay::Live {
+            said.push(DisplayUpdate::LiveBlock(if self.has_replied { Vec::new() } else { self.diagram.clone() }));
         }
     }
 
-    fn draw(&self, said: &mut Vec<Say>) {
-        let is_open = self.reply == Reply::AsItComes && self.markdown.is_mid_line();
-        if self.asides != Asides::Pictures || is_open {
+    fn draw(&self, said: &mut Vec<DisplayUpdate>) {
+        let is_open = self.reply == ReplyTiming::Streamed && self.markdown.is_mid_line();
+        if self.progress != ProgressDisplay::Live || is_open {
             return;
         }
-        let mut lines = if self.has_replied { Vec::new() } else { self.picture.clone() };
+        let mut lines = if self.has_replied { Vec::new() } else { self.diagram.clone() };
         lines.extend(self.recent.iter().cloned());
         if let Some(thought) = &self.thought {
             lines.push(format!(
                 "  {}",
-                tail(&one_line(&thought.text.replace('\n', " ")), self.columns.saturating_sub(4))
+                last_columns(&one_line(&thought.text.replace('\n', " ")), self.columns.saturating_sub(4))
             ));
         }
         lines.push(self.status());
-        said.push(Say::Picture(lines));
+        said.push(DisplayUpdate::LiveBlock(lines));
     }
 
     fn status(&self) -> String {
-        let beats = self.elapsed.as_millis() / BEAT.as_millis();
+        let beats = self.elapsed.as_millis() / TICK_INTERVAL.as_millis();
         let spinner = SPINNER[usize::try_from(beats).unwrap_or(0) % SPINNER.len()];
-        let doing = self.doing.as_deref().unwrap_or("working");
-        let mut status = format!("{spinner} {doing} · {}", time(self.elapsed));
+        let doing = self.activity.as_deref().unwrap_or("working");
+        let mut status = format!("{spinner} {doing} · {}", format_elapsed(self.elapsed));
         match (self.tokens, self.streamed / BYTES_OF_TOKEN) {
             (0, 0) => {}
-            (counted, 0) => status.push_str(&format!(" · {} tokens", number(counted))),
-            (counted, streamed) => status.push_str(&format!(" · ~{} tokens", number(counted + streamed))),
+            (counted, 0) => status.push_str(&format!(" · {} tokens", format_count(counted))),
+            (counted, streamed) => status.push_str(&format!(" · ~{} tokens", format_count(counted + streamed))),
         }
         status
     }
 }
 
 /// What a node of a strategy does. Nodes that are not known, and what are words already, stay as they are.
-fn node_in_words(node: &str) -> &str {
+fn node_label(node: &str) -> &str {
     match node {
         "think" | "plan" => "thinking",
         "understand" => "reading the question",
@@ -294,7 +302,7 @@ fn node_in_words(node: &str) -> &str {
 }
 
 /// The last so many columns.
-fn tail(text: &str, columns: usize) -> String {
+fn last_columns(text: &str, columns: usize) -> String {
     let mut taken = 0;
     let kept: Vec<char> = text
         .chars()
@@ -309,7 +317,7 @@ fn tail(text: &str, columns: usize) -> String {
 }
 
 /// `7 s`, `2 min 05 s`.
-pub(in crate::cli) fn time(elapsed: Duration) -> String {
+pub(in crate::cli) fn format_elapsed(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     match seconds / 60 {
         0 => format!("{seconds} s"),
@@ -318,7 +326,7 @@ pub(in crate::cli) fn time(elapsed: Duration) -> String {
 }
 
 /// `1,234`.
-pub(in crate::cli) fn number(number: u64) -> String {
+pub(in crate::cli) fn format_count(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
     for (at, digit) in digits.chars().enumerate() {

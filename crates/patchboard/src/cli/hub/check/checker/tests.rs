@@ -7,10 +7,10 @@ use patchboard_core::id::MessageId;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Act, Judge, Plan, Seen};
-use crate::cli::hub::check::frame::Carrier;
-use crate::cli::hub::check::handshake::{Handshake, Place};
-use crate::cli::hub::check::script::Script;
+use super::{CheckOptions, ClientEvent, ConformanceChecker, HubAction};
+use crate::cli::hub::check::frame::FrameEncoding;
+use crate::cli::hub::check::handshake::{EndpointConfig, Handshake};
+use crate::cli::hub::check::script::HubScript;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
@@ -18,27 +18,27 @@ enum Length {
     Whole,
 }
 
-fn judge(length: Length) -> Judge {
-    let place = Place { path: "/".to_owned(), allowed_origins: vec!["app://obsidian.md".to_owned()] };
-    let plan = Plan { place, once: length == Length::Once, timeout: Duration::from_secs(300) };
-    let script = Script {
+fn judge(length: Length) -> ConformanceChecker {
+    let place = EndpointConfig { path: "/".to_owned(), allowed_origins: vec!["app://obsidian.md".to_owned()] };
+    let plan = CheckOptions { endpoint: place, once: length == Length::Once, timeout: Duration::from_secs(300) };
+    let script = HubScript {
         start: "2026-01-02T03:04:05Z".parse().unwrap(),
         client: Uuid::from_u128(9),
         messages: [1, 2, 3, 4].map(|number| MessageId(Uuid::from_u128(number))),
     };
-    Judge::new(plan, script)
+    ConformanceChecker::new(plan, script)
 }
 
-fn read(input: &str) -> Seen {
+fn read(input: &str) -> ClientEvent {
     let id = |number: u128| MessageId(Uuid::from_u128(number)).to_string();
     let answer = |kind: &str, number: &str| {
         let id = id(number.parse().unwrap());
         let inner = if kind == "notification" { r#"{"body":"Saved."}"# } else { "{}" };
         format!(r#"{{"type":"response","payload":{{"messageId":"{id}","type":"{kind}","payload":{inner}}}}}"#)
     };
-    let data = |text: String| Seen::Data(Carrier::Text, text.into_bytes());
+    let data = |text: String| ClientEvent::Data(FrameEncoding::Text, text.into_bytes());
     match input.split(' ').collect::<Vec<_>>().as_slice() {
-        ["connect"] => Seen::Connected(Handshake {
+        ["connect"] => ClientEvent::Connected(Handshake {
             path: "/".to_owned(),
             host: Some("127.0.0.1:9474".to_owned()),
             ..Handshake::default()
@@ -47,37 +47,37 @@ fn read(input: &str) -> Seen {
             data(r#"{"type":"registration","payload":{"name":"notes","description":"I take notes."}}"#.to_owned())
         }
         [kind @ ("ack" | "reject" | "notification"), number] => data(answer(kind, number)),
-        ["pong"] => Seen::Pong(super::PING.to_vec()),
-        ["pong", "other"] => Seen::Pong(b"x".to_vec()),
-        ["close", code] => Seen::Closed(Some(code.parse().unwrap())),
-        ["gone"] => Seen::Closed(None),
-        ["another"] => Seen::Another,
-        ["stranger"] => Seen::Stranger("no upgrade".to_owned()),
-        ["garbled"] => Seen::Garbled("message too long".to_owned()),
-        ["time"] => Seen::Nothing,
+        ["pong"] => ClientEvent::Pong(super::PING_PAYLOAD.to_vec()),
+        ["pong", "other"] => ClientEvent::Pong(b"x".to_vec()),
+        ["close", code] => ClientEvent::Closed(Some(code.parse().unwrap())),
+        ["gone"] => ClientEvent::Closed(None),
+        ["another"] => ClientEvent::SecondConnection,
+        ["stranger"] => ClientEvent::HandshakeFailed("no upgrade".to_owned()),
+        ["garbled"] => ClientEvent::ProtocolError("message too long".to_owned()),
+        ["time"] => ClientEvent::Tick,
         _ => data(input.to_owned()),
     }
 }
 
-fn shown(act: &Act) -> Option<String> {
+fn shown(act: &HubAction) -> Option<String> {
     Some(match act {
-        Act::Say(verdict) => {
+        HubAction::Report(verdict) => {
             let finding = &verdict.finding;
-            assert_eq!(finding.mend.is_none(), finding.level.word() == "ok", "{finding:?}");
-            format!("{} {}: {}", finding.level.word(), finding.step.word(), finding.saw)
+            assert_eq!(finding.fix.is_none(), finding.level.word() == "ok", "{finding:?}");
+            format!("{} {}: {}", finding.level.word(), finding.step.word(), finding.observed)
         }
-        Act::Note(_) => return None,
-        Act::Send(text) => {
+        HubAction::Note(_) => return None,
+        HubAction::Send(text) => {
             let frame: Value = serde_json::from_str(text).unwrap();
             let of = |key: &str| frame["payload"].get(key).map(|value| value.as_str().unwrap_or("true").to_owned());
             let number = of("id").map(|id| id.trim_start_matches("msg-").trim_start_matches(['0', '-']).to_owned());
             let details = [number, of("timestamp"), of("code")].into_iter().flatten().collect::<Vec<_>>().join(" ");
             format!("send {} {details}", frame["type"].as_str().unwrap()).trim_end().to_owned()
         }
-        Act::Ping(_) => "ping".to_owned(),
-        Act::Close => "close".to_owned(),
-        Act::Drop => "drop".to_owned(),
-        Act::Finish => "finish".to_owned(),
+        HubAction::Ping(_) => "ping".to_owned(),
+        HubAction::Close => "close".to_owned(),
+        HubAction::Drop => "drop".to_owned(),
+        HubAction::Finish => "finish".to_owned(),
     })
 }
 
@@ -91,7 +91,7 @@ fn check(length: Length, transcript: &str) {
         let Some((at, input)) = line.split_once(" > ") else { continue };
         writeln!(played, "{line}").unwrap();
         let at = Duration::from_secs_f64(at.parse().unwrap());
-        for act in judge.take(at, read(input)) {
+        for act in judge.handle_event(at, read(input)) {
             shown(&act).into_iter().for_each(|line| writeln!(played, "{line}").unwrap());
         }
     }
@@ -443,10 +443,10 @@ fn nobody_comes() {
 #[test]
 fn a_flood_is_stopped() {
     let mut judge = judge(Length::Whole);
-    judge.take(Duration::ZERO, read("connect"));
-    let finished = (0..2000).position(|_| judge.take(Duration::ZERO, read("x")).contains(&Act::Finish));
-    assert_eq!(finished, Some(super::MOST_VERDICTS - 4 - 1));
-    assert_eq!(judge.take(Duration::ZERO, read("x")), []);
+    judge.handle_event(Duration::ZERO, read("connect"));
+    let finished = (0..2000).position(|_| judge.handle_event(Duration::ZERO, read("x")).contains(&HubAction::Finish));
+    assert_eq!(finished, Some(super::MAX_FINDINGS - 4 - 1));
+    assert_eq!(judge.handle_event(Duration::ZERO, read("x")), []);
 }
 
 #[test]
@@ -454,10 +454,10 @@ fn the_judge_wakes_up_in_time() {
     let mut judge = judge(Length::Whole);
     let seconds = Duration::from_secs;
     assert_eq!(judge.deadline(), seconds(300));
-    judge.take(seconds(1), read("connect"));
+    judge.handle_event(seconds(1), read("connect"));
     assert_eq!(judge.deadline(), seconds(6));
-    judge.take(seconds(2), read("register"));
+    judge.handle_event(seconds(2), read("register"));
     assert_eq!(judge.deadline(), seconds(32));
-    judge.take(seconds(290), read("ack 1"));
+    judge.handle_event(seconds(290), read("ack 1"));
     assert_eq!(judge.deadline(), seconds(300));
 }

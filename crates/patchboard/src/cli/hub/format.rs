@@ -3,26 +3,26 @@
 use jiff::tz::TimeZone;
 use patchboard_core::app::message::CHOOSE_WITH;
 
-use super::report::{Attempt, Candidate, Decision, Notification, Report};
+use super::report::{AppNotification, DeliveryAttempt, MessageReport, RoutingCandidate, RoutingDecision};
 use crate::cli::output::{self, clock};
 
 /// `ID STATE`, and why it is in that state.
-pub(super) fn headline(report: &Report) -> String {
-    let Report { id, state, .. } = report;
-    match why(report) {
+pub(super) fn headline(report: &MessageReport) -> String {
+    let MessageReport { id, state, .. } = report;
+    match reason_text(report) {
         Some(reason) => output::one_line(&format!("{id} {state}: {reason}")),
         None => output::one_line(&format!("{id} {state}")),
     }
 }
 
 /// The reason without the command it ends with, which has a line of its own.
-fn why(report: &Report) -> Option<&str> {
+fn reason_text(report: &MessageReport) -> Option<&str> {
     let reason = report.reason.as_deref()?;
     Some(reason.rsplit_once(CHOOSE_WITH).map_or(reason, |(why, _)| why))
 }
 
 /// What to type about a message that does not go on by itself.
-pub(super) fn next_step(report: &Report) -> Option<String> {
+pub(super) fn next_step(report: &MessageReport) -> Option<String> {
     let id = &report.id;
     let step = match report.state.as_str() {
         "held" => {
@@ -37,7 +37,7 @@ pub(super) fn next_step(report: &Report) -> Option<String> {
 }
 
 /// What a message waits for that no app could take.
-pub(super) fn waits_for_app(report: &Report) -> Option<&'static str> {
+pub(super) fn waits_for_app(report: &MessageReport) -> Option<&'static str> {
     let is_alone = report.state == "queued" && report.reason.as_deref() == Some("no app is connected");
     is_alone.then_some(
         "hint: it is kept, and goes to an app once one connects; `patchboard hub clients --all` shows which apps there \
@@ -46,8 +46,8 @@ pub(super) fn waits_for_app(report: &Report) -> Option<&'static str> {
 }
 
 /// What to type about those of a list that are held.
-pub(super) fn next_step_of_held(reports: &[Report]) -> Option<String> {
-    let held: Vec<&Report> = reports.iter().filter(|report| report.state == "held").collect();
+pub(super) fn next_step_of_held(reports: &[MessageReport]) -> Option<String> {
+    let held: Vec<&MessageReport> = reports.iter().filter(|report| report.state == "held").collect();
     match held.as_slice() {
         [] => None,
         [one] => next_step(one),
@@ -55,19 +55,19 @@ pub(super) fn next_step_of_held(reports: &[Report]) -> Option<String> {
     }
 }
 
-pub(super) fn decision(decision: &Decision) -> String {
-    let Decision { stage, clients, reason, .. } = decision;
+pub(super) fn decision(decision: &RoutingDecision) -> String {
+    let RoutingDecision { stage, clients, reason, .. } = decision;
     output::one_line(&match clients.is_empty() {
         true => format!("to nobody: {reason}"),
         false => format!("to {} (by {stage}): {reason}", clients.join(" and ")),
     })
 }
 
-pub(super) fn candidates(decision: &Decision) -> Vec<String> {
+pub(super) fn candidates(decision: &RoutingDecision) -> Vec<String> {
     decision.candidates.iter().map(candidate).collect()
 }
 
-fn candidate(candidate: &Candidate) -> String {
+fn candidate(candidate: &RoutingCandidate) -> String {
     let percent = (candidate.confidence * 100.0).clamp(0.0, 100.0);
     let mut said = format!("{} {percent:.0} %", candidate.client);
     if !candidate.why.is_empty() {
@@ -76,8 +76,8 @@ fn candidate(candidate: &Candidate) -> String {
     output::one_line(&said)
 }
 
-pub(super) fn attempt(attempt: &Attempt) -> String {
-    let Attempt { client, state, reason, .. } = attempt;
+pub(super) fn attempt(attempt: &DeliveryAttempt) -> String {
+    let DeliveryAttempt { client, state, reason, .. } = attempt;
     let reason = reason.as_deref().unwrap_or("no reason given");
     output::one_line(&match state.as_str() {
         "sent" => format!("{client} has it"),
@@ -90,8 +90,8 @@ pub(super) fn attempt(attempt: &Attempt) -> String {
 }
 
 /// The first line as a whole; further lines of the body follow, indented.
-pub(super) fn notification(notification: &Notification) -> String {
-    let Notification { client, title, body, priority } = notification;
+pub(super) fn notification(notification: &AppNotification) -> String {
+    let AppNotification { client, title, body, priority } = notification;
     let mark = if priority == "high" { " (important)" } else { "" };
     let mut said = format!("{client}{mark}");
     if title != client && !title.is_empty() {
@@ -104,10 +104,10 @@ pub(super) fn notification(notification: &Notification) -> String {
 }
 
 /// Everything there is to know, in the order it happened as far as the hub tells.
-pub(super) fn timeline(report: &Report, zone: &TimeZone) -> Vec<String> {
+pub(super) fn timeline(report: &MessageReport, zone: &TimeZone) -> Vec<String> {
     let mut lines = vec![headline(report)];
     lines.extend(next_step(report));
-    let local = |time: &str| clock::at(time, zone, clock::SECOND);
+    let local = |time: &str| clock::in_zone(time, zone, clock::SECOND);
     lines.push(format!("text        {}", output::plain(&report.text).replace('\n', "\n            ")));
     let heard = match report.confidence {
         Some(confidence) => format!("{}, heard with confidence {confidence}", report.input_method),
@@ -129,17 +129,17 @@ pub(super) fn timeline(report: &Report, zone: &TimeZone) -> Vec<String> {
 
 /// What was told already of a message that is followed.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct PrintedProgress {
     decisions: usize,
     attempts: Vec<String>,
     notifications: usize,
 }
 
-impl Told {
+impl PrintedProgress {
     /// What is new since the last time.
-    pub(super) fn news(&mut self, report: &Report) -> Vec<String> {
+    pub(super) fn take_new_lines(&mut self, report: &MessageReport) -> Vec<String> {
         // Why nobody gets it is the reason of the state it comes to.
-        let sent = |decision: &&Decision| !decision.clients.is_empty();
+        let sent = |decision: &&RoutingDecision| !decision.clients.is_empty();
         let mut lines: Vec<String> = report.decisions.iter().skip(self.decisions).filter(sent).map(decision).collect();
         self.decisions = self.decisions.max(report.decisions.len());
         for (index, tried) in report.attempts.iter().enumerate() {

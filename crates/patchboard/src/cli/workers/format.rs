@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 
-use super::report::{Pool, Worker};
-use crate::cli::output::{self, Cell, Column, Page, Role, Table};
+use super::report::{PoolStatus, WorkerStatus};
+use crate::cli::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
 
 /// Where something is not known, or not yet.
 const UNKNOWN: &str = "–";
 
 /// A paragraph for each pool, with an empty line between them.
-pub(super) fn pools(pools: &[Pool], now: Timestamp, page: Page) -> Vec<String> {
+pub(super) fn pools(pools: &[PoolStatus], now: Timestamp, page: PageLayout) -> Vec<String> {
     if pools.is_empty() {
         return vec!["no pool of workers is configured: [[workers]] adds one".to_owned()];
     }
@@ -23,13 +23,13 @@ pub(super) fn pools(pools: &[Pool], now: Timestamp, page: Page) -> Vec<String> {
     lines
 }
 
-fn paragraph(pool: &Pool, now: Timestamp, page: Page, lines: &mut Vec<String>) {
-    let Pool { name, ready, wanted, queued, tools, .. } = pool;
+fn paragraph(pool: &PoolStatus, now: Timestamp, page: PageLayout, lines: &mut Vec<String>) {
+    let PoolStatus { name, ready, wanted, queued, tools, .. } = pool;
     lines.push(output::one_line(&format!(
         "{name}: {ready} of {wanted} ready, {queued} queued, {}",
         counted(*tools, "tool", "tools")
     )));
-    let Pool { succeeded, failed, timed_out, refused, restarts, recycled, .. } = pool;
+    let PoolStatus { succeeded, failed, timed_out, refused, restarts, recycled, .. } = pool;
     let restarts = counted(*restarts, "restart", "restarts");
     lines.push(format!(
         "  calls: {succeeded} succeeded, {failed} failed, {timed_out} timed out, {refused} refused; {restarts}, {recycled} recycled"
@@ -40,7 +40,7 @@ fn paragraph(pool: &Pool, now: Timestamp, page: Page, lines: &mut Vec<String>) {
     if pool.workers.is_empty() {
         return lines.push("  no worker yet".to_owned());
     }
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         Column::whole("WORKER"),
         Column::whole("STATE"),
         Column::number("PID"),
@@ -49,14 +49,14 @@ fn paragraph(pool: &Pool, now: Timestamp, page: Page, lines: &mut Vec<String>) {
         Column::number("MEMORY"),
         Column::number("AGE"),
     ]);
-    pool.workers.iter().for_each(|worker| table.row(row(worker, now)));
+    pool.workers.iter().for_each(|worker| table.push_row(row(worker, now)));
     lines.extend(table.lines(page.inset(2)).into_iter().map(|line| format!("  {line}")));
 }
 
-fn row(worker: &Worker, now: Timestamp) -> [Cell; 7] {
-    let known = |text: Option<String>| Cell::from(text.unwrap_or_else(|| UNKNOWN.to_owned()));
+fn row(worker: &WorkerStatus, now: Timestamp) -> [TableCell; 7] {
+    let known = |text: Option<String>| TableCell::from(text.unwrap_or_else(|| UNKNOWN.to_owned()));
     [
-        Cell::painted(&worker.id, Role::Name),
+        TableCell::painted(&worker.id, TextRole::Name),
         state(&worker.state),
         known(worker.pid.map(|pid| pid.to_string())),
         format!("{}/{}", worker.in_flight, worker.capacity).into(),
@@ -66,12 +66,12 @@ fn row(worker: &Worker, now: Timestamp) -> [Cell; 7] {
     ]
 }
 
-fn state(state: &str) -> Cell {
+fn state(state: &str) -> TableCell {
     let words = state.replace('_', " ");
     match state {
-        "ready" | "busy" => Cell::painted(&words, Role::Good),
-        "backing_off" => Cell::painted(&words, Role::Bad),
-        _ => Cell::painted(&words, Role::Note),
+        "ready" | "busy" => TableCell::painted(&words, TextRole::Good),
+        "backing_off" => TableCell::painted(&words, TextRole::Bad),
+        _ => TableCell::painted(&words, TextRole::Note),
     }
 }
 

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use crate::cli::output::{one_line, wrap};
-use crate::cli::run::page::number as shown;
+use crate::cli::run::live_display::format_count as shown;
 use crate::data_dir::process::LastStop;
 
 /// Before what a row says.

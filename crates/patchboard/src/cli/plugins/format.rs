@@ -1,7 +1,7 @@
 //! Plugins in words, for people. Whatever came from plugins is made fit for a terminal here.
 
-use super::report::Plugin;
-use crate::cli::output::{self, Cell, Column, Page, Role, Table};
+use super::report::PluginReport;
+use crate::cli::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
 
 /// Where there is nothing to show.
 const NONE: &str = "–";
@@ -9,11 +9,11 @@ const NONE: &str = "–";
 const SHORT: usize = 12;
 
 /// A row for each plugin, and beneath it what is wrong with it or what it waits for.
-pub(super) fn plugins(plugins: &[Plugin], page: Page) -> Vec<String> {
+pub(super) fn plugins(plugins: &[PluginReport], page: PageLayout) -> Vec<String> {
     if plugins.is_empty() {
         return vec!["no plugin is there: [[plugins]], or a file in the plugins folder, adds one".to_owned()];
     }
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         Column::whole("NAME"),
         Column::whole("STATE"),
         Column::whole("KINDS"),
@@ -23,14 +23,14 @@ pub(super) fn plugins(plugins: &[Plugin], page: Page) -> Vec<String> {
         Column::wrap("TOOLS"),
     ]);
     for plugin in plugins {
-        table.row(row(plugin));
-        beneath(plugin).iter().for_each(|said| table.beneath(said));
+        table.push_row(row(plugin));
+        remarks(plugin).iter().for_each(|said| table.add_remark(said));
     }
     table.lines(page)
 }
 
 /// `loaded echo: ready, 0123456789ab, tools echo, shout`
-pub(super) fn changed(done: &str, plugin: &Plugin) -> String {
+pub(super) fn change_line(done: &str, plugin: &PluginReport) -> String {
     let mut said = format!("{done} {}: {}", plugin.name, plugin.state);
     if let Some(sha256) = &plugin.sha256 {
         said.push_str(&format!(", {}", short(sha256)));
@@ -41,12 +41,12 @@ pub(super) fn changed(done: &str, plugin: &Plugin) -> String {
     output::one_line(&said)
 }
 
-fn row(plugin: &Plugin) -> [Cell; 7] {
-    let listed = |items: &[String]| Cell::from(if items.is_empty() { NONE.to_owned() } else { items.join(", ") });
+fn row(plugin: &PluginReport) -> [TableCell; 7] {
+    let listed = |items: &[String]| TableCell::from(if items.is_empty() { NONE.to_owned() } else { items.join(", ") });
     let is_well = plugin.error.is_none() && plugin.waiting_for_approval.is_none();
     [
-        Cell::painted(&plugin.name, Role::Name),
-        Cell::painted(&plugin.state, if is_well { Role::Good } else { Role::Bad }),
+        TableCell::painted(&plugin.name, TextRole::Name),
+        TableCell::painted(&plugin.state, if is_well { TextRole::Good } else { TextRole::Bad }),
         listed(&plugin.kinds),
         plugin.calls.to_string().into(),
         plugin.sha256.as_deref().map_or_else(|| NONE.to_owned(), short).into(),
@@ -55,7 +55,7 @@ fn row(plugin: &Plugin) -> [Cell; 7] {
     ]
 }
 
-fn beneath(plugin: &Plugin) -> Vec<String> {
+fn remarks(plugin: &PluginReport) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(error) = &plugin.error {
         lines.push(error.trim_end().to_owned());

@@ -2,12 +2,13 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::{
-    Told, candidates, decision, headline, next_step, next_step_of_held, notification, timeline, waits_for_app,
+    PrintedProgress, candidates, decision, headline, next_step, next_step_of_held, notification, timeline,
+    waits_for_app,
 };
-use crate::cli::hub::report::{Notification, Report, read};
+use crate::cli::hub::report::{AppNotification, MessageReport, parse};
 
-fn report(value: &serde_json::Value) -> Report {
-    read(value).unwrap()
+fn report(value: &serde_json::Value) -> MessageReport {
+    parse(value).unwrap()
 }
 
 #[test]
@@ -36,7 +37,7 @@ fn decisions_and_their_candidates() {
 fn notifications() {
     let of = |title: &str, body: &str, priority: &str| {
         let [title, body, priority] = [title, body, priority].map(str::to_owned);
-        notification(&Notification { client: "notes".to_owned(), title, body, priority })
+        notification(&AppNotification { client: "notes".to_owned(), title, body, priority })
     };
     assert_eq!(of("notes", "Saved.", "normal"), "notes: Saved.");
     assert_eq!(of("Done", "Saved.", "low"), "notes: Done: Saved.");
@@ -46,12 +47,12 @@ fn notifications() {
 
 #[test]
 fn only_news_is_told() {
-    let mut told = Told::default();
+    let mut told = PrintedProgress::default();
     let one = json!({ "stage": "direct", "clients": ["notes"], "reason": "named" });
     let two = json!({ "stage": "next-best", "clients": ["tasks"], "reason": "refused before" });
     let first = report(&json!({ "decisions": [one], "attempts": [{ "client": "notes", "state": "sent" }] }));
-    assert_eq!(told.news(&first), ["to notes (by direct): named"]);
-    assert!(told.news(&first).is_empty());
+    assert_eq!(told.take_new_lines(&first), ["to notes (by direct): named"]);
+    assert!(told.take_new_lines(&first).is_empty());
     let second = report(&json!({
         "decisions": [one, two],
         "attempts": [
@@ -59,7 +60,7 @@ fn only_news_is_told() {
             { "client": "tasks", "state": "sent" },
         ],
     }));
-    assert_eq!(told.news(&second), ["to tasks (by next-best): refused before", "notes refused it: not mine"]);
+    assert_eq!(told.take_new_lines(&second), ["to tasks (by next-best): refused before", "notes refused it: not mine"]);
     let third = report(&json!({
         "decisions": [one, two],
         "attempts": [
@@ -68,10 +69,13 @@ fn only_news_is_told() {
         ],
         "notifications": [{ "client": "tasks", "title": "tasks", "body": "Added." }],
     }));
-    assert_eq!(told.news(&third), ["tasks acknowledged it", "tasks: Added."]);
+    assert_eq!(told.take_new_lines(&third), ["tasks acknowledged it", "tasks: Added."]);
     let nobody = json!({ "stage": "nobody", "clients": [], "reason": "nobody fits" });
-    assert!(Told::default().news(&report(&json!({ "decisions": [nobody] }))).is_empty(), "the headline says so");
-    assert!(told.news(&third).is_empty());
+    assert!(
+        PrintedProgress::default().take_new_lines(&report(&json!({ "decisions": [nobody] }))).is_empty(),
+        "the headline says so"
+    );
+    assert!(told.take_new_lines(&third).is_empty());
 }
 
 #[test]
@@ -116,7 +120,7 @@ fn what_does_not_go_on_by_itself_says_what_to_type() {
     let of = |state: &str| next_step(&report(&json!({ "id": "msg-3", "state": state })));
     assert_eq!(of("refused").as_deref(), Some("next: patchboard hub resend msg-3"));
     assert_eq!((of("sent"), of("delivered"), of("queued"), of("cancelled")), (None, None, None, None));
-    let listed = |reports: &[&Report]| next_step_of_held(&reports.iter().copied().cloned().collect::<Vec<_>>());
+    let listed = |reports: &[&MessageReport]| next_step_of_held(&reports.iter().copied().cloned().collect::<Vec<_>>());
     assert_eq!(listed(&[]), None);
     assert_eq!(listed(&[&held]), next_step(&held));
     assert_eq!(listed(&[&held, &older]).as_deref(), Some("next, for each of the 2 held: patchboard hub route ID APP"));

@@ -6,28 +6,28 @@ use serde_json::Value;
 use super::HubError;
 
 /// The body of a good answer, or what a bad one says.
-pub(super) fn read(bytes: &[u8]) -> Result<Value, HubError> {
-    let (status, body) = parse(bytes).map_err(|why| HubError::Unreadable(why.to_owned()))?;
+pub(super) fn parse_response(bytes: &[u8]) -> Result<Value, HubError> {
+    let (status, body) = split_response(bytes).map_err(|why| HubError::Unreadable(why.to_owned()))?;
     if (200..300).contains(&status) {
         if body.is_empty() {
             return Ok(Value::Null);
         }
         return serde_json::from_slice(&body).map_err(|error| HubError::Unreadable(error.to_string()));
     }
-    Err(HubError::Refused { status, message: complaint(status, &body) })
+    Err(HubError::Refused { status, message: error_message(status, &body) })
 }
 
 /// What the hub says went wrong. A guard in front of it speaks plain text.
-fn complaint(status: u16, body: &[u8]) -> String {
+fn error_message(status: u16, body: &[u8]) -> String {
     #[derive(Deserialize)]
-    struct Wrong {
-        error: Details,
+    struct ErrorBody {
+        error: ErrorDetails,
     }
     #[derive(Deserialize)]
-    struct Details {
+    struct ErrorDetails {
         message: String,
     }
-    if let Ok(wrong) = serde_json::from_slice::<Wrong>(body) {
+    if let Ok(wrong) = serde_json::from_slice::<ErrorBody>(body) {
         return wrong.error.message;
     }
     let text = String::from_utf8_lossy(body);
@@ -37,7 +37,7 @@ fn complaint(status: u16, body: &[u8]) -> String {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<(u16, Vec<u8>), &'static str> {
+fn split_response(bytes: &[u8]) -> Result<(u16, Vec<u8>), &'static str> {
     const END: &[u8] = b"\r\n\r\n";
     let end = bytes.windows(END.len()).position(|window| window == END).ok_or("it has no end of its head")?;
     let (head, rest) = bytes.split_at(end);
@@ -53,7 +53,7 @@ fn parse(bytes: &[u8]) -> Result<(u16, Vec<u8>), &'static str> {
         })
     };
     if header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
-        return Ok((status, whole(body).ok_or("it was cut short")?));
+        return Ok((status, decode_chunked(body).ok_or("it was cut short")?));
     }
     let body = match header("content-length") {
         Some(length) => {
@@ -66,7 +66,7 @@ fn parse(bytes: &[u8]) -> Result<(u16, Vec<u8>), &'static str> {
 }
 
 /// A body sent in chunks; `None` when the last one is missing.
-fn whole(mut chunks: &[u8]) -> Option<Vec<u8>> {
+fn decode_chunked(mut chunks: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
         let end = chunks.windows(2).position(|window| window == b"\r\n")?;

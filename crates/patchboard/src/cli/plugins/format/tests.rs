@@ -1,14 +1,14 @@
 use serde_json::json;
 
-use super::{changed, plugins};
-use crate::cli::output::Page;
-use crate::cli::plugins::report::{self, Plugin};
+use super::{change_line, plugins};
+use crate::cli::output::PageLayout;
+use crate::cli::plugins::report::{self, PluginReport};
 use crate::telemetry::LogColour;
 
-const PIPE: Page = Page { columns: None, colour: LogColour::Off };
+const PIPE: PageLayout = PageLayout { columns: None, colour: LogColour::Off };
 
-fn read(items: serde_json::Value) -> Vec<Plugin> {
-    items.as_array().unwrap().iter().map(|item| report::read(item).unwrap()).collect()
+fn read(items: serde_json::Value) -> Vec<PluginReport> {
+    items.as_array().unwrap().iter().map(|item| report::parse(item).unwrap()).collect()
 }
 
 const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -50,6 +50,6 @@ fn none_at_all() {
 #[test]
 fn one_that_was_changed() {
     let plugin = read(json!([{"name": "echo", "state": "ready", "sha256": HASH, "tools": ["a", "b\u{202e}"]}]));
-    assert_eq!(changed("loaded", &plugin[0]), "loaded echo: ready, 0123456789ab, tools a, b\\u{202e}");
-    assert_eq!(changed("approved", &Plugin::default()), "approved : ");
+    assert_eq!(change_line("loaded", &plugin[0]), "loaded echo: ready, 0123456789ab, tools a, b\\u{202e}");
+    assert_eq!(change_line("approved", &PluginReport::default()), "approved : ");
 }

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 
 use super::ChatArgs;
-use super::conversation::{Conversation, Ended};
-use super::editor::{Input, LineEditor};
-use super::lists::{self, Known, text};
-use super::slash::{self, Slash, Typed};
-use crate::cli::failure::Failure;
-use crate::cli::output::{self, Page, Role, Stream, colour, paint};
-use crate::cli::run::terminal::Terminal;
+use super::conversation::{Conversation, TurnOutcome};
+use super::editor::{EditorInput, LineEditor};
+use super::lists::{self, SharedChatFacts, text};
+use super::slash::{self, ParsedLine, SlashCommand};
+use crate::cli::failure::CommandFailure;
+use crate::cli::output::{self, OutputStream, PageLayout, TextRole, colour, paint};
+use crate::cli::run::terminal::TerminalWriter;
 use crate::system::SystemClock;
 
 /// The name of the history in the data directory.
@@ -23,67 +23,67 @@ const HISTORY: &str = "chat_history";
 /// How long the first prompt waits to know the model's name.
 const FIRST_STATUS: Duration = Duration::from_millis(400);
 
-enum After {
-    Goes,
-    Leaves,
+enum LoopControl {
+    Continue,
+    Quit,
     /// By a second Ctrl-C.
-    IsInterrupted,
+    Interrupted,
 }
 
 /// As shells count a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-struct Person<'a> {
+struct InteractiveChat<'a> {
     conversation: &'a mut Conversation,
     args: &'a ChatArgs,
-    known: Known,
+    facts: SharedChatFacts,
     began: jiff::Timestamp,
     background: TaskTracker,
 }
 
 /// Until the person leaves.
-pub(super) async fn talk(
+pub(super) async fn run_interactive(
     conversation: &mut Conversation,
     args: &ChatArgs,
     has_editor: bool,
-) -> Result<ExitCode, Failure> {
-    let known = Known::default();
+) -> Result<ExitCode, CommandFailure> {
+    let known = SharedChatFacts::default();
     let editor = match has_editor {
-        true => Some(LineEditor::start(history(args), known.clone(), colour(Stream::Out))?),
+        true => Some(LineEditor::start(history(args), known.clone(), colour(OutputStream::Out))?),
         false => None,
     };
     let began = SystemClock.now();
-    let mut person = Person { conversation, args, known, began, background: TaskTracker::new() };
-    output::error("Say something. /help shows what else can be typed, Ctrl-D leaves.");
-    let first = person.look_around();
+    let mut person = InteractiveChat { conversation, args, facts: known, began, background: TaskTracker::new() };
+    output::eprint_line("Say something. /help shows what else can be typed, Ctrl-D leaves.");
+    let first = person.refresh_facts();
     drop(tokio::time::timeout(FIRST_STATUS, first).await);
     let mut wants_to_leave = false;
     loop {
-        person.say_status();
+        person.show_status();
         let input = match &editor {
             Some(editor) => editor.read().await,
             None => {
-                output::part("> ");
-                person.conversation.line().await.map_or(Input::End, Input::Line)
+                output::print("> ");
+                person.conversation.line().await.map_or(EditorInput::End, EditorInput::Line)
             }
         };
         match input {
-            Input::Line(line) => {
+            EditorInput::Line(line) => {
                 wants_to_leave = false;
-                match person.typed(&line).await? {
-                    After::Goes => {}
-                    After::Leaves => return Ok(ExitCode::SUCCESS),
-                    After::IsInterrupted => return Ok(ExitCode::from(INTERRUPTED)),
+                match person.handle_line(&line).await? {
+                    LoopControl::Continue => {}
+                    LoopControl::Quit => return Ok(ExitCode::SUCCESS),
+                    LoopControl::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
                 }
             }
-            Input::Interrupted { was_empty: true } if wants_to_leave => return Ok(ExitCode::from(INTERRUPTED)),
-            Input::Interrupted { was_empty } => {
+            EditorInput::Interrupted { was_empty: true } if wants_to_leave => return Ok(ExitCode::from(INTERRUPTED)),
+            EditorInput::Interrupted { was_empty } => {
                 wants_to_leave = was_empty;
                 if was_empty {
-                    output::error("Ctrl-C again, Ctrl-D or /quit leaves.");
+                    output::eprint_line("Ctrl-C again, Ctrl-D or /quit leaves.");
                 }
             }
-            Input::End => return Ok(ExitCode::SUCCESS),
+            EditorInput::End => return Ok(ExitCode::SUCCESS),
         }
     }
 }
@@ -94,121 +94,122 @@ fn history(args: &ChatArgs) -> Option<PathBuf> {
     folder.is_dir().then(|| folder.join(HISTORY))
 }
 
-impl Person<'_> {
-    async fn typed(&mut self, line: &str) -> Result<After, Failure> {
-        match slash::read(line) {
-            Typed::Nothing => {}
-            Typed::Mistaken(why) => output::error(&output::plain(&why)),
-            Typed::Slash(Slash::Quit) => return Ok(After::Leaves),
-            Typed::Slash(slash) => {
+impl InteractiveChat<'_> {
+    async fn handle_line(&mut self, line: &str) -> Result<LoopControl, CommandFailure> {
+        match slash::parse_line(line) {
+            ParsedLine::Empty => {}
+            ParsedLine::Invalid(why) => output::eprint_line(&output::plain(&why)),
+            ParsedLine::Command(SlashCommand::Quit) => return Ok(LoopControl::Quit),
+            ParsedLine::Command(slash) => {
                 if !self.is_connected().await {
-                    return Ok(After::Goes);
+                    return Ok(LoopControl::Continue);
                 }
-                match self.command(slash).await {
-                    Ok(lines) => lines.iter().for_each(|line| output::line(line)),
-                    Err(error) => output::error(&output::plain(&format!("error: {error:#}"))),
+                match self.run_command(slash).await {
+                    Ok(lines) => lines.iter().for_each(|line| output::print_line(line)),
+                    Err(error) => output::eprint_line(&output::plain(&format!("error: {error:#}"))),
                 }
-                drop(self.look_around());
+                drop(self.refresh_facts());
             }
-            Typed::Message(message) => {
+            ParsedLine::Message(message) => {
                 // Asked first, so that nothing is said twice to find out.
                 if !self.is_connected().await {
-                    return Ok(After::Goes);
+                    return Ok(LoopControl::Continue);
                 }
                 match self.conversation.turn(&message).await? {
-                    Ended::Well | Ended::Badly | Ended::Cancelled => {}
-                    Ended::Left => return Ok(After::IsInterrupted),
-                    Ended::Lost(failure) => {
-                        failure.hint(self.what_to_do()).report();
+                    TurnOutcome::Completed | TurnOutcome::Failed | TurnOutcome::Cancelled => {}
+                    TurnOutcome::Aborted => return Ok(LoopControl::Interrupted),
+                    TurnOutcome::Disconnected(failure) => {
+                        failure.hint(self.reconnect_hint()).report();
                     }
                 }
-                drop(tokio::time::timeout(FIRST_STATUS, self.look_around()).await);
+                drop(tokio::time::timeout(FIRST_STATUS, self.refresh_facts()).await);
             }
         }
-        Ok(After::Goes)
+        Ok(LoopControl::Continue)
     }
 
-    async fn command(&mut self, slash: Slash) -> anyhow::Result<Vec<String>> {
-        let talk = self.conversation.talk.clone();
+    async fn run_command(&mut self, slash: SlashCommand) -> anyhow::Result<Vec<String>> {
+        let talk = self.conversation.context.clone();
         let done = |text: String| vec![output::one_line(&text)];
         Ok(match slash {
-            Slash::Help => slash::help(Terminal::columns()),
-            Slash::Quit => Vec::new(),
-            Slash::Model(wanted) => {
-                let agent = talk.agent.clone().or_else(|| self.known.facts().agent.clone());
-                let report = self.conversation.ask("models.list", json!({ "agent": agent })).await?;
+            SlashCommand::Help => slash::help(TerminalWriter::columns()),
+            SlashCommand::Quit => Vec::new(),
+            SlashCommand::Model(wanted) => {
+                let agent = talk.agent.clone().or_else(|| self.facts.lock().agent.clone());
+                let report = self.conversation.request("models.list", json!({ "agent": agent })).await?;
                 match wanted {
                     None => lists::models(&report, &talk),
                     Some(wanted) => match lists::find_model(&report, &wanted) {
                         Ok(model) => {
-                            self.conversation.talk.model = Some(model.clone());
+                            self.conversation.context.model = Some(model.clone());
                             done(format!("{model} answers from now on"))
                         }
                         Err(problem) => anyhow::bail!(problem),
                     },
                 }
             }
-            Slash::Agent(wanted) => {
+            SlashCommand::Agent(wanted) => {
                 let agents = self.conversation.list("agent.list", json!({})).await?;
                 let names: Vec<String> = agents.iter().filter_map(|agent| text(agent, "name")).collect();
                 match wanted {
                     None => self.agents(&agents),
                     Some(wanted) if names.contains(&wanted) => {
-                        self.conversation.talk.agent = Some(wanted.clone());
-                        self.conversation.talk.model = None;
+                        self.conversation.context.agent = Some(wanted.clone());
+                        self.conversation.context.model = None;
                         done(format!("{wanted} answers from now on; it has conversations of its own"))
                     }
-                    Some(wanted) => anyhow::bail!(lists::unknown("agent", &wanted, &names)),
+                    Some(wanted) => anyhow::bail!(lists::unknown_name("agent", &wanted, &names)),
                 }
             }
-            Slash::New(wanted) => {
+            SlashCommand::New(wanted) => {
                 let peer = wanted.unwrap_or_else(|| {
                     let id = uuid::Uuid::new_v4().simple().to_string();
                     format!("chat-{}", id.get(..6).unwrap_or(&id))
                 });
-                self.conversation.talk.peer.clone_from(&peer);
+                self.conversation.context.peer.clone_from(&peer);
                 done(format!("a new conversation, {peer}; /sessions goes back to {}", talk.peer))
             }
-            Slash::Sessions(wanted) => self.sessions(wanted).await?,
-            Slash::Tools(wanted) => {
+            SlashCommand::Sessions(wanted) => self.sessions(wanted).await?,
+            SlashCommand::Tools(wanted) => {
                 let tools = self.conversation.list("tool.list", json!({ "limit": 500 })).await?;
-                let shown = lists::tools(&tools, wanted.as_deref(), Terminal::columns());
+                let shown = lists::tools(&tools, wanted.as_deref(), TerminalWriter::columns());
                 shown.map_err(|problem| anyhow::anyhow!(problem))?
             }
-            Slash::Usage => {
-                let agent = self.known.facts().agent.clone().unwrap_or_default();
-                let budget = self.conversation.ask("budget.status", json!({ "session": talk.key(&agent) })).await?;
-                lists::usage(&self.known.facts(), &budget)
+            SlashCommand::Usage => {
+                let agent = self.facts.lock().agent.clone().unwrap_or_default();
+                let budget =
+                    self.conversation.request("budget.status", json!({ "session": talk.session_key(&agent) })).await?;
+                lists::usage(&self.facts.lock(), &budget)
             }
         })
     }
 
     async fn sessions(&mut self, wanted: Option<String>) -> anyhow::Result<Vec<String>> {
-        let talk = self.conversation.talk.clone();
-        let items = self.conversation.list("session.list", talk.owner()).await?;
+        let talk = self.conversation.context.clone();
+        let items = self.conversation.list("session.list", talk.owner_params()).await?;
         let Some(wanted) = wanted else {
             if items.is_empty() {
                 return Ok(vec!["no conversations yet".to_owned()]);
             }
-            return Ok(lists::sessions(&items, &talk, Page::of_stdout()));
+            return Ok(lists::sessions(&items, &talk, PageLayout::of_stdout()));
         };
         let is_wanted = |item: &&Value| {
             text(item, "peer").as_deref() == Some(&wanted) || text(item, "session").as_deref() == Some(&wanted)
         };
         let Some(found) = items.iter().find(is_wanted) else {
             let names: Vec<String> = items.iter().filter_map(|item| text(item, "peer")).collect();
-            let problem = lists::unknown("conversation", &wanted, &names);
+            let problem = lists::unknown_name("conversation", &wanted, &names);
             anyhow::bail!("{problem}\nhint: /new {wanted} begins one of that name");
         };
-        self.conversation.talk.peer = text(found, "peer").unwrap_or(wanted);
-        self.conversation.talk.agent = text(found, "agent");
+        self.conversation.context.peer = text(found, "peer").unwrap_or(wanted);
+        self.conversation.context.agent = text(found, "agent");
         let turns = found.get("turns").map(ToString::to_string).unwrap_or_default();
-        let peer = &self.conversation.talk.peer;
+        let peer = &self.conversation.context.peer;
         Ok(vec![output::one_line(&format!("on with {peer}, {turns} turns so far"))])
     }
 
     fn agents(&self, agents: &[Value]) -> Vec<String> {
-        let used = self.conversation.talk.agent.clone().or_else(|| self.known.facts().agent.clone());
+        let used = self.conversation.context.agent.clone().or_else(|| self.facts.lock().agent.clone());
         let line = |agent: &Value| {
             let name = text(agent, "name").unwrap_or_default();
             let mark = if used.as_ref() == Some(&name) { "*" } else { " " };
@@ -219,14 +220,14 @@ impl Person<'_> {
     }
 
     /// Asks the server what there is, beside the conversation; what comes is there for the next prompt.
-    fn look_around(&self) -> tokio::task::JoinHandle<()> {
-        let (address, talk) = (self.conversation.address.clone(), self.conversation.talk.clone());
-        self.background.spawn(self.known.clone().refresh(address, talk, self.began))
+    fn refresh_facts(&self) -> tokio::task::JoinHandle<()> {
+        let (address, talk) = (self.conversation.address.clone(), self.conversation.context.clone());
+        self.background.spawn(self.facts.clone().refresh(address, talk, self.began))
     }
 
-    fn say_status(&self) {
-        let line = lists::status(&self.known.facts(), &self.conversation.talk, Terminal::columns());
-        output::error(&paint(&line, Role::Faint, colour(Stream::Err)));
+    fn show_status(&self) {
+        let line = lists::status(&self.facts.lock(), &self.conversation.context, TerminalWriter::columns());
+        output::eprint_line(&paint(&line, TextRole::Faint, colour(OutputStream::Err)));
     }
 
     /// A server that is gone is looked for once more: it may have been started again.
@@ -236,22 +237,22 @@ impl Person<'_> {
         }
         let again = match self.args.target.find() {
             Ok(Some(address)) => self.conversation.reconnect(address).await,
-            Ok(None) => Err(Failure::unreachable("the server is gone")),
+            Ok(None) => Err(CommandFailure::unreachable("the server is gone")),
             Err(failure) => Err(failure),
         };
         match again {
             Ok(()) => {
-                output::error("(connected again)");
+                output::eprint_line("(connected again)");
                 true
             }
             Err(failure) => {
-                failure.hint(self.what_to_do()).report();
+                failure.hint(self.reconnect_hint()).report();
                 false
             }
         }
     }
 
-    fn what_to_do(&self) -> &'static str {
+    fn reconnect_hint(&self) -> &'static str {
         match self.args.target.is_by_address() {
             true => "what was said is kept; once the server is back, what you say next goes there",
             false => "start it again with `patchboard serve`; what was said is kept, and what you say next goes there",

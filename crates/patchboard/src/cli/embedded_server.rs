@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::failure::Failure;
-use super::{Where, local_model, output};
+use super::failure::CommandFailure;
+use super::{ConfigLocation, local_model, output};
 use crate::config::problem::ProblemCode;
 use crate::config::{Config, FlagOverride};
 use crate::data_dir::{DataDir, DirSharing};
@@ -17,37 +17,37 @@ use crate::telemetry::otlp::TracePipeline;
 
 /// What it listens for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Surfaces {
+pub(super) enum EnabledSurfaces {
     Gateway,
     GatewayAndRuns,
 }
 
 /// Is it said on standard error which model is used?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
-    Told,
-    Untold,
+pub(super) enum ModelNotice {
+    Shown,
+    Silent,
 }
 
-pub(super) struct OwnServer {
+pub(super) struct EmbeddedServer {
     pub(super) data_dir: PathBuf,
     server: Server,
 }
 
-impl OwnServer {
+impl EmbeddedServer {
     /// `folder` is the only one open to agents; without it those are that are configured.
     pub(super) async fn start(
-        place: &Where,
+        place: &ConfigLocation,
         folder: Option<PathBuf>,
-        surfaces: Surfaces,
-        choice: Choice,
+        surfaces: EnabledSurfaces,
+        choice: ModelNotice,
         traces: Option<TracePipeline>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         system::disable_process_dumps()?;
         let mut request = place.request()?;
         let runs = match surfaces {
-            Surfaces::Gateway => "off",
-            Surfaces::GatewayAndRuns => "127.0.0.1:0",
+            EnabledSurfaces::Gateway => "off",
+            EnabledSurfaces::GatewayAndRuns => "127.0.0.1:0",
         };
         for (flag, path, value) in [
             ("--gateway", "gateway.listen", "127.0.0.1:0"),
@@ -63,27 +63,27 @@ impl OwnServer {
             request.overrides.push(FlagOverride::new("--working-folder", "runs.allowed_roots", vec![folder]));
         }
         let (mut loaded, mut secrets) = Config::load_for_start(request)?;
-        super::warn_of_untrusted(&loaded);
+        super::warn_untrusted(&loaded);
         // Without it a refusal by the provider would be a riddle.
         for warning in loaded.warnings.iter().filter(|warning| warning.code == ProblemCode::WithheldKey) {
-            output::error(&warning.to_string());
+            output::eprint_line(&warning.to_string());
         }
         let data_dir = loaded.config.data_dir.clone();
         let data = DataDir::acquire(&data_dir, DirSharing::of(&loaded.config));
-        let data = data.map_err(|error| Failure::cannot_start(error.into()))?;
+        let data = data.map_err(|error| CommandFailure::cannot_start(error.into()))?;
         let (background, stop) = (TaskTracker::new(), CancellationToken::new());
         let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, None, &stop, &background).await?;
-        if let (Some(why), Choice::Told) = (chosen, choice) {
-            output::error(&why);
+        if let (Some(why), ModelNotice::Shown) = (chosen, choice) {
+            output::eprint_line(&why);
         }
-        let metrics = telemetry::start_metrics().map_err(Failure::unusable)?;
+        let metrics = telemetry::start_metrics().map_err(CommandFailure::unusable)?;
         let server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
             .await
-            .map_err(Failure::cannot_start)?;
+            .map_err(CommandFailure::cannot_start)?;
         Ok(Self { data_dir, server })
     }
 
-    pub(super) async fn shut_down(self) -> Result<(), Failure> {
+    pub(super) async fn shut_down(self) -> Result<(), CommandFailure> {
         Ok(self.server.shut_down().await?)
     }
 }

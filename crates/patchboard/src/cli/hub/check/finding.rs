@@ -6,7 +6,7 @@ use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub(super) enum FindingLevel {
     Ok,
     /// It works, and will disappoint somebody.
     Warn,
@@ -14,7 +14,7 @@ pub(super) enum Level {
     Wrong,
 }
 
-impl Level {
+impl FindingLevel {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -27,7 +27,7 @@ impl Level {
 /// Which part of the protocol a verdict is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Step {
+pub(super) enum ProtocolStep {
     Handshake,
     Frame,
     Registration,
@@ -37,7 +37,7 @@ pub(super) enum Step {
     Scenario,
 }
 
-impl Step {
+impl ProtocolStep {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
@@ -53,34 +53,44 @@ impl Step {
 
 /// A judgement that does not know yet when it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) step: Step,
-    pub(super) level: Level,
+pub(super) struct ProtocolFinding {
+    pub(super) step: ProtocolStep,
+    pub(super) level: FindingLevel,
     /// What came, or did not come.
-    pub(super) saw: String,
+    pub(super) observed: String,
     pub(super) rule: &'static str,
-    pub(super) mend: Option<String>,
+    pub(super) fix: Option<String>,
 }
 
-impl Finding {
-    pub(super) fn ok(step: Step, saw: impl Into<String>, rule: &'static str) -> Self {
-        Self { step, level: Level::Ok, saw: saw.into(), rule, mend: None }
+impl ProtocolFinding {
+    pub(super) fn ok(step: ProtocolStep, saw: impl Into<String>, rule: &'static str) -> Self {
+        Self { step, level: FindingLevel::Ok, observed: saw.into(), rule, fix: None }
     }
 
-    pub(super) fn warn(step: Step, saw: impl Into<String>, rule: &'static str, mend: impl Into<String>) -> Self {
-        Self { step, level: Level::Warn, saw: saw.into(), rule, mend: Some(mend.into()) }
+    pub(super) fn warn(
+        step: ProtocolStep,
+        saw: impl Into<String>,
+        rule: &'static str,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self { step, level: FindingLevel::Warn, observed: saw.into(), rule, fix: Some(mend.into()) }
     }
 
-    pub(super) fn wrong(step: Step, saw: impl Into<String>, rule: &'static str, mend: impl Into<String>) -> Self {
-        Self { step, level: Level::Wrong, saw: saw.into(), rule, mend: Some(mend.into()) }
+    pub(super) fn wrong(
+        step: ProtocolStep,
+        saw: impl Into<String>,
+        rule: &'static str,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self { step, level: FindingLevel::Wrong, observed: saw.into(), rule, fix: Some(mend.into()) }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct TimedFinding {
     /// Since the stand-in began to listen.
     pub(super) at: Duration,
-    pub(super) finding: Finding,
+    pub(super) finding: ProtocolFinding,
 }
 
 /// How many of each.
@@ -92,11 +102,11 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn count(&mut self, level: Level) {
+    pub(super) fn count(&mut self, level: FindingLevel) {
         match level {
-            Level::Ok => self.ok += 1,
-            Level::Warn => self.warn += 1,
-            Level::Wrong => self.wrong += 1,
+            FindingLevel::Ok => self.ok += 1,
+            FindingLevel::Warn => self.warn += 1,
+            FindingLevel::Wrong => self.wrong += 1,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::cli::caller_folder::CallerFolder;
 
 /// The conversation that is held now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Talk {
+pub(super) struct ChatContext {
     pub(super) channel: String,
     pub(super) account: String,
     pub(super) peer: String,
@@ -21,7 +21,7 @@ pub(super) struct Talk {
     pub(super) folder: CallerFolder,
 }
 
-impl Talk {
+impl ChatContext {
     pub(super) fn new(args: &ChatArgs, folder: CallerFolder) -> Self {
         let usual = if args.target.is_by_address() { "terminal" } else { OPERATOR_CHANNEL };
         Self {
@@ -35,7 +35,7 @@ impl Talk {
     }
 
     /// The params of `chat.send`.
-    pub(super) fn send(&self, content: &str) -> Value {
+    pub(super) fn send_params(&self, content: &str) -> Value {
         let Self { channel, account, peer, agent, model, folder } = self;
         let mut params = json!({
             "channel": channel, "account": account, "peer": peer, "content": content,
@@ -52,12 +52,12 @@ impl Talk {
     }
 
     /// The params of lists of this account's conversations.
-    pub(super) fn owner(&self) -> Value {
+    pub(super) fn owner_params(&self) -> Value {
         json!({ "channel": self.channel, "account": self.account, "limit": 100 })
     }
 
     /// Whether an entry of such a list is this conversation.
-    pub(super) fn is(&self, session: &Value) -> bool {
+    pub(super) fn is_session(&self, session: &Value) -> bool {
         let is = |key: &str, value: &str| session.get(key).and_then(Value::as_str) == Some(value);
         is("channel", &self.channel)
             && is("account", &self.account)
@@ -66,7 +66,7 @@ impl Talk {
     }
 
     /// The session's key, where the agent is known.
-    pub(super) fn key(&self, agent: &str) -> String {
+    pub(super) fn session_key(&self, agent: &str) -> String {
         SessionKey::conversation(agent, &self.channel, &self.account, &self.peer).to_string()
     }
 }

@@ -7,43 +7,43 @@ use tokio_tungstenite::tungstenite::error::UrlError;
 use tokio_tungstenite::tungstenite::http::{StatusCode, Uri};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum ConnectError {
     #[error("`{0}` is not the address of a server")]
     BadAddress(String),
     #[error("encrypted connections such as `{0}` are not supported here")]
     NoTls(String),
     #[error("no server answers at {place}: {why}")]
-    Silent { place: String, why: String },
+    Unreachable { place: String, why: String },
     #[error("something answers at {place}, but it is not Patchboard's {surface}")]
-    Foreign { place: String, surface: &'static str },
+    WrongServer { place: String, surface: &'static str },
     #[error("the server at {place} wants a token")]
-    TokenWanted { place: String },
+    TokenMissing { place: String },
     #[error("the server at {place} does not accept this token")]
-    TokenWrong { place: String },
+    TokenRejected { place: String },
     #[error("the server at {place} refuses the connection ({status})")]
     Refused { place: String, status: StatusCode },
 }
 
-impl Trouble {
+impl ConnectError {
     /// What to do about it.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::BadAddress(_) => "write it like ws://127.0.0.1:7200",
             Self::NoTls(_) => "use ws:// or http://, over an SSH tunnel where the network is not your own",
-            Self::Silent { .. } => {
+            Self::Unreachable { .. } => {
                 "is the server running, and is that its address? `patchboard doctor` shows the addresses of the one on \
                  this data directory"
             }
-            Self::Foreign { surface: "gateway", .. } => {
+            Self::WrongServer { surface: "gateway", .. } => {
                 "--url takes the address of the gateway; `patchboard doctor` shows the addresses of the server on this \
                  data directory"
             }
-            Self::Foreign { .. } => {
+            Self::WrongServer { .. } => {
                 "--url takes the address of the runs surface; `patchboard doctor` shows the addresses of the server on \
                  this data directory"
             }
-            Self::TokenWanted { .. } => "set PATCHBOARD_TOKEN to it, or leave out --url to be the operator",
-            Self::TokenWrong { .. } => {
+            Self::TokenMissing { .. } => "set PATCHBOARD_TOKEN to it, or leave out --url to be the operator",
+            Self::TokenRejected { .. } => {
                 "PATCHBOARD_TOKEN must be what `gateway.token` of that server refers to; leave out --url to be the operator"
             }
             Self::Refused { .. } => "the server's log says why; it may not know itself by that name (`allowed_hosts`)",
@@ -51,8 +51,8 @@ impl Trouble {
     }
 
     /// Whether there is a server that understood who is asking.
-    pub(crate) fn is_sign_in(&self) -> bool {
-        matches!(self, Self::TokenWanted { .. } | Self::TokenWrong { .. } | Self::Refused { .. })
+    pub(crate) fn is_auth(&self) -> bool {
+        matches!(self, Self::TokenMissing { .. } | Self::TokenRejected { .. } | Self::Refused { .. })
     }
 
     /// Whether the address itself cannot be used.
@@ -61,22 +61,22 @@ impl Trouble {
     }
 
     /// What became of an attempt to connect.
-    pub(super) fn of_connecting(error: Broken, url: &str, surface: &'static str, has_token: bool) -> Self {
-        let place = place(url);
+    pub(super) fn from_handshake(error: Broken, url: &str, surface: &'static str, has_token: bool) -> Self {
+        let place = host_and_port(url);
         match error {
-            Broken::Io(error) => Self::Silent { place, why: reason(&error) },
+            Broken::Io(error) => Self::Unreachable { place, why: io_reason(&error) },
             Broken::Url(UrlError::TlsFeatureNotEnabled) => Self::NoTls(url.to_owned()),
             Broken::Url(UrlError::UnableToConnect(_)) => {
-                Self::Silent { place, why: "it cannot be connected to".to_owned() }
+                Self::Unreachable { place, why: "it cannot be connected to".to_owned() }
             }
             Broken::Url(_) => Self::BadAddress(url.to_owned()),
             Broken::Http(answer) => match answer.status() {
-                StatusCode::UNAUTHORIZED if has_token => Self::TokenWrong { place },
-                StatusCode::UNAUTHORIZED => Self::TokenWanted { place },
+                StatusCode::UNAUTHORIZED if has_token => Self::TokenRejected { place },
+                StatusCode::UNAUTHORIZED => Self::TokenMissing { place },
                 status @ (StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) => {
                     Self::Refused { place, status }
                 }
-                _ => Self::Foreign { place, surface },
+                _ => Self::WrongServer { place, surface },
             },
             Broken::ConnectionClosed
             | Broken::AlreadyClosed
@@ -86,19 +86,19 @@ impl Trouble {
             | Broken::WriteBufferFull(_)
             | Broken::Utf8(_)
             | Broken::AttackAttempt
-            | Broken::HttpFormat(_) => Self::Foreign { place, surface },
+            | Broken::HttpFormat(_) => Self::WrongServer { place, surface },
         }
     }
 }
 
 /// `host:port` of an address, as far as it has one.
-pub(super) fn place(url: &str) -> String {
+pub(super) fn host_and_port(url: &str) -> String {
     let authority = url.parse::<Uri>().ok().and_then(|uri| Some(uri.authority()?.to_string()));
     authority.unwrap_or_else(|| url.to_owned())
 }
 
 /// Without numbers of the system.
-pub(crate) fn reason(error: &io::Error) -> String {
+pub(crate) fn io_reason(error: &io::Error) -> String {
     const CLOSED: [io::ErrorKind; 3] =
         [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe, io::ErrorKind::UnexpectedEof];
     let kind = error.kind();
@@ -119,9 +119,9 @@ pub(crate) fn reason(error: &io::Error) -> String {
 }
 
 /// Why a connection that stood does not any more.
-pub(super) fn broken(error: &Broken) -> String {
+pub(super) fn disconnect_reason(error: &Broken) -> String {
     if let Broken::Io(error) = error {
-        return reason(error);
+        return io_reason(error);
     }
     match matches!(error, Broken::ConnectionClosed | Broken::AlreadyClosed) {
         true => "it was closed at the other end".to_owned(),

@@ -1,47 +1,47 @@
 //! Words put on lines of a terminal, one after the other.
 
-use super::Marks;
-use super::inline::{self, END, Run, Style, columns};
+use super::MarkupMode;
+use super::inline::{self, RESET_SEQUENCE, TextRun, TextStyle, display_width};
 
 /// A word that never ends is shown in parts.
-const MAX_WAITING: usize = 4096;
+const MAX_PENDING: usize = 4096;
 
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct WrappingWriter {
     columns: usize,
-    marks: Marks,
+    marks: MarkupMode,
     out: String,
     /// Columns taken on the last line.
     column: usize,
-    is_open: bool,
+    is_mid_line: bool,
     /// What further lines of the block begin with, and how its words look.
-    hang: String,
-    base: Style,
+    hanging_indent: String,
+    base_style: TextStyle,
     /// Text whose look is not certain yet.
-    waiting: String,
+    pending: String,
     /// Spaces before the next word, which a line's end swallows.
     spaces: usize,
 }
 
 /// What stands between two spaces, and the spaces before it.
 #[derive(Debug, Default)]
-pub(super) struct Word {
+pub(super) struct StyledWord {
     pub(super) spaces: usize,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<TextRun>,
     pub(super) columns: usize,
 }
 
-impl Flow {
-    pub(super) fn new(columns: usize, marks: Marks) -> Self {
+impl WrappingWriter {
+    pub(super) fn new(columns: usize, marks: MarkupMode) -> Self {
         Self {
             columns,
             marks,
             out: String::new(),
             column: 0,
-            is_open: false,
-            hang: String::new(),
-            base: Style::PLAIN,
-            waiting: String::new(),
+            is_mid_line: false,
+            hanging_indent: String::new(),
+            base_style: TextStyle::PLAIN,
+            pending: String::new(),
             spaces: 0,
         }
     }
@@ -55,7 +55,7 @@ impl Flow {
     }
 
     pub(super) fn is_mid_line(&self) -> bool {
-        self.is_open
+        self.is_mid_line
     }
 
     /// What was put out since the last time.
@@ -64,134 +64,134 @@ impl Flow {
     }
 
     /// Begins words that flow; further lines begin with `hang`.
-    pub(super) fn start(&mut self, hang: &str, base: Style) {
-        hang.clone_into(&mut self.hang);
-        self.base = base;
+    pub(super) fn start_block(&mut self, hang: &str, base: TextStyle) {
+        hang.clone_into(&mut self.hanging_indent);
+        self.base_style = base;
         self.spaces = 0;
     }
 
     /// As many of them as are certain.
-    pub(super) fn words(&mut self, text: &str) {
-        self.waiting.push_str(text);
+    pub(super) fn push_text(&mut self, text: &str) {
+        self.pending.push_str(text);
         let (ready, runs) = match self.marks {
-            Marks::Styled => inline::ready(&self.waiting, self.base),
-            Marks::Kept => {
-                let ready = self.waiting.rfind([' ', '\t']).unwrap_or(0);
-                (ready, as_they_are(self.waiting.get(..ready).unwrap_or_default()))
+            MarkupMode::Styled => inline::stable_prefix(&self.pending, self.base_style),
+            MarkupMode::Literal => {
+                let ready = self.pending.rfind([' ', '\t']).unwrap_or(0);
+                (ready, unstyled_run(self.pending.get(..ready).unwrap_or_default()))
             }
         };
         if ready > 0 {
-            self.waiting.drain(..ready);
-            self.lay(&runs);
+            self.pending.drain(..ready);
+            self.push_runs(&runs);
         }
-        if self.waiting.len() > MAX_WAITING {
-            self.end_words();
+        if self.pending.len() > MAX_PENDING {
+            self.flush_text();
         }
     }
 
     /// Nothing more comes that could change how they look.
-    pub(super) fn end_words(&mut self) {
-        let text = std::mem::take(&mut self.waiting);
+    pub(super) fn flush_text(&mut self) {
+        let text = std::mem::take(&mut self.pending);
         let runs = match self.marks {
-            Marks::Styled => inline::runs(&text, self.base),
-            Marks::Kept => as_they_are(&text),
+            MarkupMode::Styled => inline::parse_runs(&text, self.base_style),
+            MarkupMode::Literal => unstyled_run(&text),
         };
-        self.lay(&runs);
+        self.push_runs(&runs);
     }
 
     /// Text as it is, wherever it ends.
-    pub(super) fn put(&mut self, text: &str, style: Style) {
+    pub(super) fn write_text(&mut self, text: &str, style: TextStyle) {
         if text.is_empty() {
             return;
         }
         self.write(text, style);
-        self.column += columns(text);
+        self.column += display_width(text);
     }
 
-    pub(super) fn put_runs(&mut self, runs: &[Run]) {
+    pub(super) fn write_runs(&mut self, runs: &[TextRun]) {
         for run in runs {
-            self.put(&run.text, run.style);
+            self.write_text(&run.text, run.style);
         }
     }
 
     pub(super) fn end_line(&mut self) {
-        if self.is_open {
-            self.blank();
+        if self.is_mid_line {
+            self.newline();
         }
     }
 
     /// A line's end, whatever stands on it.
-    pub(super) fn blank(&mut self) {
+    pub(super) fn newline(&mut self) {
         self.out.push('\n');
-        self.is_open = false;
+        self.is_mid_line = false;
         self.column = 0;
         self.spaces = 0;
     }
 
-    fn lay(&mut self, runs: &[Run]) {
-        let (words, spaces) = words(runs);
+    fn push_runs(&mut self, runs: &[TextRun]) {
+        let (words, spaces) = split_words(runs);
         for mut word in words {
             word.spaces += std::mem::take(&mut self.spaces);
-            self.word(&word);
+            self.write_word(&word);
         }
         self.spaces += spaces;
     }
 
-    fn word(&mut self, word: &Word) {
-        let hang = columns(&self.hang);
-        let is_first = !self.is_open || self.column <= hang;
+    fn write_word(&mut self, word: &StyledWord) {
+        let hang = display_width(&self.hanging_indent);
+        let is_first = !self.is_mid_line || self.column <= hang;
         if !is_first && self.column + word.spaces + word.columns > self.columns {
-            self.next_line();
-        } else if self.is_open && word.spaces > 0 {
+            self.wrap_line();
+        } else if self.is_mid_line && word.spaces > 0 {
             let spaces = " ".repeat(word.spaces);
-            self.put(&spaces, Style::PLAIN);
+            self.write_text(&spaces, TextStyle::PLAIN);
         }
         for run in &word.runs {
             // A word longer than a line goes on where the line ends.
             let mut begin = 0;
             for (at, c) in run.text.char_indices() {
-                let width = columns(c.encode_utf8(&mut [0; 4]));
+                let width = display_width(c.encode_utf8(&mut [0; 4]));
                 let so_far = run.text.get(begin..at).unwrap_or_default();
-                let taken = columns(so_far);
+                let taken = display_width(so_far);
                 if self.column + taken + width > self.columns && self.column + taken > hang {
-                    self.put(so_far, run.style);
-                    self.next_line();
+                    self.write_text(so_far, run.style);
+                    self.wrap_line();
                     begin = at;
                 }
             }
-            self.put(run.text.get(begin..).unwrap_or_default(), run.style);
+            self.write_text(run.text.get(begin..).unwrap_or_default(), run.style);
         }
     }
 
-    fn next_line(&mut self) {
-        self.blank();
-        let hang = self.hang.clone();
-        self.put(&hang, Style::DIM);
+    fn wrap_line(&mut self) {
+        self.newline();
+        let hang = self.hanging_indent.clone();
+        self.write_text(&hang, TextStyle::DIM);
     }
 
-    fn write(&mut self, text: &str, style: Style) {
-        self.is_open = true;
+    fn write(&mut self, text: &str, style: TextStyle) {
+        self.is_mid_line = true;
         let begin = match self.marks {
-            Marks::Styled if !text.trim().is_empty() => style.begin(),
-            Marks::Styled | Marks::Kept => String::new(),
+            MarkupMode::Styled if !text.trim().is_empty() => style.begin(),
+            MarkupMode::Styled | MarkupMode::Literal => String::new(),
         };
         self.out.push_str(&begin);
         self.out.push_str(&text.replace('\t', "    "));
         if !begin.is_empty() {
-            self.out.push_str(END);
+            self.out.push_str(RESET_SEQUENCE);
         }
     }
 }
 
 /// Words whose marks stay.
-fn as_they_are(text: &str) -> Vec<Run> {
-    vec![Run { text: text.to_owned(), style: Style::PLAIN }]
+fn unstyled_run(text: &str) -> Vec<TextRun> {
+    vec![TextRun { text: text.to_owned(), style: TextStyle::PLAIN }]
 }
 
 /// The words of these runs, and the spaces after the last one.
-pub(super) fn words(runs: &[Run]) -> (Vec<Word>, usize) {
+pub(super) fn split_words(runs: &[TextRun]) -> (Vec<StyledWord>, usize) {
     let mut words = Vec::new();
-    let mut word = Word::default();
+    let mut word = StyledWord::default();
     for run in runs {
         for (number, text) in run.text.split([' ', '\t']).enumerate() {
             if number > 0 {
@@ -203,8 +203,8 @@ pub(super) fn words(runs: &[Run]) -> (Vec<Word>, usize) {
                 }
             }
             if !text.is_empty() {
-                word.columns += columns(text);
-                word.runs.push(Run { text: text.to_owned(), style: run.style });
+                word.columns += display_width(text);
+                word.runs.push(TextRun { text: text.to_owned(), style: run.style });
             }
         }
     }
@@ -216,30 +216,30 @@ pub(super) fn words(runs: &[Run]) -> (Vec<Word>, usize) {
 }
 
 /// The same words on lines of so many columns.
-pub(super) fn wrapped(runs: &[Run], width: usize) -> Vec<(Vec<Run>, usize)> {
+pub(super) fn wrap_runs(runs: &[TextRun], width: usize) -> Vec<(Vec<TextRun>, usize)> {
     let mut lines = Vec::new();
-    let (mut line, mut taken): (Vec<Run>, usize) = (Vec::new(), 0);
-    for word in words(runs).0 {
+    let (mut line, mut taken): (Vec<TextRun>, usize) = (Vec::new(), 0);
+    for word in split_words(runs).0 {
         if taken > 0 && taken + word.spaces + word.columns > width {
             lines.push((std::mem::take(&mut line), taken));
             taken = 0;
         } else if taken > 0 {
-            line.push(Run { text: " ".repeat(word.spaces), style: Style::PLAIN });
+            line.push(TextRun { text: " ".repeat(word.spaces), style: TextStyle::PLAIN });
             taken += word.spaces;
         }
         for run in word.runs {
             let mut text = String::new();
             for c in run.text.chars() {
-                let one = columns(c.encode_utf8(&mut [0; 4]));
+                let one = display_width(c.encode_utf8(&mut [0; 4]));
                 if taken + one > width && taken > 0 {
-                    line.push(Run { text: std::mem::take(&mut text), style: run.style });
+                    line.push(TextRun { text: std::mem::take(&mut text), style: run.style });
                     lines.push((std::mem::take(&mut line), taken));
                     taken = 0;
                 }
                 text.push(c);
                 taken += one;
             }
-            line.push(Run { text, style: run.style });
+            line.push(TextRun { text, style: run.style });
         }
     }
     if taken > 0 || lines.is_empty() {
