@@ -7,17 +7,17 @@ use patchboard_core::access::Grants;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
-mod waiting;
-mod wrong_tokens;
+mod failed_attempts;
+mod pending_sign_ins;
 
-pub use waiting::{Seat, WaitingRoom};
-pub use wrong_tokens::WrongTokens;
+pub use failed_attempts::FailedAttempts;
+pub use pending_sign_ins::{PendingSignIns, SignInPermit};
 
 use crate::telemetry;
 
 /// Who a connection turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ClientIdentity {
     pub principal: Arc<str>,
     pub grants: Grants,
 }
@@ -29,17 +29,17 @@ pub struct AuthGate {
     token: Option<SecretString>,
     /// The operator's own, made by the server.
     operator: Option<SecretString>,
-    wrong: Arc<WrongTokens>,
+    failed_attempts: Arc<FailedAttempts>,
 }
 
 /// What to do with a client that has shown a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    Accepted(Identity),
+pub enum TokenVerdict {
+    Accepted(ClientIdentity),
     Wrong,
     /// Wrong, and more wrong ones of its address wait to be answered than are kept waiting: it gets no answer. The
     /// connection is closed or, on the bridge, the call reset.
-    Cut,
+    CloseUnanswered,
 }
 
 impl AuthGate {
@@ -48,9 +48,9 @@ impl AuthGate {
         surface: &'static str,
         token: Option<SecretString>,
         operator: Option<SecretString>,
-        wrong: Arc<WrongTokens>,
+        wrong: Arc<FailedAttempts>,
     ) -> Self {
-        Self { surface, token, operator, wrong }
+        Self { surface, token, operator, failed_attempts: wrong }
     }
 
     pub fn needs_token(&self) -> bool {
@@ -58,50 +58,50 @@ impl AuthGate {
     }
 
     /// Whoever connects to a surface without a token is its local user.
-    pub fn anonymous(&self) -> Option<Identity> {
+    pub fn anonymous(&self) -> Option<ClientIdentity> {
         match self.token {
             Some(_) => None,
-            None => Some(Identity { principal: "local".into(), grants: Grants::CLIENT }),
+            None => Some(ClientIdentity { principal: "local".into(), grants: Grants::CLIENT }),
         }
     }
 
-    pub(crate) fn wrong_tokens(&self) -> &Arc<WrongTokens> {
-        &self.wrong
+    pub(crate) fn failed_attempts(&self) -> &Arc<FailedAttempts> {
+        &self.failed_attempts
     }
 
     /// Returns at once for a right token, and for a wrong one when its turn to be answered has come.
-    pub async fn check(&self, address: IpAddr, token: &str) -> Verdict {
+    pub async fn check(&self, address: IpAddr, token: &str) -> TokenVerdict {
         match self.identify(token) {
-            Some(identity) => Verdict::Accepted(identity),
+            Some(identity) => TokenVerdict::Accepted(identity),
             None => {
                 telemetry::refused(self.surface, "token");
-                self.wrong(address).await
+                self.delay_failed_attempt(address).await
             }
         }
     }
 
     /// Waits until a wrong token or signature from that address may be answered.
-    pub(crate) async fn wrong(&self, address: IpAddr) -> Verdict {
-        match self.wrong.next_answer(address, self.wrong.now()) {
+    pub(crate) async fn delay_failed_attempt(&self, address: IpAddr) -> TokenVerdict {
+        match self.failed_attempts.reserve_answer_delay(address, self.failed_attempts.now()) {
             Some(wait) => {
                 tokio::time::sleep(wait).await;
-                Verdict::Wrong
+                TokenVerdict::Wrong
             }
-            None => Verdict::Cut,
+            None => TokenVerdict::CloseUnanswered,
         }
     }
 
     /// Both comparisons are always made, and in time that does not depend on where a difference is.
-    fn identify(&self, token: &str) -> Option<Identity> {
+    fn identify(&self, token: &str) -> Option<ClientIdentity> {
         let matches = |secret: &Option<SecretString>| {
             secret.as_ref().is_some_and(|secret| constant_time_eq(secret.expose_secret(), token))
         };
         let is_operator = matches(&self.operator);
         let is_client = matches(&self.token);
         if is_operator {
-            return Some(Identity { principal: "operator".into(), grants: Grants::OPERATOR });
+            return Some(ClientIdentity { principal: "operator".into(), grants: Grants::OPERATOR });
         }
-        is_client.then(|| Identity { principal: "token".into(), grants: Grants::CLIENT })
+        is_client.then(|| ClientIdentity { principal: "token".into(), grants: Grants::CLIENT })
     }
 }
 

@@ -29,46 +29,46 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::util::BoxCloneSyncService;
 
-use crate::auth::{AuthGate, Seat, WaitingRoom};
-use crate::guard::Guard;
-use crate::local_users::{self, LocalUsers, Stranger};
+use crate::auth::{AuthGate, PendingSignIns, SignInPermit};
+use crate::guard::OriginGuard;
+use crate::local_users::{self, LocalUsers, UserRejection};
 use crate::telemetry;
 
 mod admit;
-mod authority;
-mod chunks;
+mod chunk_stream;
 mod connection;
-mod counts;
 mod error;
+mod h2_authority_rewrite;
 mod health;
-mod listening;
 mod map;
-mod private;
+mod metered_body;
+mod rpc_counters;
 mod service;
+mod telemetry_stream;
 mod tls;
 mod unix;
-mod upload;
+mod worker_listeners;
 
-pub use private::PrivateDoors;
-pub use tls::{Error as TlsError, Tls, TlsFiles};
+pub use tls::{ReloadableTls, TlsError, TlsFiles};
 pub use unix::UnixSocket;
+pub use worker_listeners::WorkerListeners;
 
-use authority::Nameless;
-use connection::{Door, Io, Visitor};
-use counts::Counts;
-use health::Health;
-use upload::{Upload, Uploads};
+use connection::{ConnectionKind, PeerConnection, TransportStream};
+use h2_authority_rewrite::AuthorityRewriteStream;
+use health::HealthService;
+use metered_body::{MessageMemory, UploadBody};
+use rpc_counters::RpcCounters;
 
 const SURFACE: &str = "bridge";
 /// For so long after the start a session's opening waits for workers that are still starting; then it lists what there
 /// is, so that a pool that never comes up delays nobody later.
-const SETTLE: Duration = Duration::from_secs(10);
+const WORKER_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client that is not done with its certificates by then is dropped.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after `accept` failed (usually: out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Streams of telemetry at once; the next one is refused.
-const MAX_LISTENERS: usize = 64;
+const MAX_TELEMETRY_STREAMS: usize = 64;
 
 /// Calls under way at once, those that wait for a worker included; the next one is refused.
 const MAX_CALLS: usize = 16 * 1024;
@@ -78,7 +78,7 @@ pub struct BridgeOptions {
     pub local_users: LocalUsers,
     /// For TCP and the Unix socket. Without a token everybody on this machine is its local user.
     pub gate: AuthGate,
-    pub guard: Guard,
+    pub guard: OriginGuard,
     /// What the server calls itself in what it tells.
     pub node: Arc<str>,
     pub clock: Arc<dyn Clock>,
@@ -86,11 +86,11 @@ pub struct BridgeOptions {
     /// Forward pickled values to workers.
     pub allow_pickle: bool,
     /// Done when every pool has had its first worker, or cannot have one.
-    pub settled: BoxFuture<'static, ()>,
+    pub workers_ready: BoxFuture<'static, ()>,
     /// Cancelled when the server goes down.
     pub draining: CancellationToken,
     /// How long what is under way may take then, before connections are cut.
-    pub patience: Duration,
+    pub drain_timeout: Duration,
     /// Listeners of workers, connections, requests and calls are its tasks. Those of workers end with their workers.
     pub tracker: TaskTracker,
 }
@@ -129,7 +129,7 @@ impl Default for BridgeLimits {
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Bridge(Arc<Inner>);
+pub struct Bridge(Arc<GrpcShared>);
 
 impl fmt::Debug for Bridge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,81 +137,81 @@ impl fmt::Debug for Bridge {
     }
 }
 
-type Reflection = BoxCloneSyncService<Request<Upload>, Response<Body>, Infallible>;
+type ReflectionService = BoxCloneSyncService<Request<UploadBody>, Response<Body>, Infallible>;
 
-struct Inner {
+struct GrpcShared {
     board: Board,
     local_users: LocalUsers,
     gate: AuthGate,
-    waiting: WaitingRoom,
-    guard: Guard,
+    pending_sign_ins: PendingSignIns,
+    guard: OriginGuard,
     /// For the lines of workers, which call this machine by its own names.
-    private_guard: Guard,
+    worker_guard: OriginGuard,
     node: Arc<str>,
     clock: Arc<dyn Clock>,
     limits: BridgeLimits,
     allow_pickle: bool,
-    settled: Shared<BoxFuture<'static, ()>>,
+    workers_ready: Shared<BoxFuture<'static, ()>>,
     draining: CancellationToken,
-    patience: Duration,
+    drain_timeout: Duration,
     tracker: TaskTracker,
-    uploads: Arc<Uploads>,
-    counts: Counts,
-    health: Arc<Health>,
-    reflection: Option<[Reflection; 2]>,
+    message_memory: Arc<MessageMemory>,
+    rpc_counters: RpcCounters,
+    health: Arc<HealthService>,
+    reflection: Option<[ReflectionService; 2]>,
     /// Places for connections.
-    places: Arc<Semaphore>,
-    calls: Arc<Semaphore>,
-    listeners: Arc<Semaphore>,
+    connection_permits: Arc<Semaphore>,
+    call_permits: Arc<Semaphore>,
+    telemetry_permits: Arc<Semaphore>,
     started: Instant,
 }
 
 impl Bridge {
     pub fn new(board: Board, options: BridgeOptions) -> Self {
-        let health = Arc::new(Health { draining: options.draining.clone() });
-        Self(Arc::new(Inner {
+        let health = Arc::new(HealthService { draining: options.draining.clone() });
+        Self(Arc::new(GrpcShared {
             board,
             local_users: options.local_users,
             gate: options.gate,
-            waiting: WaitingRoom::default(),
+            pending_sign_ins: PendingSignIns::default(),
             guard: options.guard,
-            private_guard: Guard { surface: SURFACE, ..Guard::default() },
+            worker_guard: OriginGuard { surface: SURFACE, ..OriginGuard::default() },
             node: options.node,
             clock: options.clock,
             limits: options.limits,
             allow_pickle: options.allow_pickle,
-            settled: options.settled.shared(),
+            workers_ready: options.workers_ready.shared(),
             draining: options.draining,
-            patience: options.patience,
+            drain_timeout: options.drain_timeout,
             tracker: options.tracker,
-            uploads: Arc::new(Uploads::new(options.limits.message)),
-            counts: Counts::default(),
+            message_memory: Arc::new(MessageMemory::new(options.limits.message)),
+            rpc_counters: RpcCounters::default(),
             health,
-            reflection: reflection(),
-            places: Arc::new(Semaphore::new(options.limits.connections)),
-            calls: Arc::new(Semaphore::new(MAX_CALLS)),
-            listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
+            reflection: reflection_services(),
+            connection_permits: Arc::new(Semaphore::new(options.limits.connections)),
+            call_permits: Arc::new(Semaphore::new(MAX_CALLS)),
+            telemetry_permits: Arc::new(Semaphore::new(MAX_TELEMETRY_STREAMS)),
             started: Instant::now(),
         }))
     }
 
     /// Accepts over TCP until the server goes down.
-    pub async fn serve_public(self, socket: TcpListener, tls: Option<Tls>) {
-        while let Some((stream, place)) = self.next(|| socket.accept()).await {
+    pub async fn serve_public(self, socket: TcpListener, tls: Option<ReloadableTls>) {
+        while let Some((stream, place)) = self.next_connection(|| socket.accept()).await {
             let Ok(address) = stream.peer_addr() else { continue };
             let needs_token = self.0.gate.needs_token();
-            let seat = needs_token.then(|| self.0.waiting.enter(address.ip()));
+            let seat = needs_token.then(|| self.0.pending_sign_ins.try_acquire(address.ip()));
             if seat.as_ref().is_some_and(Option::is_none) {
                 telemetry::refused(SURFACE, "capacity");
                 continue;
             }
             // Who shows a certificate needs no token wherever it is.
-            let asks_user = !needs_token && !tls.as_ref().is_some_and(|tls| tls.knows_clients);
+            let asks_user = !needs_token && !tls.as_ref().is_some_and(|tls| tls.requires_client_certificate);
             // Asked before anything is read: afterwards the other end may be gone, and nobody's.
             let stranger = asks_user.then(|| self.0.local_users.check(SURFACE, &stream).err()).flatten();
             let (bridge, tls) = (self.clone(), tls.clone());
             self.0.tracker.spawn(async move {
-                bridge.welcome(stream, (address.ip(), stranger), tls, seat.flatten()).await;
+                bridge.serve_tcp(stream, (address.ip(), stranger), tls, seat.flatten()).await;
                 drop(place);
             });
         }
@@ -220,80 +220,80 @@ impl Bridge {
     /// Accepts processes of the same user until the server goes down.
     pub async fn serve_unix(self, socket: UnixSocket) {
         let own_user = local_users::own_user();
-        while let Some((stream, place)) = self.next(|| socket.listener.accept()).await {
-            if !unix::is_of(&stream, own_user) {
+        while let Some((stream, place)) = self.next_connection(|| socket.listener.accept()).await {
+            if !unix::is_owned_by(&stream, own_user) {
                 telemetry::refused(SURFACE, "address");
                 tracing::warn!(surface = SURFACE, "a process of another user tried the Unix socket");
                 continue;
             }
-            let visitor = Visitor::new(self.clone(), Door::Unix, None);
+            let visitor = PeerConnection::new(self.clone(), ConnectionKind::Unix, None);
             let stop = self.0.draining.clone();
             self.0.tracker.spawn(async move {
-                connection::serve(Io::Unix(Nameless::new(stream)), visitor, stop).await;
+                connection::serve(TransportStream::Unix(AuthorityRewriteStream::new(stream)), visitor, stop).await;
                 drop(place);
             });
         }
     }
 
     /// The next connection there is a place for; `None` when it is time to stop.
-    async fn next<S, A, F>(&self, accept: impl Fn() -> F) -> Option<(S, OwnedSemaphorePermit)>
+    async fn next_connection<S, A, F>(&self, accept: impl Fn() -> F) -> Option<(S, OwnedSemaphorePermit)>
     where
         F: Future<Output = io::Result<(S, A)>>,
     {
         loop {
             let stream = tokio::select! {
-                stream = accepted(&accept) => stream,
+                stream = accept_next(&accept) => stream,
                 () = self.0.draining.cancelled() => return None,
             };
-            match self.0.places.clone().try_acquire_owned() {
+            match self.0.connection_permits.clone().try_acquire_owned() {
                 Ok(place) => return Some((stream, place)),
                 Err(_full) => telemetry::refused(SURFACE, "capacity"),
             }
         }
     }
 
-    async fn welcome(
+    async fn serve_tcp(
         self,
         stream: TcpStream,
-        (address, stranger): (IpAddr, Option<Stranger>),
-        tls: Option<Tls>,
-        seat: Option<Seat>,
+        (address, stranger): (IpAddr, Option<UserRejection>),
+        tls: Option<ReloadableTls>,
+        seat: Option<SignInPermit>,
     ) {
-        connection::without_delay(&stream);
+        connection::set_nodelay(&stream);
         let (io, is_certified) = match tls {
-            None => (Io::Tcp(stream), false),
-            Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await {
-                Ok(Ok(stream)) => (Io::Tls(Box::new(stream)), tls.knows_clients),
+            None => (TransportStream::Tcp(stream), false),
+            Some(tls) => match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(stream)).await {
+                Ok(Ok(stream)) => (TransportStream::Tls(Box::new(stream)), tls.requires_client_certificate),
                 Ok(Err(error)) => return tracing::debug!(surface = SURFACE, %error, "no secure connection"),
                 Err(_) => return,
             },
         };
         let stop = self.0.draining.clone();
-        let door = Door::Public { address, is_certified, stranger };
-        connection::serve(io, Visitor::new(self, door, seat), stop).await;
+        let door = ConnectionKind::Public { address, is_certified, user_rejection: stranger };
+        connection::serve(io, PeerConnection::new(self, door, seat), stop).await;
     }
 
     /// Waits for workers that are still starting, but not for long.
-    async fn settled(&self) {
-        if self.0.settled.peek().is_none() {
+    async fn wait_for_workers(&self) {
+        if self.0.workers_ready.peek().is_none() {
             // Whoever has not come by then is listed when it has.
-            drop(tokio::time::timeout_at(self.0.started + SETTLE, self.0.settled.clone()).await);
+            drop(tokio::time::timeout_at(self.0.started + WORKER_START_TIMEOUT, self.0.workers_ready.clone()).await);
         }
     }
 
     /// A place for one more call.
-    fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
-        let place = self.0.calls.clone().try_acquire_owned();
+    fn acquire_call_permit(&self) -> Result<OwnedSemaphorePermit, Status> {
+        let place = self.0.call_permits.clone().try_acquire_owned();
         place.map_err(|_| Status::resource_exhausted("too many calls are under way; try again in a few seconds"))
     }
 
-    fn time(&self) -> patchboard_proto::Timestamp {
+    fn server_time(&self) -> patchboard_proto::Timestamp {
         map::timestamp(self.0.clock.now())
     }
 }
 
 /// The next connection, however long it takes.
-async fn accepted<S, A, F>(accept: impl Fn() -> F) -> S
+async fn accept_next<S, A, F>(accept: impl Fn() -> F) -> S
 where
     F: Future<Output = io::Result<(S, A)>>,
 {
@@ -309,7 +309,7 @@ where
 }
 
 /// What the server speaks, for clients that ask: the current protocol and the one before it.
-fn reflection() -> Option<[Reflection; 2]> {
+fn reflection_services() -> Option<[ReflectionService; 2]> {
     let about = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(patchboard_proto::FILE_DESCRIPTOR_SET)

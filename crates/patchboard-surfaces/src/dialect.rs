@@ -11,7 +11,7 @@ use patchboard_core::id::Seq;
 use patchboard_core::log::Pace;
 use patchboard_core::reply::Reply;
 
-use crate::auth::Identity;
+use crate::auth::ClientIdentity;
 
 /// Names one command of one connection until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,31 +24,37 @@ pub struct FollowId(pub u64);
 /// `now` is the time since the connection opened.
 pub trait Dialect: Send {
     /// The connection is there; `identity` is set when nothing more is needed to trust it.
-    fn opened(&mut self, identity: Option<Identity>, now: Duration, steps: &mut Vec<Step>);
+    fn opened(&mut self, identity: Option<ClientIdentity>, now: Duration, steps: &mut Vec<Step>);
     fn text(&mut self, text: &str, now: Duration, steps: &mut Vec<Step>);
     fn binary(&mut self, bytes: &[u8], now: Duration, steps: &mut Vec<Step>);
     /// The answer to `Step::Authenticate`.
-    fn authenticated(&mut self, identity: Option<Identity>, now: Duration, steps: &mut Vec<Step>);
-    fn answered(&mut self, ticket: Ticket, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>);
+    fn authenticated(&mut self, identity: Option<ClientIdentity>, now: Duration, steps: &mut Vec<Step>);
+    fn command_answered(
+        &mut self,
+        ticket: Ticket,
+        answer: Result<Reply, BoardError>,
+        now: Duration,
+        steps: &mut Vec<Step>,
+    );
     fn observed(&mut self, follow: FollowId, envelope: &Envelope, now: Duration, steps: &mut Vec<Step>);
     /// The followed topic came to its end, or cannot be read on.
     fn follow_ended(&mut self, follow: FollowId, error: Option<BoardError>, steps: &mut Vec<Step>);
-    fn woke(&mut self, now: Duration, steps: &mut Vec<Step>);
+    fn timer_fired(&mut self, now: Duration, steps: &mut Vec<Step>);
     /// The client answered a ping, or sent a pong of its own accord.
-    fn ponged(&mut self, _now: Duration, _steps: &mut Vec<Step>) {}
+    fn pong_received(&mut self, _now: Duration, _steps: &mut Vec<Step>) {}
     /// The connection is no more. Only `Ask`, `Withdraw` and `SeeThrough` still mean something, and nobody hears the
     /// answers. What was asked before and is not seen through is withdrawn, unless it has begun.
-    fn closed(&mut self, _gone: Gone, _steps: &mut Vec<Step>) {}
+    fn closed(&mut self, _gone: CloseCause, _steps: &mut Vec<Step>) {}
 }
 
 /// Whose doing it was that a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
+pub enum CloseCause {
     /// It closed, broke off, or gave no sign of life any more.
-    ByClient,
+    Client,
     /// The client took nothing for too long.
-    ByStall,
-    ByServer,
+    Stalled,
+    Server,
 }
 
 #[derive(Debug, Clone)]
@@ -57,9 +63,9 @@ pub enum Step {
     Authenticate(Arc<str>),
     Ask(Ticket, Command),
     /// Cancel what was asked, whether it waits or has begun.
-    Withdraw(Ticket),
+    CancelAsk(Ticket),
     /// After the connection's end: wait a little for what was asked, instead of dropping it.
-    SeeThrough(Ticket),
+    AwaitReply(Ticket),
     Follow {
         follow: FollowId,
         topic: Topic,
@@ -72,7 +78,7 @@ pub enum Step {
     /// Call `woke` at this time since the connection opened; replaces an earlier wish.
     WakeAt(Duration),
     /// Stop waking.
-    Rest,
+    CancelWake,
     Close {
         code: u16,
         reason: &'static str,

@@ -15,22 +15,22 @@ use patchboard_core::port::Clock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, Identity, Verdict, WaitingRoom};
+use crate::auth::{self, AuthGate, ClientIdentity, PendingSignIns, TokenVerdict};
 use crate::dialect::Dialect;
-use crate::guard::{self, Guard};
-use crate::limit::{LiveLimits, Rate};
+use crate::guard::{self, OriginGuard};
+use crate::limit::{LiveLimits, RateLimit};
 use crate::listen::{self, Peer};
-use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
+use crate::pump::{self, ClientAuth, ClientConnection, PumpContext, PumpLimits};
 use crate::trace::traceparent;
 
 mod dialect;
 mod error;
+mod keepalive;
 mod map;
-mod silence;
 mod webhook;
 mod wire;
 
-pub use webhook::{ChannelCheck, SIGNATURE_HEADER, TOKEN_HEADER, Verify};
+pub use webhook::{SIGNATURE_HEADER, TOKEN_HEADER, VerifyMethod, WebhookChannel};
 
 /// Small, because most connections are idle most of the time; both grow while they are needed.
 const SOCKET_BUFFER: usize = 4 * 1024;
@@ -38,14 +38,14 @@ const SOCKET_BUFFER: usize = 4 * 1024;
 pub struct GatewayOptions {
     /// Shared with whoever else answers on the same listener: wrong tokens are counted together.
     pub gate: Arc<AuthGate>,
-    pub guard: Guard,
+    pub guard: OriginGuard,
     pub limits: PumpLimits,
     pub clients: LiveLimits,
     pub version: &'static str,
     /// Renders the Prometheus text; `None` serves no metrics.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
     /// Which channels take webhooks, and how these prove where they come from.
-    pub channels: Vec<ChannelCheck>,
+    pub channels: Vec<WebhookChannel>,
     /// Tells whether a signature is still fresh.
     pub clock: Arc<dyn Clock>,
     /// Cancelled when the server goes down.
@@ -65,17 +65,17 @@ impl fmt::Debug for GatewayOptions {
 
 #[derive(Clone)]
 struct Gateway {
-    plug: Sockets,
+    context: PumpContext,
     clients: LiveLimits,
     version: &'static str,
     metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
     tracker: TaskTracker,
-    waiting: WaitingRoom,
-    doors: Arc<webhook::Doors>,
+    pending_sign_ins: PendingSignIns,
+    channels: Arc<webhook::Channels>,
 }
 
 /// The pure half of a gateway connection, as the pump and the transcript tests drive it.
-pub fn dialect(version: &'static str, rate: Rate) -> Box<dyn Dialect> {
+pub fn dialect(version: &'static str, rate: RateLimit) -> Box<dyn Dialect> {
     Box::new(dialect::GatewayDialect::new(version, rate))
 }
 
@@ -83,7 +83,7 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
     let guard = Arc::new(options.guard);
     let needs_token = options.gate.needs_token();
     let gateway = Gateway {
-        plug: Sockets {
+        context: PumpContext {
             board,
             gate: options.gate,
             surface: Surface::Gateway,
@@ -94,8 +94,8 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         version: options.version,
         metrics: options.metrics,
         tracker: options.tracker,
-        waiting: WaitingRoom::default(),
-        doors: Arc::new(webhook::Doors::new(options.channels, options.clock)),
+        pending_sign_ins: PendingSignIns::default(),
+        channels: Arc::new(webhook::Channels::new(options.channels, options.clock)),
     };
     let routes = Router::new()
         .route("/", get(status_page))
@@ -104,7 +104,7 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics));
-    guard::local_users_or_token(routes, needs_token)
+    guard::require_local_user_or_token(routes, needs_token)
         // Looks at that itself: a signed webhook has shown more than who forwards it.
         .route("/webhook/{channel}", routing::any(webhook::receive))
         .layer(middleware::from_fn_with_state(guard, guard::check))
@@ -119,18 +119,18 @@ async fn upgrade(
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let admission = match gateway.identify(&peer, &headers).await {
-        Ok(Some(identity)) => Admission::SignedIn(identity),
-        Ok(None) => match gateway.waiting.enter(peer.address) {
-            Some(seat) => Admission::ToSignIn(seat),
-            None => return too_many(),
+        Ok(Some(identity)) => ClientAuth::SignedIn(identity),
+        Ok(None) => match gateway.pending_sign_ins.try_acquire(peer.address) {
+            Some(seat) => ClientAuth::AwaitingToken(seat),
+            None => return too_many_pending(),
         },
         Err(refused) => return refused,
     };
     let trace = traceparent(&headers).map(Into::into);
-    let client = Client { peer, connection: pump::next_connection(), admission, trace };
+    let client = ClientConnection { peer, connection: pump::next_connection(), auth: admission, trace };
     let limits = gateway.clients.get();
     let dialect = dialect(gateway.version, limits.rate);
-    let mut plug = gateway.plug;
+    let mut plug = gateway.context;
     plug.limits.sign_in = limits.sign_in;
     let token = gateway.tracker.token();
     upgrade
@@ -147,18 +147,18 @@ async fn upgrade(
 
 impl Gateway {
     /// A bearer token in the head signs in at once; without one the first frame has to, where a token is needed.
-    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<Identity>, Response> {
-        let Some(given) = headers.get(header::AUTHORIZATION) else { return Ok(self.plug.gate.anonymous()) };
+    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<ClientIdentity>, Response> {
+        let Some(given) = headers.get(header::AUTHORIZATION) else { return Ok(self.context.gate.anonymous()) };
         let Some(token) = auth::bearer(given) else { return Err(unauthorised()) };
-        match self.plug.gate.check(peer.address, token).await {
-            Verdict::Accepted(identity) => Ok(Some(identity)),
-            Verdict::Wrong => Err(unauthorised()),
-            Verdict::Cut => Err(listen::cut()),
+        match self.context.gate.check(peer.address, token).await {
+            TokenVerdict::Accepted(identity) => Ok(Some(identity)),
+            TokenVerdict::Wrong => Err(unauthorised()),
+            TokenVerdict::CloseUnanswered => Err(listen::close_without_response()),
         }
     }
 }
 
-fn too_many() -> Response {
+fn too_many_pending() -> Response {
     crate::telemetry::refused("gateway", "capacity");
     let text = "too many connections are waiting to sign in; try again in a few seconds\n";
     (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], text).into_response()
@@ -169,7 +169,7 @@ fn unauthorised() -> Response {
 }
 
 async fn ready(State(gateway): State<Gateway>) -> Response {
-    match gateway.plug.board.is_ready().await {
+    match gateway.context.board.is_ready().await {
         Ok(()) => "ready\n".into_response(),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {error}\n")).into_response(),
     }
@@ -189,7 +189,7 @@ async fn metrics(State(gateway): State<Gateway>, Extension(peer): Extension<Peer
 }
 
 async fn status_page(State(gateway): State<Gateway>) -> Response {
-    let ready = if gateway.plug.board.is_ready().await.is_ok() { "ready" } else { "not ready" };
+    let ready = if gateway.context.board.is_ready().await.is_ok() { "ready" } else { "not ready" };
     let page = include_str!("gateway/status.html").replace("{version}", gateway.version).replace("{ready}", ready);
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }

@@ -15,7 +15,7 @@ use crate::telemetry;
 
 /// What is let in besides loopback.
 #[derive(Debug, Clone, Default)]
-pub struct Guard {
+pub struct OriginGuard {
     pub surface: &'static str,
     /// Host names without a port, lowercase.
     pub allowed_hosts: Vec<String>,
@@ -24,30 +24,30 @@ pub struct Guard {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum GuardRejection {
     Host,
     Origin,
 }
 
-impl Guard {
-    pub(crate) fn check(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), Refusal> {
+impl OriginGuard {
+    pub(crate) fn check(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), GuardRejection> {
         // More than one of either is a trick, not a client.
         if headers.get_all(header::HOST).iter().count() > 1 {
-            return Err(Refusal::Host);
+            return Err(GuardRejection::Host);
         }
         let host = headers.get(header::HOST).map(|value| value.to_str().unwrap_or_default());
         // An absolute request target names an authority too, and proxies go by that one.
         if host.zip(authority).is_some_and(|(host, authority)| !host.eq_ignore_ascii_case(authority)) {
-            return Err(Refusal::Host);
+            return Err(GuardRejection::Host);
         }
         if !host.or(authority).and_then(host_name).is_some_and(|name| self.host_is_allowed(&name)) {
-            return Err(Refusal::Host);
+            return Err(GuardRejection::Host);
         }
         let mut origins = headers.get_all(header::ORIGIN).iter();
         match (origins.next(), origins.next()) {
             (None, _) => Ok(()),
             (Some(origin), None) if origin.to_str().is_ok_and(|origin| self.origin_is_allowed(origin)) => Ok(()),
-            (Some(_), _) => Err(Refusal::Origin),
+            (Some(_), _) => Err(GuardRejection::Origin),
         }
     }
 
@@ -65,12 +65,14 @@ impl Guard {
 }
 
 /// Axum middleware: 403 before any upgrade.
-pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub async fn check(State(guard): State<Arc<OriginGuard>>, request: Request, next: Next) -> Response {
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let (reason, text) = match guard.check(authority, request.headers()) {
         Ok(()) => return next.run(request).await,
-        Err(Refusal::Host) => ("host", "this Host is not served here; add it to allowed_hosts if it should be\n"),
-        Err(Refusal::Origin) => {
+        Err(GuardRejection::Host) => {
+            ("host", "this Host is not served here; add it to allowed_hosts if it should be\n")
+        }
+        Err(GuardRejection::Origin) => {
             ("origin", "this Origin may not talk to this server; add it to allowed_origins if it should\n")
         }
     };
@@ -80,15 +82,15 @@ pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next
 }
 
 /// Where no token is asked for, the routes so far serve the server's own users only.
-pub(crate) fn local_users_or_token<S: Clone + Send + Sync + 'static>(
+pub(crate) fn require_local_user_or_token<S: Clone + Send + Sync + 'static>(
     routes: Router<S>,
     needs_token: bool,
 ) -> Router<S> {
-    if needs_token { routes } else { routes.layer(middleware::from_fn(only_local_users)) }
+    if needs_token { routes } else { routes.layer(middleware::from_fn(require_local_user)) }
 }
 
-async fn only_local_users(request: Request, next: Next) -> Response {
-    match request.extensions().get::<Peer>().and_then(|peer| peer.stranger) {
+async fn require_local_user(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Peer>().and_then(|peer| peer.user_rejection) {
         None => next.run(request).await,
         Some(stranger) => (StatusCode::FORBIDDEN, format!("{}\n", stranger.text())).into_response(),
     }

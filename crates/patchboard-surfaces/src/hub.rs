@@ -17,11 +17,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, Identity, WrongTokens};
+use crate::auth::{self, AuthGate, ClientIdentity, FailedAttempts};
 use crate::dialect::Dialect;
-use crate::guard::{self, Guard};
+use crate::guard::{self, OriginGuard};
 use crate::listen::Peer;
-use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
+use crate::pump::{self, ClientAuth, ClientConnection, PumpContext, PumpLimits};
 use crate::telemetry;
 use crate::trace::traceparent;
 
@@ -46,8 +46,8 @@ pub struct HubOptions {
     pub gate: AuthGate,
     /// Set where apps need tokens: then HTTP is for whoever shows one the gate knows.
     pub http_needs_token: bool,
-    pub guard: Guard,
-    pub times: Times,
+    pub guard: OriginGuard,
+    pub timeouts: HubTimeouts,
     pub clock: Arc<dyn Clock>,
     /// WebSockets at once, registered or not; the next one is told that there is no place. HTTP is not counted, so that
     /// the user is not locked out by apps.
@@ -62,12 +62,12 @@ pub struct HubOptions {
 
 impl fmt::Debug for HubOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HubOptions").field("guard", &self.guard).field("times", &self.times).finish_non_exhaustive()
+        f.debug_struct("HubOptions").field("guard", &self.guard).field("times", &self.timeouts).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Times {
+pub struct HubTimeouts {
     pub ping_interval: Duration,
     /// A ping that is not answered by then ends the connection.
     pub pong_timeout: Duration,
@@ -77,7 +77,7 @@ pub struct Times {
     pub answer_window: Duration,
 }
 
-impl Default for Times {
+impl Default for HubTimeouts {
     fn default() -> Self {
         Self {
             ping_interval: Duration::from_secs(30),
@@ -90,14 +90,14 @@ impl Default for Times {
 
 /// What the pure half of a connection depends on.
 #[derive(Debug, Clone, Default)]
-pub struct DialectOptions {
-    pub times: Times,
+pub struct HubDialectOptions {
+    pub timeouts: HubTimeouts,
     /// Shown when the connection was opened.
     pub token: Option<Arc<str>>,
     /// The web origin the connection came from.
     pub origin: Option<Arc<str>>,
     /// Says when wrong tokens of apps are answered, those of all connections together.
-    pub wrong_tokens: Arc<WrongTokens>,
+    pub failed_attempts: Arc<FailedAttempts>,
     /// When the connection was opened, in the time of `wrong_tokens`.
     pub opened_at: Duration,
 }
@@ -105,22 +105,22 @@ pub struct DialectOptions {
 const SURFACE: &str = "hub";
 
 #[derive(Clone)]
-struct Hub(Arc<Inner>);
+struct Hub(Arc<HubShared>);
 
-struct Inner {
-    plug: Sockets,
+struct HubShared {
+    context: PumpContext,
     http_needs_token: bool,
-    times: Times,
+    timeouts: HubTimeouts,
     clock: Arc<dyn Clock>,
     /// Places for WebSockets.
-    places: Arc<Semaphore>,
+    socket_permits: Arc<Semaphore>,
     /// Requests that may wait for something at once.
-    waits: Semaphore,
+    wait_permits: Semaphore,
     tracker: TaskTracker,
 }
 
 /// The pure half of a hub connection, as the pump and the transcript tests drive it.
-pub fn dialect(options: DialectOptions) -> Box<dyn Dialect> {
+pub fn dialect(options: HubDialectOptions) -> Box<dyn Dialect> {
     Box::new(dialect::HubDialect::new(options))
 }
 
@@ -128,8 +128,8 @@ pub fn dialect(options: DialectOptions) -> Box<dyn Dialect> {
 pub fn router(board: Board, options: HubOptions) -> Router {
     let guard = Arc::new(options.guard);
     let needs_token = options.http_needs_token;
-    let inner = Inner {
-        plug: Sockets {
+    let inner = HubShared {
+        context: PumpContext {
             board,
             gate: Arc::new(options.gate),
             surface: Surface::Hub,
@@ -138,21 +138,21 @@ pub fn router(board: Board, options: HubOptions) -> Router {
             draining: options.draining,
         },
         http_needs_token: options.http_needs_token,
-        times: options.times,
+        timeouts: options.timeouts,
         clock: options.clock,
-        places: Arc::new(Semaphore::new(options.max_sockets)),
-        waits: Semaphore::new(MAX_WAITS),
+        socket_permits: Arc::new(Semaphore::new(options.max_sockets)),
+        wait_permits: Semaphore::new(MAX_WAITS),
         tracker: options.tracker,
     };
-    guard::local_users_or_token(Router::new().fallback(answer), needs_token)
+    guard::require_local_user_or_token(Router::new().fallback(handle), needs_token)
         .layer(middleware::from_fn_with_state(guard, guard::check))
-        .layer(middleware::from_fn(only_loopback))
+        .layer(middleware::from_fn(require_loopback))
         .layer(middleware::from_fn(guard::security_headers))
         .with_state(Hub(Arc::new(inner)))
 }
 
 /// Nobody else has any business here, wherever the listener is bound.
-async fn only_loopback(request: Request, next: Next) -> Response {
+async fn require_loopback(request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>();
     if peer.is_some_and(|peer| peer.address.to_canonical().is_loopback()) {
         return next.run(request).await;
@@ -162,12 +162,12 @@ async fn only_loopback(request: Request, next: Next) -> Response {
 }
 
 /// An upgrade is a WebSocket whatever the path; the rest is HTTP.
-async fn answer(State(hub): State<Hub>, request: Request) -> Response {
+async fn handle(State(hub): State<Hub>, request: Request) -> Response {
     let Some(peer) = request.extensions().get::<Peer>().cloned() else {
         return StatusCode::FORBIDDEN.into_response();
     };
     if !wants_websocket(&request) {
-        return http::answer(&hub, &peer, request).await;
+        return http::handle(&hub, &peer, request).await;
     }
     let (mut head, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut head, &()).await {
@@ -183,25 +183,25 @@ fn wants_websocket(request: &Request) -> bool {
 
 impl Hub {
     fn upgrade(self, peer: Peer, headers: &HeaderMap, upgrade: WebSocketUpgrade) -> Response {
-        let Ok(place) = self.0.places.clone().try_acquire_owned() else {
+        let Ok(place) = self.0.socket_permits.clone().try_acquire_owned() else {
             telemetry::refused(SURFACE, "capacity");
             let text = "too many connections; try again in a few seconds\n";
             return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], text).into_response();
         };
-        let offered = Offered::read(headers);
-        let wrong_tokens = self.0.plug.gate.wrong_tokens().clone();
-        let options = DialectOptions {
-            times: self.0.times,
+        let offered = UpgradeOffer::read(headers);
+        let wrong_tokens = self.0.context.gate.failed_attempts().clone();
+        let options = HubDialectOptions {
+            timeouts: self.0.timeouts,
             token: offered.token.map(Into::into),
             origin: headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()).map(Into::into),
             opened_at: wrong_tokens.now(),
-            wrong_tokens,
+            failed_attempts: wrong_tokens,
         };
         // Whoever connects is a local user; which app it is, its registration has to show.
-        let identity = Identity { principal: "local".into(), grants: Grants::CLIENT };
-        let admission = Admission::SignedIn(identity);
+        let identity = ClientIdentity { principal: "local".into(), grants: Grants::CLIENT };
+        let admission = ClientAuth::SignedIn(identity);
         let trace = traceparent(headers).map(Into::into);
-        let client = Client { peer, connection: pump::next_connection(), admission, trace };
+        let client = ClientConnection { peer, connection: pump::next_connection(), auth: admission, trace };
         let token = self.0.tracker.token();
         // Whoever offers subprotocols expects one to be chosen.
         let upgrade = match offered.protocol {
@@ -214,7 +214,7 @@ impl Hub {
             .read_buffer_size(SOCKET_BUFFER)
             .write_buffer_size(SOCKET_BUFFER)
             .on_upgrade(move |socket| async move {
-                let plug = self.0.plug.clone();
+                let plug = self.0.context.clone();
                 // Boxed: the future behind an idle connection stays small until it has something to do.
                 Box::pin(pump::run(plug, socket, dialect(options), client)).await;
                 drop((token, place));
@@ -224,13 +224,13 @@ impl Hub {
 
 /// What a client brought along to the upgrade.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Offered {
+struct UpgradeOffer {
     token: Option<String>,
     /// The one that is chosen: the one that carries the token, else the first.
     protocol: Option<String>,
 }
 
-impl Offered {
+impl UpgradeOffer {
     fn read(headers: &HeaderMap) -> Self {
         let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
         let lists = values.filter_map(|value| value.to_str().ok());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use patchboard_core::live::Live;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rate {
+pub struct RateLimit {
     pub per_second: f64,
     pub burst: f64,
 }
@@ -15,7 +15,7 @@ pub struct Rate {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientLimits {
     /// Requests of one connection or session, `ping` excepted.
-    pub rate: Rate,
+    pub rate: RateLimit,
     /// Largest message in bytes; a larger one is refused or closes the connection with 1009.
     pub max_message: usize,
     /// How long a client may take to show its token.
@@ -26,15 +26,15 @@ pub struct ClientLimits {
 pub type LiveLimits = Arc<Live<ClientLimits>>;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Bucket {
-    rate: Rate,
+pub struct TokenBucket {
+    rate: RateLimit,
     level: f64,
     filled_at: Duration,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// Starts full.
-    pub fn new(rate: Rate, now: Duration) -> Self {
+    pub fn new(rate: RateLimit, now: Duration) -> Self {
         Self { rate, level: rate.burst, filled_at: now }
     }
 
@@ -54,7 +54,7 @@ impl Bucket {
     }
 
     /// How long until there is one to take.
-    pub fn wait(&mut self, now: Duration) -> Duration {
+    pub fn time_until_available(&mut self, now: Duration) -> Duration {
         self.fill(now);
         let missing = (1.0 - self.level).max(0.0);
         Duration::try_from_secs_f64(missing / self.rate.per_second).unwrap_or(Duration::MAX)

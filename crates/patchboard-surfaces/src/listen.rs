@@ -24,15 +24,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::local_users::{LocalUsers, Stranger};
+use crate::local_users::{LocalUsers, UserRejection};
 use crate::telemetry;
 
 mod refusal;
 
 /// A client that has not finished its request head by then is dropped.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client that is still sending is read out after its connection has ended.
-const LINGER: Duration = Duration::from_secs(1);
+const CLOSE_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after `accept` failed (usually: out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -48,19 +48,19 @@ pub struct Listener {
 
 /// Connections at once on all listeners that share it; the next one is told that there is no place.
 #[derive(Debug, Clone)]
-pub struct Places {
-    free: Arc<Semaphore>,
+pub struct ConnectionSlots {
+    permits: Arc<Semaphore>,
     /// Refusals under way; past this many, connections are cut without a word.
     refusals: Arc<Semaphore>,
     pool: Arc<UnfinishedPool>,
 }
 
-impl Places {
+impl ConnectionSlots {
     const MAX_REFUSALS: usize = 32;
 
     pub fn new(max_connections: usize) -> Self {
         Self {
-            free: Arc::new(Semaphore::new(max_connections)),
+            permits: Arc::new(Semaphore::new(max_connections)),
             refusals: Arc::new(Semaphore::new(Self::MAX_REFUSALS)),
             pool: Arc::new(UnfinishedPool::default()),
         }
@@ -72,19 +72,19 @@ impl Places {
 pub struct Peer {
     pub address: IpAddr,
     /// Set for a process that may not use this listener without a token, and none is asked for.
-    pub stranger: Option<Stranger>,
-    pub reads: Arc<Reads>,
+    pub user_rejection: Option<UserRejection>,
+    pub read_budget: Arc<ReadBudget>,
     /// Kept by whoever keeps the connection, an upgraded WebSocket included: the place is free when it is dropped.
-    _place: Arc<Place>,
+    _slot: Arc<ConnectionSlot>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct ConnectionSlot {
     surface: &'static str,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         telemetry::connection_closed(self.surface);
     }
@@ -93,12 +93,12 @@ impl Drop for Place {
 /// How much a connection has read: how much it may before it has signed in, and how much of it is a message that is not
 /// whole yet. Only the connection's own task reads, so the counters need no read-modify-write.
 #[derive(Debug)]
-pub struct Reads {
+pub struct ReadBudget {
     allowance: AtomicU64,
     unfinished: AtomicU64,
     charged: AtomicU64,
     /// The client may still be sending when the connection ends.
-    lingers: AtomicBool,
+    drains_on_close: AtomicBool,
     pool: Arc<UnfinishedPool>,
 }
 
@@ -114,13 +114,13 @@ impl UnfinishedPool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TooMuch {
+pub enum ReadLimitExceeded {
     BeforeSignIn,
     /// Everybody's unfinished messages together; it may go better later.
-    Altogether,
+    SharedPool,
 }
 
-impl Reads {
+impl ReadBudget {
     const UNLIMITED: u64 = u64::MAX;
 
     fn new(pool: Arc<UnfinishedPool>) -> Self {
@@ -128,37 +128,37 @@ impl Reads {
             allowance: AtomicU64::new(Self::UNLIMITED),
             unfinished: AtomicU64::new(0),
             charged: AtomicU64::new(0),
-            lingers: AtomicBool::new(false),
+            drains_on_close: AtomicBool::new(false),
             pool,
         }
     }
 
-    pub fn limit(&self, bytes: u64) {
+    pub fn set_limit(&self, bytes: u64) {
         self.allowance.store(bytes, Ordering::Release);
     }
 
-    pub fn lift(&self) {
+    pub fn lift_limit(&self) {
         self.allowance.store(Self::UNLIMITED, Ordering::Release);
     }
 
     /// May nothing more be read?
-    pub fn too_much(&self) -> Option<TooMuch> {
+    pub fn exceeded_limit(&self) -> Option<ReadLimitExceeded> {
         if self.allowance.load(Ordering::Acquire) == 0 {
-            return Some(TooMuch::BeforeSignIn);
+            return Some(ReadLimitExceeded::BeforeSignIn);
         }
         let charged = self.charged.load(Ordering::Relaxed);
         let over = charged > 0 && self.pool.0.load(Ordering::Relaxed) > UnfinishedPool::LIMIT;
-        over.then_some(TooMuch::Altogether)
+        over.then_some(ReadLimitExceeded::SharedPool)
     }
 
     /// The connection is about to end in the middle of what the client sends: what still comes is read and thrown away
     /// for a moment, or the system would cut off the farewell with it.
-    pub fn linger(&self) {
-        self.lingers.store(true, Ordering::Release);
+    pub fn drain_on_close(&self) {
+        self.drains_on_close.store(true, Ordering::Release);
     }
 
     /// A message was whole and has been taken.
-    pub fn finished(&self) {
+    pub fn message_completed(&self) {
         self.unfinished.store(0, Ordering::Relaxed);
         let charged = self.charged.load(Ordering::Relaxed);
         if charged > 0 {
@@ -167,7 +167,7 @@ impl Reads {
         }
     }
 
-    fn spend(&self, bytes: u64) {
+    fn record_read(&self, bytes: u64) {
         let left = self.allowance.load(Ordering::Acquire);
         if left != Self::UNLIMITED {
             self.allowance.store(left.saturating_sub(bytes), Ordering::Release);
@@ -183,9 +183,9 @@ impl Reads {
     }
 }
 
-impl Drop for Reads {
+impl Drop for ReadBudget {
     fn drop(&mut self) {
-        self.finished();
+        self.message_completed();
     }
 }
 
@@ -201,14 +201,14 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, 
         };
         let Ok(permit) = permit else { return };
         let Some((stream, address)) = accept(surface, &socket, &stop).await else { return };
-        let stranger = stranger(surface, &stream, local_users.as_ref());
+        let stranger = check_user(surface, &stream, local_users.as_ref());
         let peer = Peer::new(surface, address.ip(), stranger, permit, &pool);
         tracker.spawn(connection(stream, peer, router.clone(), stop.clone()));
     }
 }
 
 /// Asked before anything is read: afterwards the other end may be gone, and nobody's.
-fn stranger(surface: &'static str, stream: &TcpStream, users: Option<&LocalUsers>) -> Option<Stranger> {
+fn check_user(surface: &'static str, stream: &TcpStream, users: Option<&LocalUsers>) -> Option<UserRejection> {
     users.and_then(|users| users.check(surface, stream).err())
 }
 
@@ -217,15 +217,15 @@ pub async fn serve_or_refuse(
     surface: &'static str,
     socket: TcpListener,
     local_users: Option<LocalUsers>,
-    places: Places,
+    places: ConnectionSlots,
     router: Router,
     stop: CancellationToken,
     tracker: TaskTracker,
 ) {
     while let Some((stream, address)) = accept(surface, &socket, &stop).await {
-        match places.free.clone().try_acquire_owned() {
+        match places.permits.clone().try_acquire_owned() {
             Ok(permit) => {
-                let stranger = stranger(surface, &stream, local_users.as_ref());
+                let stranger = check_user(surface, &stream, local_users.as_ref());
                 let peer = Peer::new(surface, address.ip(), stranger, permit, &places.pool);
                 tracker.spawn(connection(stream, peer, router.clone(), stop.clone()));
             }
@@ -264,13 +264,13 @@ impl Peer {
     fn new(
         surface: &'static str,
         address: IpAddr,
-        stranger: Option<Stranger>,
+        stranger: Option<UserRejection>,
         permit: OwnedSemaphorePermit,
         pool: &Arc<UnfinishedPool>,
     ) -> Self {
         telemetry::connection_opened(surface);
-        let place = Arc::new(Place { surface, _permit: permit });
-        Self { address, stranger, reads: Arc::new(Reads::new(pool.clone())), _place: place }
+        let place = Arc::new(ConnectionSlot { surface, _permit: permit });
+        Self { address, user_rejection: stranger, read_budget: Arc::new(ReadBudget::new(pool.clone())), _slot: place }
     }
 }
 
@@ -279,14 +279,14 @@ impl Peer {
 fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationToken) -> impl Future<Output = ()> {
     // Streamed frames are small and must leave at once; without this each waits for the previous one's ACK.
     let nodelay = stream.set_nodelay(true);
-    let reads = peer.reads.clone();
+    let reads = peer.read_budget.clone();
     let service = router
         .map_request(move |mut request: Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(peer.clone());
             request
         })
         .map_result(|answer: Result<Response, Infallible>| match answer {
-            Ok(answer) if answer.extensions().get::<Cut>().is_some() => Err(Cut),
+            Ok(answer) if answer.extensions().get::<NoResponse>().is_some() => Err(NoResponse),
             Ok(answer) => Ok(answer),
             Err(never) => match never {},
         });
@@ -295,12 +295,12 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
         // The time for the head is counted from its first byte, so the first byte has to come in time too.
-        if tokio::time::timeout(HEAD_PATIENCE, stream.peek(&mut [0])).await.is_err() {
+        if tokio::time::timeout(HEAD_TIMEOUT, stream.peek(&mut [0])).await.is_err() {
             return;
         }
         let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(64 * 1024);
-        let io = TokioIo::new(Metered { stream: Some(stream), reads });
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(64 * 1024);
+        let io = TokioIo::new(MeteredStream { stream: Some(stream), read_budget: reads });
         let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
         tokio::pin!(serving);
         let ended = tokio::select! {
@@ -317,60 +317,60 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
 }
 
 /// Instead of an answer: the connection is closed without one.
-pub(crate) fn cut() -> Response {
+pub(crate) fn close_without_response() -> Response {
     let mut answer = Response::default();
-    answer.extensions_mut().insert(Cut);
+    answer.extensions_mut().insert(NoResponse);
     answer
 }
 
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("closed without an answer")]
-struct Cut;
+struct NoResponse;
 
-impl From<Infallible> for Cut {
+impl From<Infallible> for NoResponse {
     fn from(never: Infallible) -> Self {
         match never {}
     }
 }
 
 /// A stream whose reads are counted against an allowance.
-struct Metered {
+struct MeteredStream {
     /// Gone only when it is dropped.
     stream: Option<TcpStream>,
-    reads: Arc<Reads>,
+    read_budget: Arc<ReadBudget>,
 }
 
-impl Metered {
+impl MeteredStream {
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         self.stream.as_mut().map(Pin::new).ok_or_else(|| io::Error::other("the connection is over"))
     }
 }
 
-impl Drop for Metered {
+impl Drop for MeteredStream {
     fn drop(&mut self) {
-        let stream = self.stream.take().filter(|_| self.reads.lingers.load(Ordering::Acquire));
+        let stream = self.stream.take().filter(|_| self.read_budget.drains_on_close.load(Ordering::Acquire));
         if let (Some(stream), Ok(runtime)) = (stream, Handle::try_current()) {
             // Over in a second whatever happens, so nobody has to wait for it.
-            runtime.spawn(tokio::time::timeout(LINGER, read_out(stream)));
+            runtime.spawn(tokio::time::timeout(CLOSE_DRAIN_TIMEOUT, drain_unread(stream)));
         }
     }
 }
 
 /// Reads and forgets what the client still sends, until it has closed.
-async fn read_out(mut stream: TcpStream) -> io::Result<()> {
+async fn drain_unread(mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unread = [0; 16 * 1024];
     while stream.read(&mut unread).await? > 0 {}
     Ok(())
 }
 
-impl AsyncRead for Metered {
+impl AsyncRead for MeteredStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.reads.too_much().is_some() {
+        if self.read_budget.exceeded_limit().is_some() {
             return Poll::Ready(Err(io::Error::other("the connection may not read more")));
         }
         let before = buffer.filled().len();
@@ -378,12 +378,12 @@ impl AsyncRead for Metered {
             Ok(stream) => stream.poll_read(context, buffer),
             Err(over) => return Poll::Ready(Err(over)),
         };
-        self.reads.spend((buffer.filled().len() - before) as u64);
+        self.read_budget.record_read((buffer.filled().len() - before) as u64);
         polled
     }
 }
 
-impl AsyncWrite for Metered {
+impl AsyncWrite for MeteredStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.stream() {
             Ok(stream) => stream.poll_write(context, bytes),

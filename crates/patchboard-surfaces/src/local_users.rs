@@ -28,15 +28,15 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub struct LocalUsers {
     own: u32,
     trusted: Arc<[u32]>,
-    log: Arc<AtomicU64>,
+    last_logged: Arc<AtomicU64>,
 }
 
 /// Why a process of this machine is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stranger {
+pub enum UserRejection {
     User(u32),
     /// The connection is closed on the other side, or is not known to the kernel any more.
-    Gone,
+    ConnectionClosed,
     /// The kernel does not tell.
     Unknown,
 }
@@ -44,43 +44,45 @@ pub enum Stranger {
 impl LocalUsers {
     /// The user this process runs as, root, and `trusted`.
     pub fn new(trusted: impl Into<Arc<[u32]>>) -> Self {
-        Self { own: own_user(), trusted: trusted.into(), log: Arc::default() }
+        Self { own: own_user(), trusted: trusted.into(), last_logged: Arc::default() }
     }
 
     /// Whether the process at the other end of an accepted connection may come in.
-    pub fn check(&self, surface: &'static str, stream: &TcpStream) -> Result<(), Stranger> {
+    pub fn check(&self, surface: &'static str, stream: &TcpStream) -> Result<(), UserRejection> {
         let checked = self.examine(stream);
         if let Err(stranger) = checked {
             telemetry::refused(surface, "user");
             // There is nothing to say of one that is gone, and it must not take the place of one that is not.
-            if stranger != Stranger::Gone && self.may_log() {
-                log(surface, stranger);
+            if stranger != UserRejection::ConnectionClosed && self.may_log() {
+                log_rejection(surface, stranger);
             }
         }
         checked
     }
 
-    fn examine(&self, stream: &TcpStream) -> Result<(), Stranger> {
-        let (Ok(server), Ok(client)) = (stream.local_addr(), stream.peer_addr()) else { return Err(Stranger::Gone) };
+    fn examine(&self, stream: &TcpStream) -> Result<(), UserRejection> {
+        let (Ok(server), Ok(client)) = (stream.local_addr(), stream.peer_addr()) else {
+            return Err(UserRejection::ConnectionClosed);
+        };
         let user = match peer_user::find(client, server) {
             Ok(PeerUser::Known(user)) => user,
-            Ok(PeerUser::Gone) => return Err(Stranger::Gone),
+            Ok(PeerUser::NotFound) => return Err(UserRejection::ConnectionClosed),
             // There is no such question on other systems.
             Err(LookupError::NotLinux) => return Ok(()),
             Err(LookupError::Kernel(error)) => {
                 tracing::debug!(%error, "the kernel was asked whose a connection is, and did not answer");
-                return Err(Stranger::Unknown);
+                return Err(UserRejection::Unknown);
             }
         };
         // While this end is open its addresses cannot be anybody else's, so what was found is the other end of this very
         // connection and not of a later one from the same port.
         if stream.peer_addr().is_err() {
-            return Err(Stranger::Gone);
+            return Err(UserRejection::ConnectionClosed);
         }
         if !is_certain(user) {
-            return Err(Stranger::Unknown);
+            return Err(UserRejection::Unknown);
         }
-        if self.admits(user) { Ok(()) } else { Err(Stranger::User(user)) }
+        if self.admits(user) { Ok(()) } else { Err(UserRejection::User(user)) }
     }
 
     fn admits(&self, user: u32) -> bool {
@@ -91,33 +93,33 @@ impl LocalUsers {
     fn may_log(&self) -> bool {
         static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
         let now = START.elapsed().as_secs() + 1;
-        let last = self.log.load(Ordering::Relaxed);
+        let last = self.last_logged.load(Ordering::Relaxed);
         let is_due = last == 0 || now - last >= LOG_INTERVAL.as_secs();
-        is_due && self.log.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        is_due && self.last_logged.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
-fn log(surface: &'static str, stranger: Stranger) {
+fn log_rejection(surface: &'static str, stranger: UserRejection) {
     match stranger {
-        Stranger::User(user) => tracing::warn!(
+        UserRejection::User(user) => tracing::warn!(
             surface,
             user,
             "a process of another user was refused: without a token only this server's own user may connect; set a token, \
              or name the user in `trusted_users`"
         ),
-        Stranger::Unknown => tracing::warn!(
+        UserRejection::Unknown => tracing::warn!(
             surface,
             "connections are refused: no token is set, and the kernel does not tell which user connects; set a token"
         ),
-        Stranger::Gone => {}
+        UserRejection::ConnectionClosed => {}
     }
 }
 
-impl Stranger {
+impl UserRejection {
     /// For whoever is refused.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Self::User(_) | Self::Gone => {
+            Self::User(_) | Self::ConnectionClosed => {
                 "this server asks for no token, so only processes of its own user may connect; its operator can set a \
                  token, or name your user in `trusted_users`"
             }
@@ -138,16 +140,16 @@ fn maps_all_users(map: &str) -> bool {
 
 /// Whether the kernel tells whose a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KernelAnswer {
-    Yes,
+pub enum PeerLookupSupport {
+    Supported,
     /// Listeners without a token refuse everybody.
-    No,
+    Failing,
     /// This system knows no such question: listeners without a token serve every user of the machine.
-    NotAsked,
+    Unavailable,
 }
 
 /// Asks about a connection of our own.
-pub fn kernel_tells_users() -> KernelAnswer {
+pub fn probe_peer_lookup() -> PeerLookupSupport {
     let ask = || {
         let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
         let server = listener.local_addr()?;
@@ -155,9 +157,9 @@ pub fn kernel_tells_users() -> KernelAnswer {
         peer_user::find(client.local_addr()?, server)
     };
     match ask() {
-        Ok(PeerUser::Known(user)) if user == own_user() && is_certain(user) => KernelAnswer::Yes,
-        Err(LookupError::NotLinux) => KernelAnswer::NotAsked,
-        Ok(PeerUser::Known(_) | PeerUser::Gone) | Err(LookupError::Kernel(_)) => KernelAnswer::No,
+        Ok(PeerUser::Known(user)) if user == own_user() && is_certain(user) => PeerLookupSupport::Supported,
+        Err(LookupError::NotLinux) => PeerLookupSupport::Unavailable,
+        Ok(PeerUser::Known(_) | PeerUser::NotFound) | Err(LookupError::Kernel(_)) => PeerLookupSupport::Failing,
     }
 }
 
@@ -165,7 +167,7 @@ pub fn kernel_tells_users() -> KernelAnswer {
 pub fn listening_user(address: SocketAddr) -> Option<u32> {
     match peer_user::find_listener(address) {
         Ok(PeerUser::Known(user)) => Some(user),
-        Ok(PeerUser::Gone) | Err(_) => None,
+        Ok(PeerUser::NotFound) | Err(_) => None,
     }
 }
 

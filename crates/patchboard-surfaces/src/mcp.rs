@@ -27,8 +27,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, Identity, Verdict};
-use crate::guard::{self, Guard};
+use crate::auth::{self, AuthGate, ClientIdentity, TokenVerdict};
+use crate::guard::{self, OriginGuard};
 use crate::limit::LiveLimits;
 use crate::listen::{self, Peer};
 use crate::trace::traceparent;
@@ -39,23 +39,23 @@ mod map;
 mod sessions;
 mod wire;
 
-use sessions::{Call, NoPlace, Session, Sessions};
-use wire::{Message, Problem};
+use sessions::{ActiveRequest, McpSession, McpSessions, SessionRefusal};
+use wire::{RpcError, RpcMessage};
 
-const SESSION: &str = "mcp-session-id";
-const VERSION: &str = "mcp-protocol-version";
-const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream";
+const SESSION_HEADER: &str = "mcp-session-id";
+const VERSION_HEADER: &str = "mcp-protocol-version";
+const JSON_CONTENT_TYPE: &str = "application/json";
+const EVENT_STREAM_CONTENT_TYPE: &str = "text/event-stream";
 /// A body that is not whole by then is given up.
-const BODY_PATIENCE: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// A comment this often keeps proxies and clients from giving a silent stream up.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-const NAME: &str = "mcp";
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const SURFACE: &str = "mcp";
 
 pub struct McpOptions {
     /// Shared with whoever else answers on the same listener: wrong tokens are counted together.
     pub gate: Arc<AuthGate>,
-    pub guard: Guard,
+    pub guard: OriginGuard,
     pub clients: LiveLimits,
     pub version: &'static str,
     /// Tool calls are its tasks.
@@ -69,12 +69,12 @@ impl fmt::Debug for McpOptions {
 }
 
 #[derive(Clone)]
-struct Mcp(Arc<Inner>);
+struct McpService(Arc<McpShared>);
 
-struct Inner {
+struct McpShared {
     board: Board,
     gate: Arc<AuthGate>,
-    sessions: Sessions,
+    sessions: McpSessions,
     clients: LiveLimits,
     version: &'static str,
     tracker: TaskTracker,
@@ -85,49 +85,55 @@ struct Inner {
 pub fn router(board: Board, options: McpOptions) -> Router {
     let guard = Arc::new(options.guard);
     let needs_token = options.gate.needs_token();
-    let inner = Inner {
+    let inner = McpShared {
         board,
         gate: options.gate,
-        sessions: Sessions::default(),
+        sessions: McpSessions::default(),
         clients: options.clients,
         version: options.version,
         tracker: options.tracker,
         started: Instant::now(),
     };
-    guard::local_users_or_token(Router::new().route("/mcp", post(message).delete(end)), needs_token)
+    guard::require_local_user_or_token(Router::new().route("/mcp", post(message).delete(handle_delete)), needs_token)
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(guard::security_headers))
-        .with_state(Mcp(Arc::new(inner)))
+        .with_state(McpService(Arc::new(inner)))
 }
 
-async fn message(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, request: Request) -> Response {
+async fn message(State(mcp): State<McpService>, Extension(peer): Extension<Peer>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     // Nobody's body is read before it is known whose it is.
     let identity = match mcp.identify(&peer, &head.headers).await {
         Ok(identity) => identity,
         Err(refused) => return refused,
     };
-    let form = match Form::of(&head.headers) {
+    let form = match ResponseFormat::of(&head.headers) {
         Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
     let reading = axum::body::to_bytes(body, mcp.0.clients.get().max_message);
-    let body = match tokio::time::timeout(BODY_PATIENCE, reading).await {
+    let body = match tokio::time::timeout(BODY_TIMEOUT, reading).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large, or broke off\n"),
         Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time\n"),
     };
-    match wire::read(&body) {
-        Ok(Message::Request { id, method, params }) if method == "initialize" => mcp.begin(identity, &id, &params),
+    match wire::parse_message(&body) {
+        Ok(RpcMessage::Request { id, method, params }) if method == "initialize" => {
+            mcp.begin_session(identity, &id, &params)
+        }
         Ok(message) => match mcp.session(&identity, &head.headers) {
-            Ok(session) => mcp.answer(session, message, form, traceparent(&head.headers)).await,
+            Ok(session) => mcp.handle_message(session, message, form, traceparent(&head.headers)).await,
             Err(refused) => refused.into_response(),
         },
         Err(problem) => (StatusCode::BAD_REQUEST, json(&wire::error(&Value::Null, &problem))).into_response(),
     }
 }
 
-async fn end(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
+async fn handle_delete(
+    State(mcp): State<McpService>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+) -> Response {
     let identity = match mcp.identify(&peer, &headers).await {
         Ok(identity) => identity,
         Err(refused) => return refused,
@@ -143,22 +149,22 @@ async fn end(State(mcp): State<Mcp>, Extension(peer): Extension<Peer>, headers: 
 
 /// How an answer may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ResponseFormat {
     Json,
     /// Events where they help, else JSON.
     Either,
     Events,
 }
 
-type Refused = (StatusCode, &'static str);
+type HttpRefusal = (StatusCode, &'static str);
 
-impl Form {
-    fn of(headers: &HeaderMap) -> Result<Self, Refused> {
+impl ResponseFormat {
+    fn of(headers: &HeaderMap) -> Result<Self, HttpRefusal> {
         let content = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if media(content) != JSON {
+        if media_type(content) != JSON_CONTENT_TYPE {
             return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json\n"));
         }
-        if let Some(version) = headers.get(VERSION)
+        if let Some(version) = headers.get(VERSION_HEADER)
             && !version.to_str().is_ok_and(|version| map::VERSIONS.contains(&version))
         {
             return Err((StatusCode::BAD_REQUEST, "this MCP-Protocol-Version is not spoken here\n"));
@@ -168,9 +174,9 @@ impl Form {
         for value in headers.get_all(header::ACCEPT) {
             is_silent = false;
             for range in value.to_str().unwrap_or_default().split(',') {
-                let range = media(range);
-                accepts.0 |= matches!(range.as_str(), JSON | "application/*" | "*/*");
-                accepts.1 |= matches!(range.as_str(), EVENTS | "text/*" | "*/*");
+                let range = media_type(range);
+                accepts.0 |= matches!(range.as_str(), JSON_CONTENT_TYPE | "application/*" | "*/*");
+                accepts.1 |= matches!(range.as_str(), EVENT_STREAM_CONTENT_TYPE | "text/*" | "*/*");
             }
         }
         match accepts {
@@ -184,25 +190,25 @@ impl Form {
 }
 
 /// A media type without its parameters, in lower case.
-fn media(text: &str) -> String {
+fn media_type(text: &str) -> String {
     text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-impl Mcp {
-    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Identity, Response> {
+impl McpService {
+    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<ClientIdentity, Response> {
         let gate = &self.0.gate;
         let Some(given) = headers.get(header::AUTHORIZATION) else {
             return gate.anonymous().ok_or_else(unauthorised);
         };
         let token = auth::bearer(given).ok_or_else(unauthorised)?;
         match gate.check(peer.address, token).await {
-            Verdict::Accepted(identity) => Ok(identity),
-            Verdict::Wrong => Err(unauthorised()),
-            Verdict::Cut => Err(listen::cut()),
+            TokenVerdict::Accepted(identity) => Ok(identity),
+            TokenVerdict::Wrong => Err(unauthorised()),
+            TokenVerdict::CloseUnanswered => Err(listen::close_without_response()),
         }
     }
 
-    fn begin(&self, identity: Identity, id: &Value, params: &Value) -> Response {
+    fn begin_session(&self, identity: ClientIdentity, id: &Value, params: &Value) -> Response {
         let result = match map::initialize(params, self.0.version) {
             Ok(result) => result,
             Err(problem) => return json(&wire::error(id, &problem)).into_response(),
@@ -215,20 +221,24 @@ impl Mcp {
             grants: identity.grants,
         };
         match self.0.sessions.begin(caller, self.0.clients.get().rate, self.0.started.elapsed()) {
-            Ok(session) => ([(SESSION, session.id.to_string())], json(&wire::result(id, &result))).into_response(),
+            Ok(session) => {
+                ([(SESSION_HEADER, session.id.to_string())], json(&wire::result(id, &result))).into_response()
+            }
             Err(no_place) => {
                 let (status, text) = match no_place {
-                    NoPlace::TooFast => (StatusCode::TOO_MANY_REQUESTS, "too many sessions begin at once\n"),
-                    NoPlace::Full => (StatusCode::SERVICE_UNAVAILABLE, "too many sessions are open\n"),
+                    SessionRefusal::RateExceeded => {
+                        (StatusCode::TOO_MANY_REQUESTS, "too many sessions begin at once\n")
+                    }
+                    SessionRefusal::Full => (StatusCode::SERVICE_UNAVAILABLE, "too many sessions are open\n"),
                 };
-                telemetry::refused(NAME, "capacity");
+                telemetry::refused(SURFACE, "capacity");
                 (status, [(header::RETRY_AFTER, "5")], text).into_response()
             }
         }
     }
 
-    fn session(&self, identity: &Identity, headers: &HeaderMap) -> Result<Arc<Session>, Refused> {
-        let Some(id) = headers.get(SESSION) else {
+    fn session(&self, identity: &ClientIdentity, headers: &HeaderMap) -> Result<Arc<McpSession>, HttpRefusal> {
+        let Some(id) = headers.get(SESSION_HEADER) else {
             return Err((StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing; begin with `initialize`\n"));
         };
         let session = id.to_str().ok().and_then(|id| self.0.sessions.find(id, self.0.started.elapsed()));
@@ -237,10 +247,16 @@ impl Mcp {
         own.ok_or((StatusCode::NOT_FOUND, "no such session; begin again with `initialize`\n"))
     }
 
-    async fn answer(&self, session: Arc<Session>, message: Message, form: Form, traceparent: Option<&str>) -> Response {
+    async fn handle_message(
+        &self,
+        session: Arc<McpSession>,
+        message: RpcMessage,
+        form: ResponseFormat,
+        traceparent: Option<&str>,
+    ) -> Response {
         let (id, method, params) = match message {
-            Message::Request { id, method, params } => (id, method, params),
-            Message::Notification { method, params } => {
+            RpcMessage::Request { id, method, params } => (id, method, params),
+            RpcMessage::Notification { method, params } => {
                 if method == "notifications/cancelled"
                     && let Some(id) = params.get("requestId")
                 {
@@ -249,31 +265,31 @@ impl Mcp {
                 return StatusCode::ACCEPTED.into_response();
             }
             // Nothing is ever asked of a client.
-            Message::Answer => return StatusCode::ACCEPTED.into_response(),
+            RpcMessage::Response => return StatusCode::ACCEPTED.into_response(),
         };
         if method == "ping" {
-            return self.whole(form, &wire::result(&id, &Value::Object(serde_json::Map::new())));
+            return self.single_response(form, &wire::result(&id, &Value::Object(serde_json::Map::new())));
         }
-        if !session.take_turn(self.0.started.elapsed()) {
-            telemetry::refused(NAME, "rate");
-            let problem = Problem::server("too many requests; slow down");
+        if !session.take_rate_token(self.0.started.elapsed()) {
+            telemetry::refused(SURFACE, "rate");
+            let problem = RpcError::server("too many requests; slow down");
             let body = json(&wire::error(&id, &problem));
             return (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], body).into_response();
         }
         let command = match method.as_str() {
             "tools/list" => map::list(&params),
             "tools/call" => map::call(&params, &session.caller),
-            _ => Err(Problem::unknown_method(&method)),
+            _ => Err(RpcError::unknown_method(&method)),
         };
-        let call = command.and_then(|command| Ok((session.call(&id)?, command)));
+        let call = command.and_then(|command| Ok((session.begin_request(&id)?, command)));
         match call {
-            Err(problem) => self.whole(form, &wire::error(&id, &problem)),
+            Err(problem) => self.single_response(form, &wire::error(&id, &problem)),
             Ok((call, command)) => {
                 let is_slow = matches!(command, Command::CallTool(_));
                 let answer = self.ask(&session, command, &call, traceparent);
-                let pending = Pending { id, call, answer, is_done: false };
-                if form == Form::Events || (is_slow && form == Form::Either) {
-                    streamed(pending)
+                let pending = PendingCall { id, call, answer, is_done: false };
+                if form == ResponseFormat::Events || (is_slow && form == ResponseFormat::Either) {
+                    event_stream(pending)
                 } else {
                     json(&pending.wait().await).into_response()
                 }
@@ -284,12 +300,12 @@ impl Mcp {
     /// In a task of its own: when the client goes away the call is cancelled, and what became of it is still recorded.
     fn ask(
         &self,
-        session: &Session,
+        session: &McpSession,
         command: Command,
-        call: &Call,
+        call: &ActiveRequest,
         traceparent: Option<&str>,
     ) -> oneshot::Receiver<Result<Reply, BoardError>> {
-        let asking = trace::ask(&self.0.board, &session.caller, command, call.stop(), traceparent);
+        let asking = trace::ask(&self.0.board, &session.caller, command, call.cancel_token(), traceparent);
         let (sender, receiver) = oneshot::channel();
         self.0.tracker.spawn(async move {
             // Nobody may be waiting any more.
@@ -298,74 +314,74 @@ impl Mcp {
         receiver
     }
 
-    fn whole(&self, form: Form, message: &Value) -> Response {
+    fn single_response(&self, form: ResponseFormat, message: &Value) -> Response {
         match form {
-            Form::Json | Form::Either => json(message).into_response(),
-            Form::Events => events(Body::from(event(message))),
+            ResponseFormat::Json | ResponseFormat::Either => json(message).into_response(),
+            ResponseFormat::Events => event_stream_response(Body::from(encode_event(message))),
         }
     }
 }
 
 /// A request the board works on. Dropped, it is cancelled.
-struct Pending {
+struct PendingCall {
     id: Value,
-    call: Call,
+    call: ActiveRequest,
     answer: oneshot::Receiver<Result<Reply, BoardError>>,
     is_done: bool,
 }
 
-impl Pending {
+impl PendingCall {
     async fn wait(mut self) -> Value {
-        self.message().await
+        self.response_message().await
     }
 
-    async fn message(&mut self) -> Value {
+    async fn response_message(&mut self) -> Value {
         let answer = (&mut self.answer).await;
         self.is_done = true;
         let answer = answer.unwrap_or_else(|_| Err(BoardError::shutting_down()));
-        match answer.map_err(|error| error::problem(&error)).and_then(map::result) {
+        match answer.map_err(|error| error::rpc_error(&error)).and_then(map::result) {
             Ok(result) => wire::result(&self.id, &result),
             Err(problem) => wire::error(&self.id, &problem),
         }
     }
 
     /// The next piece of the stream; `None` at its end.
-    async fn piece(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+    async fn next_chunk(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         if self.is_done {
             return None;
         }
-        let stop = self.call.stop();
+        let stop = self.call.cancel_token();
         tokio::select! {
             biased;
             // What was cancelled is not answered.
             () = stop.cancelled() => None,
-            message = self.message() => {
-                let piece = event(&message);
+            message = self.response_message() => {
+                let piece = encode_event(&message);
                 Some((Ok(piece), self))
             }
-            () = tokio::time::sleep(KEEP_ALIVE) => Some((Ok(Bytes::from_static(b":\n\n")), self)),
+            () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => Some((Ok(Bytes::from_static(b":\n\n")), self)),
         }
     }
 }
 
-fn streamed(pending: Pending) -> Response {
-    events(Body::from_stream(stream::unfold(pending, Pending::piece)))
+fn event_stream(pending: PendingCall) -> Response {
+    event_stream_response(Body::from_stream(stream::unfold(pending, PendingCall::next_chunk)))
 }
 
-fn events(body: Body) -> Response {
+fn event_stream_response(body: Body) -> Response {
     let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(EVENTS)),
+        (header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM_CONTENT_TYPE)),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
     ];
     (headers, body).into_response()
 }
 
-fn event(message: &Value) -> Bytes {
+fn encode_event(message: &Value) -> Bytes {
     format!("event: message\ndata: {message}\n\n").into()
 }
 
 fn json(message: &Value) -> impl IntoResponse + use<> {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static(JSON))], message.to_string())
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(JSON_CONTENT_TYPE))], message.to_string())
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response {

@@ -25,18 +25,18 @@ use patchboard_core::{Board, BoardError, trace};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::auth::{AuthGate, Identity, Seat, Verdict};
-use crate::dialect::{Dialect, FollowId, Gone, Step, Ticket};
-use crate::listen::{Peer, TooMuch};
+use crate::auth::{AuthGate, ClientIdentity, SignInPermit, TokenVerdict};
+use crate::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
+use crate::listen::{Peer, ReadLimitExceeded};
 
 /// Things handled between two flushes: enough to fill packets, few enough to keep latency low.
-const BURST: usize = 128;
+const MAX_HANDLED_PER_FLUSH: usize = 128;
 /// Largest message before the client has signed in, in bytes.
-const MAX_UNSIGNED: u64 = 64 * 1024;
+const MAX_UNAUTHENTICATED_BYTES: u64 = 64 * 1024;
 /// How long what is asked at a connection's end may take; then it is left to itself.
-const PARTING: Duration = Duration::from_secs(5);
+const CLOSE_COMMANDS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection sleeps at most when nothing is due on it.
-const LONG: Duration = Duration::from_secs(24 * 3600);
+const MAX_SLEEP: Duration = Duration::from_secs(24 * 3600);
 
 pub mod close {
     //! Close codes of RFC 6455 and, from 4000 on, of the protocols themselves.
@@ -68,7 +68,7 @@ impl Default for PumpLimits {
 
 /// What a connection is plugged into.
 #[derive(Debug, Clone)]
-pub struct Sockets {
+pub struct PumpContext {
     pub board: Board,
     pub gate: Arc<AuthGate>,
     pub surface: Surface,
@@ -84,32 +84,32 @@ pub fn next_connection() -> ConnId {
 }
 
 /// Goes on, or ends the connection and says whose doing that is.
-type Flow = ControlFlow<Gone>;
-type Answer = (Ticket, Result<Reply, BoardError>);
-type Followed = (FollowId, Option<Result<Arc<Envelope>, BoardError>>);
+type Flow = ControlFlow<CloseCause>;
+type CommandResult = (Ticket, Result<Reply, BoardError>);
+type FollowedEvent = (FollowId, Option<Result<Arc<Envelope>, BoardError>>);
 
 struct Pump {
-    plug: Sockets,
+    context: PumpContext,
     socket: WebSocket,
     dialect: Box<dyn Dialect>,
     peer: Peer,
     connection: ConnId,
     trace: Option<Arc<str>>,
-    identity: Option<Identity>,
+    identity: Option<ClientIdentity>,
     /// Kept until the client has signed in.
-    seat: Option<Seat>,
+    sign_in_permit: Option<SignInPermit>,
     opened: Instant,
-    heard: Instant,
+    last_received: Instant,
     pinged: bool,
-    asks: FuturesUnordered<BoxFuture<'static, Answer>>,
-    stops: HashMap<Ticket, CancellationToken>,
-    opening: FuturesUnordered<BoxFuture<'static, Opened>>,
-    follows: SelectAll<BoxStream<Followed>>,
+    pending_asks: FuturesUnordered<BoxFuture<'static, CommandResult>>,
+    cancel_tokens: HashMap<Ticket, CancellationToken>,
+    opening_follows: FuturesUnordered<BoxFuture<'static, OpenedFollow>>,
+    follows: SelectAll<BoxStream<FollowedEvent>>,
     timer: Pin<Box<Sleep>>,
     /// Has `drained` come true?
     is_draining: bool,
     /// Polled for as long as the connection lives: asking the token anew each time would cost more than a ping.
-    drained: Pin<Box<WaitForCancellationFutureOwned>>,
+    drain_signal: Pin<Box<WaitForCancellationFutureOwned>>,
     wake_at: Option<Instant>,
     steps: Vec<Step>,
     next_source: u8,
@@ -119,20 +119,20 @@ struct Pump {
     handled: usize,
 }
 
-type Opened = (FollowId, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>);
+type OpenedFollow = (FollowId, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>);
 
 /// Everything that can wake a connection.
-enum Wake {
+enum PumpEvent {
     Frame(Option<Result<Message, axum::Error>>),
-    Answer(Answer),
-    Opened(Opened),
-    Followed(Followed),
+    CommandAnswered(CommandResult),
+    FollowOpened(OpenedFollow),
+    FollowAdvanced(FollowedEvent),
     Timer,
     Draining,
     /// The client does not take what was written.
-    Stuck,
+    WriteBlocked,
     /// The client cannot be written to any more.
-    Gone,
+    WriteFailed,
 }
 
 /// The stream's next item; a stream that is over has none, now or later.
@@ -145,50 +145,50 @@ fn poll_item<S: Stream + Unpin>(stream: &mut S, context: &mut Context<'_>) -> Po
 
 /// What is known of a client when its connection opens.
 #[derive(Debug)]
-pub enum Admission {
-    SignedIn(Identity),
+pub enum ClientAuth {
+    SignedIn(ClientIdentity),
     /// It has to show its token first, and holds a seat while it does.
-    ToSignIn(Seat),
+    AwaitingToken(SignInPermit),
 }
 
 /// Who is at the other end.
 #[derive(Debug)]
-pub struct Client {
+pub struct ClientConnection {
     pub peer: Peer,
     pub connection: ConnId,
-    pub admission: Admission,
+    pub auth: ClientAuth,
     /// Where its trace was when it connected; what it asks goes on from there.
     pub trace: Option<Arc<str>>,
 }
 
 /// Runs one connection to its end.
-pub async fn run(plug: Sockets, socket: WebSocket, dialect: Box<dyn Dialect>, client: Client) {
-    let Client { peer, connection, admission, trace } = client;
+pub async fn run(plug: PumpContext, socket: WebSocket, dialect: Box<dyn Dialect>, client: ClientConnection) {
+    let ClientConnection { peer, connection, auth: admission, trace } = client;
     let (identity, seat) = match admission {
-        Admission::SignedIn(identity) => (Some(identity), None),
-        Admission::ToSignIn(seat) => (None, Some(seat)),
+        ClientAuth::SignedIn(identity) => (Some(identity), None),
+        ClientAuth::AwaitingToken(seat) => (None, Some(seat)),
     };
     let now = Instant::now();
     if identity.is_none() {
-        peer.reads.limit(MAX_UNSIGNED);
+        peer.read_budget.set_limit(MAX_UNAUTHENTICATED_BYTES);
     }
     let mut pump = Pump {
         is_draining: false,
-        drained: Box::pin(plug.draining.clone().cancelled_owned()),
-        plug,
+        drain_signal: Box::pin(plug.draining.clone().cancelled_owned()),
+        context: plug,
         socket,
         dialect,
         peer,
         connection,
         trace,
         identity: None,
-        seat,
+        sign_in_permit: seat,
         opened: now,
-        heard: now,
+        last_received: now,
         pinged: false,
-        asks: FuturesUnordered::new(),
-        stops: HashMap::new(),
-        opening: FuturesUnordered::new(),
+        pending_asks: FuturesUnordered::new(),
+        cancel_tokens: HashMap::new(),
+        opening_follows: FuturesUnordered::new(),
         follows: SelectAll::new(),
         timer: Box::pin(tokio::time::sleep_until(now)),
         wake_at: None,
@@ -199,33 +199,33 @@ pub async fn run(plug: Sockets, socket: WebSocket, dialect: Box<dyn Dialect>, cl
     };
     pump.identity.clone_from(&identity);
     pump.dialect.opened(identity, Duration::ZERO, &mut pump.steps);
-    let gone = pump.work().await;
-    pump.part(gone).await;
+    let gone = pump.run_until_closed().await;
+    pump.finish(gone).await;
 }
 
 impl Pump {
-    async fn work(&mut self) -> Gone {
+    async fn run_until_closed(&mut self) -> CloseCause {
         loop {
-            if let ControlFlow::Break(gone) = self.turn().await {
+            if let ControlFlow::Break(gone) = self.run_once().await {
                 return gone;
             }
         }
     }
 
-    async fn turn(&mut self) -> Flow {
+    async fn run_once(&mut self) -> Flow {
         self.perform().await?;
-        self.flush_now_and_then().await?;
+        self.flush_if_due().await?;
         if self.is_draining && self.is_idle() {
             self.close(close::GOING_AWAY, "server is shutting down").await;
-            return ControlFlow::Break(Gone::ByServer);
+            return ControlFlow::Break(CloseCause::Server);
         }
-        let wake = self.next().await;
+        let wake = self.next_event().await;
         self.handle(wake).await
     }
 
     /// Lets go: what the dialect still wants is asked, everything else that was asked and waits is withdrawn. Runs that
     /// have begun are dealt with by the dialect or keep their grace.
-    async fn part(mut self, gone: Gone) {
+    async fn finish(mut self, gone: CloseCause) {
         let mut last = Vec::new();
         self.dialect.closed(gone, &mut last);
         let mut awaited = HashSet::new();
@@ -235,23 +235,23 @@ impl Pump {
                     self.ask(ticket, command);
                     awaited.insert(ticket);
                 }
-                Step::SeeThrough(ticket) if self.stops.contains_key(&ticket) => {
+                Step::AwaitReply(ticket) if self.cancel_tokens.contains_key(&ticket) => {
                     awaited.insert(ticket);
                 }
-                Step::Withdraw(ticket) => self.withdraw(ticket),
+                Step::CancelAsk(ticket) => self.cancel_ask(ticket),
                 // There is nobody to write to and nothing to wait for.
-                Step::SeeThrough(_)
+                Step::AwaitReply(_)
                 | Step::Authenticate(_)
                 | Step::Follow { .. }
                 | Step::Write(_)
                 | Step::Ping
                 | Step::WakeAt(_)
-                | Step::Rest
+                | Step::CancelWake
                 | Step::Close { .. }
                 | Step::Drop => {}
             }
         }
-        let Self { mut asks, socket, .. } = self;
+        let Self { pending_asks: mut asks, socket, .. } = self;
         drop(socket);
         let answers = async {
             while !awaited.is_empty() {
@@ -259,7 +259,7 @@ impl Pump {
                 awaited.remove(&ticket);
             }
         };
-        if tokio::time::timeout(PARTING, answers).await.is_err() {
+        if tokio::time::timeout(CLOSE_COMMANDS_TIMEOUT, answers).await.is_err() {
             tracing::debug!("what was asked at a connection's end was not answered in time");
         }
     }
@@ -267,47 +267,51 @@ impl Pump {
     fn ask(&mut self, ticket: Ticket, command: Command) {
         let caller = self.caller();
         let stop = CancellationToken::new();
-        self.stops.insert(ticket, stop.clone());
+        self.cancel_tokens.insert(ticket, stop.clone());
         // Asked here and now, so that the order of frames is the order of turns.
-        let answer = trace::ask(&self.plug.board, &caller, command, stop, self.trace.as_deref());
-        self.asks.push(Box::pin(answer.map(move |answer| (ticket, answer))));
+        let answer = trace::ask(&self.context.board, &caller, command, stop, self.trace.as_deref());
+        self.pending_asks.push(Box::pin(answer.map(move |answer| (ticket, answer))));
     }
 
-    fn withdraw(&self, ticket: Ticket) {
-        if let Some(stop) = self.stops.get(&ticket) {
+    fn cancel_ask(&self, ticket: Ticket) {
+        if let Some(stop) = self.cancel_tokens.get(&ticket) {
             stop.cancel();
         }
     }
 
     /// While there is always something more to handle, what was written leaves all the same.
-    async fn flush_now_and_then(&mut self) -> Flow {
+    async fn flush_if_due(&mut self) -> Flow {
         self.handled += 1;
-        if self.handled < BURST { ControlFlow::Continue(()) } else { self.flush().await }
+        if self.handled < MAX_HANDLED_PER_FLUSH { ControlFlow::Continue(()) } else { self.flush().await }
     }
 
     /// Waits for whatever comes first.
-    async fn next(&mut self) -> Wake {
+    async fn next_event(&mut self) -> PumpEvent {
         // Set again only when it would ring too late. When it rings too early, because something was heard since it
         // was set, nothing is due and it is set anew: cheaper than setting it for every frame.
         let deadline = self.deadline();
         if self.timer.deadline() > deadline || self.timer.is_elapsed() {
             self.timer.as_mut().reset(deadline);
         }
-        poll_fn(|context| self.poll_wake(context)).await
+        poll_fn(|context| self.poll_event(context)).await
     }
 
     /// One poll finds out what is ready, lets what was written leave when nothing is, and asks to be woken. Whoever was
     /// heard last is asked last, so that nobody can talk over the others.
-    fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<PumpEvent> {
         const SOURCES: u8 = 4;
         for _ in 0..SOURCES {
             let source = self.next_source;
             self.next_source = (source + 1) % SOURCES;
             let wake = match source {
-                0 => self.socket.poll_next_unpin(context).map(Wake::Frame),
-                1 if !self.asks.is_empty() => poll_item(&mut self.asks, context).map(Wake::Answer),
-                2 if !self.opening.is_empty() => poll_item(&mut self.opening, context).map(Wake::Opened),
-                3 if !self.follows.is_empty() => poll_item(&mut self.follows, context).map(Wake::Followed),
+                0 => self.socket.poll_next_unpin(context).map(PumpEvent::Frame),
+                1 if !self.pending_asks.is_empty() => {
+                    poll_item(&mut self.pending_asks, context).map(PumpEvent::CommandAnswered)
+                }
+                2 if !self.opening_follows.is_empty() => {
+                    poll_item(&mut self.opening_follows, context).map(PumpEvent::FollowOpened)
+                }
+                3 if !self.follows.is_empty() => poll_item(&mut self.follows, context).map(PumpEvent::FollowAdvanced),
                 _ => Poll::Pending,
             };
             if wake.is_ready() {
@@ -317,16 +321,16 @@ impl Pump {
         if self.unflushed {
             match SinkExt::<Message>::poll_flush_unpin(&mut self.socket, context) {
                 Poll::Ready(Ok(())) => self.flushed(),
-                Poll::Ready(Err(_)) => return Poll::Ready(Wake::Gone),
-                Poll::Pending => return Poll::Ready(Wake::Stuck),
+                Poll::Ready(Err(_)) => return Poll::Ready(PumpEvent::WriteFailed),
+                Poll::Pending => return Poll::Ready(PumpEvent::WriteBlocked),
             }
         }
         if self.timer.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Wake::Timer);
+            return Poll::Ready(PumpEvent::Timer);
         }
-        if !self.is_draining && self.drained.as_mut().poll(context).is_ready() {
+        if !self.is_draining && self.drain_signal.as_mut().poll(context).is_ready() {
             self.is_draining = true;
-            return Poll::Ready(Wake::Draining);
+            return Poll::Ready(PumpEvent::Draining);
         }
         Poll::Pending
     }
@@ -338,11 +342,11 @@ impl Pump {
 
     /// The earliest moment something is due: the sign-in, the dialect's wish, or a ping.
     fn deadline(&self) -> Instant {
-        let alive = match self.plug.limits.ping {
-            Some(ping) => self.heard + if self.pinged { ping * 3 } else { ping },
-            None => Instant::now() + LONG,
+        let alive = match self.context.limits.ping {
+            Some(ping) => self.last_received + if self.pinged { ping * 3 } else { ping },
+            None => Instant::now() + MAX_SLEEP,
         };
-        let sign_in = self.opened + self.plug.limits.sign_in;
+        let sign_in = self.opened + self.context.limits.sign_in;
         let mut due = if self.identity.is_none() { sign_in.min(alive) } else { alive };
         if let Some(wake_at) = self.wake_at {
             due = due.min(wake_at);
@@ -350,31 +354,33 @@ impl Pump {
         due
     }
 
-    async fn handle(&mut self, wake: Wake) -> Flow {
+    async fn handle(&mut self, wake: PumpEvent) -> Flow {
         let now = self.opened.elapsed();
         match wake {
-            Wake::Frame(frame) => return self.frame(frame, now).await,
-            Wake::Draining => {}
-            Wake::Gone => return ControlFlow::Break(Gone::ByClient),
+            PumpEvent::Frame(frame) => return self.frame(frame, now).await,
+            PumpEvent::Draining => {}
+            PumpEvent::WriteFailed => return ControlFlow::Break(CloseCause::Client),
             // Until it takes what it was sent, the client is not listened to either.
-            Wake::Stuck => return self.flush().await,
-            Wake::Answer((ticket, answer)) => {
-                self.stops.remove(&ticket);
-                self.dialect.answered(ticket, answer, now, &mut self.steps);
+            PumpEvent::WriteBlocked => return self.flush().await,
+            PumpEvent::CommandAnswered((ticket, answer)) => {
+                self.cancel_tokens.remove(&ticket);
+                self.dialect.command_answered(ticket, answer, now, &mut self.steps);
             }
-            Wake::Opened((follow, Ok(events))) => {
+            PumpEvent::FollowOpened((follow, Ok(events))) => {
                 let ended = stream::once(std::future::ready((follow, None)));
                 self.follows.push(Box::pin(events.map(move |event| (follow, Some(event))).chain(ended)));
             }
-            Wake::Opened((follow, Err(error))) => self.dialect.follow_ended(follow, Some(error), &mut self.steps),
-            Wake::Followed((follow, Some(Ok(envelope)))) => {
+            PumpEvent::FollowOpened((follow, Err(error))) => {
+                self.dialect.follow_ended(follow, Some(error), &mut self.steps)
+            }
+            PumpEvent::FollowAdvanced((follow, Some(Ok(envelope)))) => {
                 self.dialect.observed(follow, &envelope, now, &mut self.steps);
             }
-            Wake::Followed((follow, Some(Err(error)))) => {
+            PumpEvent::FollowAdvanced((follow, Some(Err(error)))) => {
                 self.dialect.follow_ended(follow, Some(error), &mut self.steps);
             }
-            Wake::Followed((follow, None)) => self.dialect.follow_ended(follow, None, &mut self.steps),
-            Wake::Timer => return self.timer(now).await,
+            PumpEvent::FollowAdvanced((follow, None)) => self.dialect.follow_ended(follow, None, &mut self.steps),
+            PumpEvent::Timer => return self.timer(now).await,
         }
         ControlFlow::Continue(())
     }
@@ -383,17 +389,17 @@ impl Pump {
         let message = match frame {
             Some(Ok(message)) => message,
             Some(Err(error)) => {
-                if let Some((code, reason)) = self.fault(error) {
-                    self.peer.reads.linger();
+                if let Some((code, reason)) = self.close_reason(error) {
+                    self.peer.read_budget.drain_on_close();
                     self.close(code, reason).await;
                 }
-                return ControlFlow::Break(Gone::ByClient);
+                return ControlFlow::Break(CloseCause::Client);
             }
-            None => return ControlFlow::Break(Gone::ByClient),
+            None => return ControlFlow::Break(CloseCause::Client),
         };
-        self.peer.reads.finished();
+        self.peer.read_budget.message_completed();
         self.unflushed = true;
-        self.heard = self.opened + now;
+        self.last_received = self.opened + now;
         self.pinged = false;
         match message {
             Message::Text(text) => self.dialect.text(text.as_str(), now, &mut self.steps),
@@ -401,21 +407,23 @@ impl Pump {
             // Answered by the WebSocket itself; before the sign-in it is not what was asked for.
             Message::Ping(_) if self.identity.is_none() => self.dialect.binary(&[], now, &mut self.steps),
             Message::Ping(_) => {}
-            Message::Pong(_) => self.dialect.ponged(now, &mut self.steps),
+            Message::Pong(_) => self.dialect.pong_received(now, &mut self.steps),
             Message::Close(_) => {
                 // The close frame in answer is queued; it only has to leave, and whether it does changes nothing.
-                self.flush().await.map_break(|_| Gone::ByClient)?;
-                return ControlFlow::Break(Gone::ByClient);
+                self.flush().await.map_break(|_| CloseCause::Client)?;
+                return ControlFlow::Break(CloseCause::Client);
             }
         }
         ControlFlow::Continue(())
     }
 
     /// Which close code a broken connection still deserves; `None` when there is nobody left to tell.
-    fn fault(&self, error: axum::Error) -> Option<(u16, &'static str)> {
-        match self.peer.reads.too_much() {
-            Some(TooMuch::BeforeSignIn) => return Some((close::TOO_BIG, "too much before signing in")),
-            Some(TooMuch::Altogether) => return Some((close::TRY_AGAIN_LATER, "too many unfinished messages")),
+    fn close_reason(&self, error: axum::Error) -> Option<(u16, &'static str)> {
+        match self.peer.read_budget.exceeded_limit() {
+            Some(ReadLimitExceeded::BeforeSignIn) => return Some((close::TOO_BIG, "too much before signing in")),
+            Some(ReadLimitExceeded::SharedPool) => {
+                return Some((close::TRY_AGAIN_LATER, "too many unfinished messages"));
+            }
             None => {}
         }
         let error = error.into_inner();
@@ -437,15 +445,15 @@ impl Pump {
     }
 
     async fn timer(&mut self, now: Duration) -> Flow {
-        let limits = self.plug.limits;
+        let limits = self.context.limits;
         if self.identity.is_none() && now >= limits.sign_in {
             self.close(close::POLICY, "no token in time").await;
-            return ControlFlow::Break(Gone::ByServer);
+            return ControlFlow::Break(CloseCause::Server);
         }
         if let Some(ping) = limits.ping {
-            let silent = self.heard.elapsed();
+            let silent = self.last_received.elapsed();
             if self.pinged && silent >= ping * 3 {
-                return ControlFlow::Break(Gone::ByClient);
+                return ControlFlow::Break(CloseCause::Client);
             }
             if !self.pinged && silent >= ping {
                 self.pinged = true;
@@ -454,7 +462,7 @@ impl Pump {
         }
         if self.wake_at.is_some_and(|wake_at| wake_at <= Instant::now()) {
             self.wake_at = None;
-            self.dialect.woke(now, &mut self.steps);
+            self.dialect.timer_fired(now, &mut self.steps);
         }
         ControlFlow::Continue(())
     }
@@ -468,22 +476,22 @@ impl Pump {
                     Step::Write(text) => self.send(Message::Text(text.into())).await?,
                     Step::Ping => self.send(Message::Ping(axum::body::Bytes::new())).await?,
                     Step::Ask(ticket, command) => self.ask(ticket, command),
-                    Step::Withdraw(ticket) => self.withdraw(ticket),
+                    Step::CancelAsk(ticket) => self.cancel_ask(ticket),
                     // The connection lives, so it is seen through anyway.
-                    Step::SeeThrough(_) => {}
+                    Step::AwaitReply(_) => {}
                     Step::Follow { follow, topic, from, pace } => self.follow(follow, topic, from, pace),
                     Step::Authenticate(token) => self.authenticate(&token).await?,
                     // A time past all clocks never comes.
                     Step::WakeAt(at) => self.wake_at = self.opened.checked_add(at),
-                    Step::Rest => self.wake_at = None,
+                    Step::CancelWake => self.wake_at = None,
                     Step::Close { code, reason } => {
                         self.close(code, reason).await;
-                        return ControlFlow::Break(Gone::ByServer);
+                        return ControlFlow::Break(CloseCause::Server);
                     }
                     Step::Drop => {
                         // What was written leaves if it can at once; nobody is waited for.
                         drop(SinkExt::<Message>::flush(&mut self.socket).now_or_never());
-                        return ControlFlow::Break(Gone::ByServer);
+                        return ControlFlow::Break(CloseCause::Server);
                     }
                 }
             }
@@ -496,20 +504,20 @@ impl Pump {
     }
 
     fn follow(&mut self, follow: FollowId, topic: Topic, from: Seq, pace: Pace) {
-        let board = self.plug.board.clone();
+        let board = self.context.board.clone();
         let caller = self.caller();
-        self.opening.push(Box::pin(async move { (follow, board.follow(&caller, topic, from, pace).await) }));
+        self.opening_follows.push(Box::pin(async move { (follow, board.follow(&caller, topic, from, pace).await) }));
     }
 
     async fn authenticate(&mut self, token: &str) -> Flow {
-        let identity = match self.plug.gate.check(self.peer.address, token).await {
-            Verdict::Accepted(identity) => Some(identity),
-            Verdict::Wrong => None,
-            Verdict::Cut => return ControlFlow::Break(Gone::ByServer),
+        let identity = match self.context.gate.check(self.peer.address, token).await {
+            TokenVerdict::Accepted(identity) => Some(identity),
+            TokenVerdict::Wrong => None,
+            TokenVerdict::CloseUnanswered => return ControlFlow::Break(CloseCause::Server),
         };
         if identity.is_some() {
-            self.peer.reads.lift();
-            self.seat = None;
+            self.peer.read_budget.lift_limit();
+            self.sign_in_permit = None;
         }
         self.identity.clone_from(&identity);
         self.dialect.authenticated(identity, self.opened.elapsed(), &mut self.steps);
@@ -522,11 +530,11 @@ impl Pump {
             Some(identity) => (identity.principal.clone(), identity.grants),
             None => (Arc::from(""), patchboard_core::access::Grants::NONE),
         };
-        Caller { surface: self.plug.surface, principal, connection: self.connection, grants }
+        Caller { surface: self.context.surface, principal, connection: self.connection, grants }
     }
 
     fn is_idle(&self) -> bool {
-        self.asks.is_empty() && self.opening.is_empty() && self.follows.is_empty()
+        self.pending_asks.is_empty() && self.opening_follows.is_empty() && self.follows.is_empty()
     }
 
     async fn send(&mut self, message: Message) -> Flow {
@@ -534,32 +542,32 @@ impl Pump {
         let mut ready = poll_fn(|context| self.socket.poll_ready_unpin(context));
         let ready = match (&mut ready).now_or_never() {
             Some(ready) => Ok(ready),
-            None => tokio::time::timeout(self.plug.limits.stall, ready).await,
+            None => tokio::time::timeout(self.context.limits.stall, ready).await,
         };
-        self.went_through(ready).await?;
+        self.check_write(ready).await?;
         self.unflushed = true;
         let sent = self.socket.start_send_unpin(message);
-        self.went_through(Ok(sent)).await
+        self.check_write(Ok(sent)).await
     }
 
     async fn flush(&mut self) -> Flow {
         let mut flushed = poll_fn(|context| SinkExt::<Message>::poll_flush_unpin(&mut self.socket, context));
         let flushed = match (&mut flushed).now_or_never() {
             Some(flushed) => Ok(flushed),
-            None => tokio::time::timeout(self.plug.limits.stall, flushed).await,
+            None => tokio::time::timeout(self.context.limits.stall, flushed).await,
         };
         self.flushed();
-        self.went_through(flushed).await
+        self.check_write(flushed).await
     }
 
-    async fn went_through(&mut self, outcome: Result<Result<(), axum::Error>, tokio::time::error::Elapsed>) -> Flow {
+    async fn check_write(&mut self, outcome: Result<Result<(), axum::Error>, tokio::time::error::Elapsed>) -> Flow {
         match outcome {
             Ok(Ok(())) => ControlFlow::Continue(()),
-            Ok(Err(_gone)) => ControlFlow::Break(Gone::ByClient),
+            Ok(Err(_gone)) => ControlFlow::Break(CloseCause::Client),
             Err(_stalled) => {
                 tracing::debug!(conn.id = %self.connection, "client takes nothing; closing");
                 self.close(close::TRY_AGAIN_LATER, "reading too slowly; attach again").await;
-                ControlFlow::Break(Gone::ByStall)
+                ControlFlow::Break(CloseCause::Stalled)
             }
         }
     }

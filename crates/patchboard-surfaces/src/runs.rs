@@ -14,12 +14,12 @@ use patchboard_core::access::Surface;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, Identity, Verdict};
+use crate::auth::{self, AuthGate, ClientIdentity, TokenVerdict};
 use crate::dialect::Dialect;
-use crate::guard::{self, Guard};
+use crate::guard::{self, OriginGuard};
 use crate::limit::LiveLimits;
 use crate::listen::{self, Peer};
-use crate::pump::{self, Admission, Client, PumpLimits, Sockets};
+use crate::pump::{self, ClientAuth, ClientConnection, PumpContext, PumpLimits};
 use crate::trace::traceparent;
 
 mod dialect;
@@ -36,7 +36,7 @@ const BEARER_PROTOCOL: &str = "bearer.";
 
 pub struct RunsOptions {
     pub gate: AuthGate,
-    pub guard: Guard,
+    pub guard: OriginGuard,
     /// `limits.stall` is how long a client may take nothing before it is let go and its run kept.
     pub limits: PumpLimits,
     /// Of these, only the size of messages counts here.
@@ -53,7 +53,7 @@ pub struct RunsOptions {
 
 /// What the pure half of a connection depends on.
 #[derive(Debug, Clone, Default)]
-pub struct DialectOptions {
+pub struct RunsDialectOptions {
     pub strict_clients: bool,
     pub close_on_error: bool,
     pub draining: CancellationToken,
@@ -67,14 +67,14 @@ impl fmt::Debug for RunsOptions {
 
 #[derive(Clone)]
 struct Runs {
-    plug: Sockets,
+    context: PumpContext,
     clients: LiveLimits,
-    dialect: DialectOptions,
+    dialect_options: RunsDialectOptions,
     tracker: TaskTracker,
 }
 
 /// The pure half of a runs connection, as the pump and the transcript tests drive it.
-pub fn dialect(options: DialectOptions) -> Box<dyn Dialect> {
+pub fn dialect(options: RunsDialectOptions) -> Box<dyn Dialect> {
     Box::new(dialect::RunsDialect::new(options))
 }
 
@@ -83,7 +83,7 @@ pub fn router(board: Board, options: RunsOptions) -> Router {
     let needs_token = options.gate.needs_token();
     let RunsOptions { strict_clients, close_on_error, draining, .. } = options;
     let runs = Runs {
-        plug: Sockets {
+        context: PumpContext {
             board,
             gate: Arc::new(options.gate),
             surface: Surface::Runs,
@@ -91,10 +91,10 @@ pub fn router(board: Board, options: RunsOptions) -> Router {
             draining: draining.clone(),
         },
         clients: options.clients,
-        dialect: DialectOptions { strict_clients, close_on_error, draining },
+        dialect_options: RunsDialectOptions { strict_clients, close_on_error, draining },
         tracker: options.tracker,
     };
-    guard::local_users_or_token(Router::new().route("/", get(upgrade)), needs_token)
+    guard::require_local_user_or_token(Router::new().route("/", get(upgrade)), needs_token)
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(guard::security_headers))
         .with_state(runs)
@@ -106,21 +106,21 @@ async fn upgrade(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let shown = Shown::read(&headers);
+    let shown = ShownToken::read(&headers);
     let identity = match runs.identify(&peer, &shown).await {
         Ok(identity) => identity,
         Err(refused) => return refused,
     };
-    let admission = Admission::SignedIn(identity);
+    let admission = ClientAuth::SignedIn(identity);
     let trace = traceparent(&headers).map(Into::into);
-    let client = Client { peer, connection: pump::next_connection(), admission, trace };
-    let dialect = dialect(runs.dialect);
+    let client = ClientConnection { peer, connection: pump::next_connection(), auth: admission, trace };
+    let dialect = dialect(runs.dialect_options);
     let token = runs.tracker.token();
     let max_message = runs.clients.get().max_message;
     // Whoever offers a subprotocol expects one to be chosen.
     let upgrade = match shown {
-        Shown::Protocol(token) => upgrade.protocols([format!("{BEARER_PROTOCOL}{token}")]),
-        Shown::Nothing | Shown::Header(_) | Shown::Garbled => upgrade,
+        ShownToken::Protocol(token) => upgrade.protocols([format!("{BEARER_PROTOCOL}{token}")]),
+        ShownToken::Missing | ShownToken::Header(_) | ShownToken::Malformed => upgrade,
     };
     upgrade
         .max_message_size(max_message)
@@ -129,44 +129,44 @@ async fn upgrade(
         .write_buffer_size(SOCKET_BUFFER)
         .on_upgrade(move |socket| async move {
             // Boxed: the future behind an idle connection stays small until it has something to do.
-            Box::pin(pump::run(runs.plug, socket, dialect, client)).await;
+            Box::pin(pump::run(runs.context, socket, dialect, client)).await;
             drop(token);
         })
 }
 
 /// Where a client showed its token.
-enum Shown {
-    Nothing,
+enum ShownToken {
+    Missing,
     Header(String),
     Protocol(String),
     /// A header that holds no token.
-    Garbled,
+    Malformed,
 }
 
-impl Shown {
+impl ShownToken {
     fn read(headers: &HeaderMap) -> Self {
         if let Some(given) = headers.get(header::AUTHORIZATION) {
             let token = auth::bearer(given);
-            return token.map_or(Self::Garbled, |token| Self::Header(token.to_owned()));
+            return token.map_or(Self::Malformed, |token| Self::Header(token.to_owned()));
         }
         let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
         let mut protocols = offered.filter_map(|value| value.to_str().ok()).flat_map(|list| list.split(','));
         let token = protocols.find_map(|protocol| protocol.trim().strip_prefix(BEARER_PROTOCOL));
-        token.map_or(Self::Nothing, |token| Self::Protocol(token.to_owned()))
+        token.map_or(Self::Missing, |token| Self::Protocol(token.to_owned()))
     }
 }
 
 impl Runs {
-    async fn identify(&self, peer: &Peer, shown: &Shown) -> Result<Identity, Response> {
+    async fn identify(&self, peer: &Peer, shown: &ShownToken) -> Result<ClientIdentity, Response> {
         let token = match shown {
-            Shown::Nothing => return self.plug.gate.anonymous().ok_or_else(unauthorised),
-            Shown::Header(token) | Shown::Protocol(token) => token,
-            Shown::Garbled => return Err(unauthorised()),
+            ShownToken::Missing => return self.context.gate.anonymous().ok_or_else(unauthorised),
+            ShownToken::Header(token) | ShownToken::Protocol(token) => token,
+            ShownToken::Malformed => return Err(unauthorised()),
         };
-        match self.plug.gate.check(peer.address, token).await {
-            Verdict::Accepted(identity) => Ok(identity),
-            Verdict::Wrong => Err(unauthorised()),
-            Verdict::Cut => Err(listen::cut()),
+        match self.context.gate.check(peer.address, token).await {
+            TokenVerdict::Accepted(identity) => Ok(identity),
+            TokenVerdict::Wrong => Err(unauthorised()),
+            TokenVerdict::CloseUnanswered => Err(listen::close_without_response()),
         }
     }
 }

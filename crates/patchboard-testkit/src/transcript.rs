@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use patchboard_core::access::Grants;
 use patchboard_core::id::Seq;
-use patchboard_surfaces::auth::Identity;
-use patchboard_surfaces::dialect::{Dialect, FollowId, Gone, Step, Ticket};
+use patchboard_surfaces::auth::ClientIdentity;
+use patchboard_surfaces::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
 
 mod read;
 mod show;
@@ -69,7 +69,7 @@ impl Player {
                 self.answered += 1;
                 let Some(&ticket) = self.asked.get(index) else { return self.say("no such command was asked") };
                 match read::answer(rest) {
-                    Ok(answer) => self.step(|steps| dialect.answered(ticket, answer, now, steps)),
+                    Ok(answer) => self.step(|steps| dialect.command_answered(ticket, answer, now, steps)),
                     Err(problem) => self.say(&problem),
                 }
             }
@@ -97,17 +97,17 @@ impl Player {
             Some('?') => {
                 let identity = match rest {
                     "client" => Some(client()),
-                    "operator" => Some(Identity { principal: "operator".into(), grants: Grants::OPERATOR }),
+                    "operator" => Some(ClientIdentity { principal: "operator".into(), grants: Grants::OPERATOR }),
                     _ => None,
                 };
                 self.step(|steps| dialect.authenticated(identity, now, steps));
             }
             Some('@') => self.pass(rest, dialect),
-            Some('*') => self.step(|steps| dialect.ponged(now, steps)),
+            Some('*') => self.step(|steps| dialect.pong_received(now, steps)),
             Some('/') => match rest {
-                "client" => self.step(|steps| dialect.closed(Gone::ByClient, steps)),
-                "stall" => self.step(|steps| dialect.closed(Gone::ByStall, steps)),
-                "server" => self.step(|steps| dialect.closed(Gone::ByServer, steps)),
+                "client" => self.step(|steps| dialect.closed(CloseCause::Client, steps)),
+                "stall" => self.step(|steps| dialect.closed(CloseCause::Stalled, steps)),
+                "server" => self.step(|steps| dialect.closed(CloseCause::Server, steps)),
                 other => self.say(&format!("nobody is called `{other}`")),
             },
             _ => {}
@@ -126,7 +126,7 @@ impl Player {
             self.wake_at = None;
             self.now = self.now.max(due);
             let now = self.now;
-            self.step(|steps| dialect.woke(now, steps));
+            self.step(|steps| dialect.timer_fired(now, steps));
         }
         self.now = until;
     }
@@ -140,8 +140,8 @@ impl Player {
                     self.asked.push(ticket);
                     self.say(&format!("! {}", show::command(&command)));
                 }
-                Step::Withdraw(ticket) => self.say(&format!("! withdraw {}", self.which(ticket))),
-                Step::SeeThrough(ticket) => self.say(&format!("! see through {}", self.which(ticket))),
+                Step::CancelAsk(ticket) => self.say(&format!("! withdraw {}", self.which(ticket))),
+                Step::AwaitReply(ticket) => self.say(&format!("! see through {}", self.which(ticket))),
                 Step::Follow { follow, topic, from, pace } => {
                     self.follows.push((follow, from));
                     self.say(&format!("! follow {} from {from} {}", show::topic(&topic), show::pace(pace)));
@@ -150,7 +150,7 @@ impl Player {
                 Step::Write(frame) => self.say(&format!("< {frame}")),
                 Step::Ping => self.say("! ping"),
                 Step::WakeAt(at) => self.wake_at = Some(at),
-                Step::Rest => self.wake_at = None,
+                Step::CancelWake => self.wake_at = None,
                 Step::Close { code, reason } => self.say(&format!("x {code} {reason}")),
                 Step::Drop => self.say("x dropped"),
             }
@@ -168,8 +168,8 @@ impl Player {
     }
 }
 
-fn client() -> Identity {
-    Identity { principal: "local".into(), grants: Grants::CLIENT }
+fn client() -> ClientIdentity {
+    ClientIdentity { principal: "local".into(), grants: Grants::CLIENT }
 }
 
 /// An input line's mark and the rest; `None` for outputs, comments and blanks.

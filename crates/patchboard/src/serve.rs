@@ -14,13 +14,13 @@ use patchboard_core::command::Command;
 use patchboard_core::live::Live;
 use patchboard_core::{Board, BoardError};
 use patchboard_providers::Pool;
-use patchboard_surfaces::auth::{AuthGate, WrongTokens};
+use patchboard_surfaces::auth::{AuthGate, FailedAttempts};
 use patchboard_surfaces::gateway::{self, GatewayOptions};
-use patchboard_surfaces::guard::Guard;
-use patchboard_surfaces::hub::{self, HubOptions, Times};
-use patchboard_surfaces::limit::{ClientLimits, LiveLimits, Rate};
-use patchboard_surfaces::listen::{self, Listener, Places};
-use patchboard_surfaces::local_users::{self, KernelAnswer, LocalUsers};
+use patchboard_surfaces::guard::OriginGuard;
+use patchboard_surfaces::hub::{self, HubOptions, HubTimeouts};
+use patchboard_surfaces::limit::{ClientLimits, LiveLimits, RateLimit};
+use patchboard_surfaces::listen::{self, ConnectionSlots, Listener};
+use patchboard_surfaces::local_users::{self, LocalUsers, PeerLookupSupport};
 use patchboard_surfaces::mcp::{self, McpOptions};
 use patchboard_surfaces::pump::{self, PumpLimits};
 use patchboard_surfaces::runs::{self, RunsOptions};
@@ -144,7 +144,7 @@ impl Server {
         }
         if let Some(bound) = hub {
             // Requests have places beside those of apps.
-            let places = Places::new(config.hub.max_connections as usize + HUB_REQUESTS);
+            let places = ConnectionSlots::new(config.hub.max_connections as usize + HUB_REQUESTS);
             let router = hub::router(board.clone(), plugs.hub(bound.address));
             let sockets = std::iter::once(bound.socket).chain(bind_other_loopback(bound.address).await);
             for socket in sockets {
@@ -301,7 +301,7 @@ struct SurfaceContext<'a> {
     local_users: LocalUsers,
     clients: LiveLimits,
     /// One for all listeners.
-    wrong_tokens: Arc<WrongTokens>,
+    wrong_tokens: Arc<FailedAttempts>,
     draining: &'a CancellationToken,
     connections: &'a TaskTracker,
 }
@@ -321,12 +321,12 @@ impl SurfaceContext<'_> {
             return;
         }
         let open = open.join(", ");
-        match local_users::kernel_tells_users() {
-            KernelAnswer::Yes => {}
-            KernelAnswer::No => tracing::warn!(
+        match local_users::probe_peer_lookup() {
+            PeerLookupSupport::Supported => {}
+            PeerLookupSupport::Failing => tracing::warn!(
                 "{open} ask for no token, and this kernel does not tell which user connects: all are refused; set a token"
             ),
-            KernelAnswer::NotAsked => tracing::warn!(
+            PeerLookupSupport::Unavailable => tracing::warn!(
                 "{open} ask for no token and serve every user of this machine, as this system does not tell who connects"
             ),
         }
@@ -379,7 +379,7 @@ impl SurfaceContext<'_> {
             gate: self.gate("hub", None),
             http_needs_token: hub.pairing == PairingPolicy::Token,
             guard: guard("hub", &[], &hub.allowed_origins, address),
-            times: Times {
+            timeouts: HubTimeouts {
                 ping_interval: hub.ping_interval.into(),
                 pong_timeout: hub.pong_timeout.into(),
                 register_timeout: hub.register_timeout.into(),
@@ -412,7 +412,7 @@ impl SurfaceContext<'_> {
 fn client_limits(config: &Config) -> ClientLimits {
     let rate = &config.gateway.rate_limit;
     ClientLimits {
-        rate: Rate { per_second: f64::from(rate.per_second), burst: f64::from(rate.burst) },
+        rate: RateLimit { per_second: f64::from(rate.per_second), burst: f64::from(rate.burst) },
         max_message: config.limits.message.as_usize(),
         sign_in: config.limits.auth_timeout.into(),
     }
@@ -459,8 +459,8 @@ async fn bind_other_loopback(address: SocketAddr) -> Option<TcpListener> {
     }
 }
 
-fn guard(surface: &'static str, hosts: &[String], origins: &[String], address: SocketAddr) -> Guard {
-    Guard { surface, allowed_hosts: allowed_hosts(hosts, address), allowed_origins: origins.to_vec() }
+fn guard(surface: &'static str, hosts: &[String], origins: &[String], address: SocketAddr) -> OriginGuard {
+    OriginGuard { surface, allowed_hosts: allowed_hosts(hosts, address), allowed_origins: origins.to_vec() }
 }
 
 /// A socket that is listened on and not yet served.

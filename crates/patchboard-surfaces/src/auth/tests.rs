@@ -10,31 +10,31 @@ fn gate() -> AuthGate {
     AuthGate::new("gateway", Some("right-token".into()), Some("operator-token".into()), Arc::default())
 }
 
-fn client() -> Verdict {
-    Verdict::Accepted(Identity { principal: "token".into(), grants: Grants::CLIENT })
+fn client() -> TokenVerdict {
+    TokenVerdict::Accepted(ClientIdentity { principal: "token".into(), grants: Grants::CLIENT })
 }
 
 #[tokio::test(start_paused = true)]
 async fn tokens_are_compared_whole() {
     let gate = gate();
     for token in ["right-toke", "right-token ", "", "wrong-token"] {
-        assert_eq!(gate.check(HERE, token).await, Verdict::Wrong, "{token}");
+        assert_eq!(gate.check(HERE, token).await, TokenVerdict::Wrong, "{token}");
     }
     assert_eq!(gate.check(HERE, "right-token").await, client());
-    let operator = Identity { principal: "operator".into(), grants: Grants::OPERATOR };
-    assert_eq!(gate.check(HERE, "operator-token").await, Verdict::Accepted(operator));
+    let operator = ClientIdentity { principal: "operator".into(), grants: Grants::OPERATOR };
+    assert_eq!(gate.check(HERE, "operator-token").await, TokenVerdict::Accepted(operator));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_token_there_is_a_local_user_who_cannot_operate() {
     let gate = AuthGate::new("gateway", None, Some("operator-token".into()), Arc::default());
-    assert_eq!(gate.anonymous(), Some(Identity { principal: "local".into(), grants: Grants::CLIENT }));
-    assert_eq!(gate.check(HERE, "").await, Verdict::Wrong, "an empty token is not no token");
+    assert_eq!(gate.anonymous(), Some(ClientIdentity { principal: "local".into(), grants: Grants::CLIENT }));
+    assert_eq!(gate.check(HERE, "").await, TokenVerdict::Wrong, "an empty token is not no token");
 }
 
 #[tokio::test(start_paused = true)]
 async fn wrong_tokens_wait_in_one_lane_and_the_right_one_never_does() {
-    let wrong = Arc::new(WrongTokens::default());
+    let wrong = Arc::new(FailedAttempts::default());
     let gates = ["gateway", "runs"].map(|surface| AuthGate::new(surface, Some("right".into()), None, wrong.clone()));
     let elsewhere: IpAddr = "203.0.113.9".parse().unwrap();
     let before = Instant::now();
@@ -51,7 +51,7 @@ async fn wrong_tokens_wait_in_one_lane_and_the_right_one_never_does() {
         };
         let (verdicts, waited) = futures_util::future::join(guesses, right).await;
         assert_eq!(waited, Duration::ZERO);
-        let cut = verdicts.iter().filter(|verdict| **verdict == Verdict::Cut).count();
+        let cut = verdicts.iter().filter(|verdict| **verdict == TokenVerdict::CloseUnanswered).count();
         assert_eq!((verdicts.len(), cut), (60, 30));
     }
     assert_eq!(before.elapsed(), Duration::from_secs(2 * 29), "thirty answers, a second between each two");

@@ -18,12 +18,12 @@ use tonic_health::pb::health_server::HealthServer;
 use tower::{Service, ServiceExt};
 
 use super::SURFACE;
-use super::connection::{Door, Visitor};
-use super::counts::{Counts, Method as Rpc, Outcome};
-use super::service::Turn;
-use super::upload::{Charge, Download, Upload};
-use crate::auth::{self, Identity, Verdict};
-use crate::guard::Refusal;
+use super::connection::{ConnectionKind, PeerConnection};
+use super::metered_body::{DownloadBody, MemoryCharge, UploadBody};
+use super::rpc_counters::{RpcCounters, RpcMethod as Rpc, RpcOutcome};
+use super::service::BridgeCall;
+use crate::auth::{self, ClientIdentity, TokenVerdict};
+use crate::guard::GuardRejection;
 use crate::telemetry;
 
 /// A client has little to say to streams that go both ways.
@@ -31,7 +31,7 @@ const MAX_CONTROL: usize = 256 * 1024;
 
 /// What a path stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aim {
+enum RpcTarget {
     Bridge(Rpc),
     HealthCheck,
     Health,
@@ -43,96 +43,102 @@ enum Aim {
 /// Instead of an answer: the call is reset. Others on the same connection go on.
 #[derive(Debug, thiserror::Error)]
 #[error("reset without an answer")]
-pub(super) struct Reset;
+pub(super) struct CallReset;
 
-impl From<Infallible> for Reset {
+impl From<Infallible> for CallReset {
     fn from(never: Infallible) -> Self {
         match never {}
     }
 }
 
 /// Why a call is not let in.
-enum NotIn {
+enum CallRefusal {
     Refused(Status),
     Reset,
 }
 
-impl From<Status> for NotIn {
+impl From<Status> for CallRefusal {
     fn from(status: Status) -> Self {
         Self::Refused(status)
     }
 }
 
-pub(super) async fn answer(visitor: Arc<Visitor>, request: Request<Incoming>) -> Result<Response<Body>, Reset> {
-    if let Err((http, status)) = examine(&visitor, &request) {
+pub(super) async fn handle(
+    visitor: Arc<PeerConnection>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, CallReset> {
+    if let Err((http, status)) = check_request(&visitor, &request) {
         let mut response = status.into_http();
         *response.status_mut() = http;
         return Ok(response);
     }
-    let aim = Aim::of(request.uri().path());
+    let aim = RpcTarget::of(request.uri().path());
     let identity = match identify(&visitor, request.headers(), aim).await {
         Ok(identity) => identity,
-        Err(NotIn::Refused(status)) => return Ok(status.into_http()),
-        Err(NotIn::Reset) => return Err(Reset),
+        Err(CallRefusal::Refused(status)) => return Ok(status.into_http()),
+        Err(CallRefusal::Reset) => return Err(CallReset),
     };
-    visitor.admitted();
+    visitor.mark_admitted();
     let largest = visitor.bridge.0.limits.message;
     match aim {
-        Aim::Bridge(rpc) => {
-            let charge = Arc::new(Charge::new(visitor.bridge.0.uploads.clone()));
+        RpcTarget::Bridge(rpc) => {
+            let charge = Arc::new(MemoryCharge::new(visitor.bridge.0.message_memory.clone()));
             let is_two_way = rpc == Rpc::StreamTelemetry;
             let request = request.map(|body| match is_two_way {
-                true => Upload::stream(body),
-                false => Upload::whole(body, charge.clone()),
+                true => UploadBody::stream(body),
+                false => UploadBody::unary(body, charge.clone()),
             });
-            let turn = Turn {
+            let turn = BridgeCall {
                 bridge: visitor.bridge.clone(),
                 caller: caller(&visitor, identity),
-                worker: match &visitor.door {
-                    Door::Private { worker, .. } => Some(worker.clone()),
-                    Door::Public { .. } | Door::Unix => None,
+                worker: match &visitor.kind {
+                    ConnectionKind::Worker { worker, .. } => Some(worker.clone()),
+                    ConnectionKind::Public { .. } | ConnectionKind::Unix => None,
                 },
                 charge: charge.clone(),
             };
             let mut service = BridgeServiceServer::new(turn)
                 .max_decoding_message_size(if is_two_way { MAX_CONTROL.min(largest) } else { largest })
                 .max_encoding_message_size(largest);
-            let mut counted =
-                Counted { counts: &visitor.bridge.0.counts, rpc, outcome: Outcome::Ended(Code::Cancelled) };
+            let mut counted = CountedCall {
+                counts: &visitor.bridge.0.rpc_counters,
+                rpc,
+                outcome: RpcOutcome::Ended(Code::Cancelled),
+            };
             let response = service.call(request).await?;
-            counted.outcome = Outcome::of(response.headers(), rpc);
+            counted.outcome = RpcOutcome::of(response.headers(), rpc);
             drop(counted);
             match charge.is_large() {
-                true => Ok(response.map(|body| Body::new(Download::new(body, charge)))),
+                true => Ok(response.map(|body| Body::new(DownloadBody::new(body, charge)))),
                 false => Ok(response),
             }
         }
-        Aim::HealthCheck | Aim::Health => {
+        RpcTarget::HealthCheck | RpcTarget::Health => {
             let health = HealthServer::from_arc(visitor.bridge.0.health.clone()).max_decoding_message_size(MAX_CONTROL);
-            Ok(health.oneshot(request.map(Upload::stream)).await?)
+            Ok(health.oneshot(request.map(UploadBody::stream)).await?)
         }
-        Aim::Reflection(version) => match visitor.reflection(version) {
-            Some(reflection) => Ok(reflection.clone().oneshot(request.map(Upload::stream)).await?),
-            None => Ok(unknown()),
+        RpcTarget::Reflection(version) => match visitor.reflection(version) {
+            Some(reflection) => Ok(reflection.clone().oneshot(request.map(UploadBody::stream)).await?),
+            None => Ok(unimplemented()),
         },
-        Aim::Unknown => Ok(unknown()),
+        RpcTarget::Unknown => Ok(unimplemented()),
     }
 }
 
 /// Counts a call, however it ends.
-struct Counted<'a> {
-    counts: &'a Counts,
+struct CountedCall<'a> {
+    counts: &'a RpcCounters,
     rpc: Rpc,
-    outcome: Outcome,
+    outcome: RpcOutcome,
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedCall<'_> {
     fn drop(&mut self) {
         self.counts.count(self.rpc, self.outcome);
     }
 }
 
-impl Aim {
+impl RpcTarget {
     fn of(path: &str) -> Self {
         let Some((service, method)) = path.strip_prefix('/').and_then(|path| path.split_once('/')) else {
             return Self::Unknown;
@@ -148,27 +154,27 @@ impl Aim {
     }
 }
 
-fn unknown() -> Response<Body> {
+fn unimplemented() -> Response<Body> {
     Status::unimplemented("there is no such method here").into_http()
 }
 
 /// What a request has to be before it is anybody's.
-fn examine(visitor: &Visitor, request: &Request<Incoming>) -> Result<(), (StatusCode, Status)> {
+fn check_request(visitor: &PeerConnection, request: &Request<Incoming>) -> Result<(), (StatusCode, Status)> {
     let headers = request.headers();
-    let guard = match &visitor.door {
-        Door::Public { .. } => Some(&visitor.bridge.0.guard),
-        Door::Private { .. } => Some(&visitor.bridge.0.private_guard),
+    let guard = match &visitor.kind {
+        ConnectionKind::Public { .. } => Some(&visitor.bridge.0.guard),
+        ConnectionKind::Worker { .. } => Some(&visitor.bridge.0.worker_guard),
         // No web page reaches a socket in the file system, and clients call it by all kinds of names.
-        Door::Unix => None,
+        ConnectionKind::Unix => None,
     };
     if let Some(guard) = guard {
         let authority = request.uri().authority().map(|authority| authority.as_str());
         let (reason, words) = match guard.check(authority, headers) {
             Ok(()) => ("", ""),
-            Err(Refusal::Host) => {
+            Err(GuardRejection::Host) => {
                 ("host", "this :authority is not served here; add it to allowed_hosts if it should be")
             }
-            Err(Refusal::Origin) => ("origin", "web pages may not talk to this server"),
+            Err(GuardRejection::Origin) => ("origin", "web pages may not talk to this server"),
         };
         if !reason.is_empty() {
             telemetry::refused(SURFACE, reason);
@@ -183,15 +189,21 @@ fn examine(visitor: &Visitor, request: &Request<Incoming>) -> Result<(), (Status
     Ok(())
 }
 
-async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Result<Identity, NotIn> {
-    let (address, is_certified) = match &visitor.door {
-        Door::Public { stranger: Some(stranger), .. } => {
+async fn identify(
+    visitor: &PeerConnection,
+    headers: &HeaderMap,
+    aim: RpcTarget,
+) -> Result<ClientIdentity, CallRefusal> {
+    let (address, is_certified) = match &visitor.kind {
+        ConnectionKind::Public { user_rejection: Some(stranger), .. } => {
             return Err(Status::permission_denied(stranger.text()).into());
         }
-        Door::Public { address, is_certified, stranger: None } => (address.to_canonical(), *is_certified),
-        Door::Unix => (IpAddr::V4(Ipv4Addr::LOCALHOST), false),
-        Door::Private { worker, principal, secret } => {
-            if !is_of_the_worker(headers, secret) {
+        ConnectionKind::Public { address, is_certified, user_rejection: None } => {
+            (address.to_canonical(), *is_certified)
+        }
+        ConnectionKind::Unix => (IpAddr::V4(Ipv4Addr::LOCALHOST), false),
+        ConnectionKind::Worker { worker, principal, secret } => {
+            if !has_worker_secret(headers, secret) {
                 telemetry::refused(SURFACE, "secret");
                 tracing::warn!(worker.id = %worker, "somebody without its secret called on a worker's line");
                 let words = "this line is a worker's that shows its secret, and this call came without it; after its \
@@ -199,7 +211,7 @@ async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Result<Id
                 return Err(Status::unauthenticated(words).into());
             }
             let grants = Grants::NONE.with(Grant::Converse).with(Grant::Inspect);
-            return Ok(Identity { principal: principal.clone(), grants });
+            return Ok(ClientIdentity { principal: principal.clone(), grants });
         }
     };
     let bridge = &visitor.bridge.0;
@@ -208,30 +220,30 @@ async fn identify(visitor: &Visitor, headers: &HeaderMap, aim: Aim) -> Result<Id
         let anonymous = bridge.gate.anonymous().filter(|_| is_open);
         // Whoever watches over the server on this machine needs no token to see that it is there.
         let watching = || {
-            let is_watching = aim == Aim::HealthCheck && address.is_loopback();
-            is_watching.then(|| Identity { principal: "local".into(), grants: Grants::NONE })
+            let is_watching = aim == RpcTarget::HealthCheck && address.is_loopback();
+            is_watching.then(|| ClientIdentity { principal: "local".into(), grants: Grants::NONE })
         };
         return match anonymous {
-            Some(identity) if is_certified => Ok(Identity { principal: "certificate".into(), ..identity }),
+            Some(identity) if is_certified => Ok(ClientIdentity { principal: "certificate".into(), ..identity }),
             Some(identity) => Ok(identity),
-            None => watching().ok_or_else(no_token),
+            None => watching().ok_or_else(unauthenticated),
         };
     };
-    let token = auth::bearer(given).ok_or_else(no_token)?;
+    let token = auth::bearer(given).ok_or_else(unauthenticated)?;
     match bridge.gate.check(address, token).await {
-        Verdict::Accepted(identity) => Ok(identity),
-        Verdict::Wrong => Err(no_token()),
-        Verdict::Cut => Err(NotIn::Reset),
+        TokenVerdict::Accepted(identity) => Ok(identity),
+        TokenVerdict::Wrong => Err(unauthenticated()),
+        TokenVerdict::CloseUnanswered => Err(CallRefusal::Reset),
     }
 }
 
-fn no_token() -> NotIn {
-    NotIn::Refused(Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`"))
+fn unauthenticated() -> CallRefusal {
+    CallRefusal::Refused(Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`"))
 }
 
 /// Does the call come with the worker's secret, or is the worker one that does not know of any? Whoever shows the right one
 /// once shows it always.
-fn is_of_the_worker(headers: &HeaderMap, secret: &WorkerSecret) -> bool {
+fn has_worker_secret(headers: &HeaderMap, secret: &WorkerSecret) -> bool {
     let Some(given) = headers.get(WORKER_SECRET_HEADER) else { return !secret.is_demanded() };
     let is_right = bool::from(given.as_bytes().ct_eq(secret.expose().as_bytes()));
     if is_right {
@@ -240,7 +252,7 @@ fn is_of_the_worker(headers: &HeaderMap, secret: &WorkerSecret) -> bool {
     is_right
 }
 
-fn caller(visitor: &Visitor, identity: Identity) -> Caller {
+fn caller(visitor: &PeerConnection, identity: ClientIdentity) -> Caller {
     Caller {
         // The operator's own client is as good as the operator's command line.
         surface: if identity.grants.has(Grant::Operate) { Surface::Cli } else { Surface::Bridge },

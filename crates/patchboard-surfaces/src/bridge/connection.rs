@@ -22,22 +22,22 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::authority::Nameless;
+use super::h2_authority_rewrite::AuthorityRewriteStream;
 use super::{Bridge, SURFACE, admit};
-use crate::auth::Seat;
-use crate::local_users::Stranger;
+use crate::auth::SignInPermit;
+use crate::local_users::UserRejection;
 use crate::{pump, telemetry};
 
 /// A client that has asked nothing it may ask by then is let go.
-const FIRST_REQUEST: Duration = Duration::from_secs(20);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a connection that is let go may take to leave.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A peer that is silent for the first and then does not answer within the second is gone.
-const PING_AFTER: Duration = Duration::from_secs(60);
-const PONG_WITHIN: Duration = Duration::from_secs(20);
+const PING_INTERVAL: Duration = Duration::from_secs(60);
+const PONG_TIMEOUT: Duration = Duration::from_secs(20);
 /// What a client may send ahead of what is read: enough for large messages to fly on this machine, and little enough to
 /// hold for every connection.
-const WINDOW: u32 = 2 * 1024 * 1024;
+const FLOW_CONTROL_WINDOW: u32 = 2 * 1024 * 1024;
 /// Calls at once on one connection; further ones wait on the client's side.
 const MAX_STREAMS: u32 = 1024;
 const MAX_HEADERS: u32 = 32 * 1024;
@@ -48,109 +48,115 @@ const SEND_BUFFER: usize = 1024 * 1024;
 
 /// Which way a connection came in.
 #[derive(Debug)]
-pub(super) enum Door {
+pub(super) enum ConnectionKind {
     Public {
         address: IpAddr,
         /// It has shown a certificate from the right authority.
         is_certified: bool,
         /// Set for a process of another user, where no token is asked for.
-        stranger: Option<Stranger>,
+        user_rejection: Option<UserRejection>,
     },
     /// From a process of the server's own user.
     Unix,
     /// From the worker whose line it is.
-    Private { worker: WorkerId, principal: Arc<str>, secret: WorkerSecret },
+    Worker { worker: WorkerId, principal: Arc<str>, secret: WorkerSecret },
 }
 
-impl Door {
-    pub(super) fn private(worker: WorkerId, secret: WorkerSecret) -> Self {
+impl ConnectionKind {
+    pub(super) fn worker(worker: WorkerId, secret: WorkerSecret) -> Self {
         let principal = format!("worker:{worker}").into();
-        Self::Private { worker, principal, secret }
+        Self::Worker { worker, principal, secret }
     }
 }
 
 /// Whoever is at the other end of one connection.
 #[derive(Debug)]
-pub(super) struct Visitor {
+pub(super) struct PeerConnection {
     pub(super) bridge: Bridge,
-    pub(super) door: Door,
+    pub(super) kind: ConnectionKind,
     pub(super) connection: ConnId,
     is_admitted: AtomicBool,
     /// Kept until it has shown that it may be here.
-    seat: Mutex<Option<Seat>>,
+    sign_in_permit: Mutex<Option<SignInPermit>>,
 }
 
-impl Visitor {
-    pub(super) fn new(bridge: Bridge, door: Door, seat: Option<Seat>) -> Arc<Self> {
+impl PeerConnection {
+    pub(super) fn new(bridge: Bridge, door: ConnectionKind, seat: Option<SignInPermit>) -> Arc<Self> {
         telemetry::connection_opened(SURFACE);
         let connection = pump::next_connection();
-        Arc::new(Self { bridge, door, connection, is_admitted: AtomicBool::new(false), seat: Mutex::new(seat) })
+        Arc::new(Self {
+            bridge,
+            kind: door,
+            connection,
+            is_admitted: AtomicBool::new(false),
+            sign_in_permit: Mutex::new(seat),
+        })
     }
 
     /// Workers know what the server speaks.
-    pub(super) fn reflection(&self, version: usize) -> Option<&super::Reflection> {
-        match self.door {
-            Door::Public { .. } | Door::Unix => self.bridge.0.reflection.as_ref()?.get(version),
-            Door::Private { .. } => None,
+    pub(super) fn reflection(&self, version: usize) -> Option<&super::ReflectionService> {
+        match self.kind {
+            ConnectionKind::Public { .. } | ConnectionKind::Unix => self.bridge.0.reflection.as_ref()?.get(version),
+            ConnectionKind::Worker { .. } => None,
         }
     }
 
     /// It has asked for something it may ask for.
-    pub(super) fn admitted(&self) {
+    pub(super) fn mark_admitted(&self) {
         if !self.is_admitted.load(Ordering::Relaxed) && !self.is_admitted.swap(true, Ordering::Relaxed) {
-            drop(self.seat.lock().unwrap_or_else(PoisonError::into_inner).take());
+            drop(self.sign_in_permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 }
 
-impl Drop for Visitor {
+impl Drop for PeerConnection {
     fn drop(&mut self) {
         telemetry::connection_closed(SURFACE);
     }
 }
 
 /// Serves until the peer is done or, after `stop`, until what is under way has ended or the bridge's patience has.
-pub(super) async fn serve(io: Io, visitor: Arc<Visitor>, stop: CancellationToken) {
+pub(super) async fn serve(io: TransportStream, visitor: Arc<PeerConnection>, stop: CancellationToken) {
     let bridge = visitor.bridge.clone();
-    let mut builder = auto::Builder::new(Tracked(bridge.0.tracker.clone())).http2_only();
+    let mut builder = auto::Builder::new(TrackedExecutor(bridge.0.tracker.clone())).http2_only();
     builder
         .http2()
         .timer(TokioTimer::new())
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
+        .initial_stream_window_size(FLOW_CONTROL_WINDOW)
+        .initial_connection_window_size(FLOW_CONTROL_WINDOW)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEADERS)
         .max_frame_size(MAX_FRAME)
         .max_send_buf_size(SEND_BUFFER)
-        .keep_alive_interval(PING_AFTER)
-        .keep_alive_timeout(PONG_WITHIN);
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PONG_TIMEOUT);
     let asking = visitor.clone();
     let serving =
-        builder.serve_connection(TokioIo::new(io), service_fn(move |request| admit::answer(asking.clone(), request)));
+        builder.serve_connection(TokioIo::new(io), service_fn(move |request| admit::handle(asking.clone(), request)));
     tokio::pin!(serving);
-    let first = tokio::time::sleep(FIRST_REQUEST);
+    let first = tokio::time::sleep(FIRST_REQUEST_TIMEOUT);
     tokio::pin!(first);
     let mut is_new = true;
     let patience = loop {
         tokio::select! {
-            ended = serving.as_mut() => return over(ended),
-            () = stop.cancelled() => break bridge.0.patience,
+            ended = serving.as_mut() => return log_end(ended),
+            () = stop.cancelled() => break bridge.0.drain_timeout,
             () = first.as_mut(), if is_new => {
                 is_new = false;
                 if !visitor.is_admitted.load(Ordering::Relaxed) {
-                    break FAREWELL;
+                    break CLOSE_TIMEOUT;
                 }
             }
         }
     };
     serving.as_mut().graceful_shutdown();
     match tokio::time::timeout(patience, serving).await {
-        Ok(ended) => over(ended),
+        Ok(ended) => log_end(ended),
         Err(_) => tracing::debug!(surface = SURFACE, "a connection was cut"),
     }
 }
 
-fn over(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+fn log_end(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     if let Err(error) = ended {
         tracing::debug!(surface = SURFACE, error, "connection ended with an error");
     }
@@ -158,9 +164,9 @@ fn over(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
 
 /// Requests are tasks of the server's.
 #[derive(Debug, Clone)]
-struct Tracked(TaskTracker);
+struct TrackedExecutor(TaskTracker);
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tracked {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for TrackedExecutor {
     fn execute(&self, future: F) {
         self.0.spawn(future);
     }
@@ -168,21 +174,21 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tracked {
 
 /// What a connection is made of: one type, so that HTTP/2 is compiled once.
 #[derive(Debug)]
-pub(super) enum Io {
+pub(super) enum TransportStream {
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
-    Unix(Nameless),
+    Unix(AuthorityRewriteStream),
 }
 
-impl Io {
+impl TransportStream {
     pub(super) fn tcp(stream: TcpStream) -> Self {
-        without_delay(&stream);
+        set_nodelay(&stream);
         Self::Tcp(stream)
     }
 }
 
 /// Messages are small and must leave at once; without this each waits for the previous one's ACK.
-pub(super) fn without_delay(stream: &TcpStream) {
+pub(super) fn set_nodelay(stream: &TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
@@ -191,14 +197,14 @@ pub(super) fn without_delay(stream: &TcpStream) {
 macro_rules! whichever {
     ($io:expr, $stream:ident => $do:expr) => {
         match $io {
-            Io::Tcp($stream) => $do,
-            Io::Tls($stream) => $do,
-            Io::Unix($stream) => $do,
+            TransportStream::Tcp($stream) => $do,
+            TransportStream::Tls($stream) => $do,
+            TransportStream::Unix($stream) => $do,
         }
     };
 }
 
-impl AsyncRead for Io {
+impl AsyncRead for TransportStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -208,7 +214,7 @@ impl AsyncRead for Io {
     }
 }
 
-impl AsyncWrite for Io {
+impl AsyncWrite for TransportStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         whichever!(&mut *self, stream => Pin::new(stream).poll_write(context, bytes))
     }

@@ -7,14 +7,14 @@ use tonic::{Code, Status};
 
 /// How a call of a tool went wrong.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ToolCallFailure {
     /// The call is answered, with `success` false and these words.
-    Told(String),
+    Response(String),
     Status(Status),
 }
 
 /// A board that answers a question nobody asked.
-pub(super) fn unexpected() -> Status {
+pub(super) fn unexpected_reply() -> Status {
     debug_assert!(false, "the board answered something else");
     Status::internal("internal error: unexpected answer")
 }
@@ -24,10 +24,10 @@ pub(super) fn status(error: &BoardError) -> Status {
 }
 
 /// What is wrong with the request, and what the tool itself is to blame for, is an answer.
-pub(super) fn unary(error: &BoardError) -> Failure {
+pub(super) fn unary_failure(error: &BoardError) -> ToolCallFailure {
     match error.kind {
         ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Upstream => {
-            Failure::Told(text(error))
+            ToolCallFailure::Response(text(error))
         }
         ErrorKind::Unauthenticated
         | ErrorKind::Forbidden
@@ -35,14 +35,14 @@ pub(super) fn unary(error: &BoardError) -> Failure {
         | ErrorKind::Timeout
         | ErrorKind::Cancelled
         | ErrorKind::Unavailable
-        | ErrorKind::Internal => Failure::Status(status(error)),
+        | ErrorKind::Internal => ToolCallFailure::Status(status(error)),
     }
 }
 
 /// Whatever is wrong with what was to be registered is an answer, limits included.
-pub(super) fn registering(error: &BoardError) -> Failure {
+pub(super) fn registration_failure(error: &BoardError) -> ToolCallFailure {
     match error.kind {
-        ErrorKind::Exhausted => Failure::Told(text(error)),
+        ErrorKind::Exhausted => ToolCallFailure::Response(text(error)),
         ErrorKind::Invalid
         | ErrorKind::Unauthenticated
         | ErrorKind::Forbidden
@@ -52,12 +52,12 @@ pub(super) fn registering(error: &BoardError) -> Failure {
         | ErrorKind::Cancelled
         | ErrorKind::Unavailable
         | ErrorKind::Upstream
-        | ErrorKind::Internal => unary(error),
+        | ErrorKind::Internal => unary_failure(error),
     }
 }
 
 /// A tool that cannot do it piece by piece is one that does not do it.
-pub(super) fn stream(error: &BoardError) -> Status {
+pub(super) fn stream_status(error: &BoardError) -> Status {
     match error.kind {
         ErrorKind::Conflict => Status::unimplemented(text(error)),
         ErrorKind::Invalid
@@ -75,7 +75,7 @@ pub(super) fn stream(error: &BoardError) -> Status {
 
 /// A call that got no answer from its tool. Clients look for the words of the protocol, so they are there whatever
 /// else is said.
-pub(super) fn fault(fault: Fault, said: &str) -> Status {
+pub(super) fn fault_status(fault: Fault, said: &str) -> Status {
     let (code, word) = match fault {
         Fault::Unavailable => (Code::Unavailable, ""),
         Fault::QueueTimeout => (Code::DeadlineExceeded, "queue_timeout"),

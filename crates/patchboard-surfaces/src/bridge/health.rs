@@ -14,27 +14,27 @@ const SERVICES: [&str; 2] = ["", "snakepit.bridge.BridgeService"];
 
 /// Cheap to clone through its `Arc`.
 #[derive(Debug)]
-pub(super) struct Health {
+pub(super) struct HealthService {
     pub(super) draining: CancellationToken,
 }
 
-impl Health {
-    fn now(&self) -> ServingStatus {
+impl HealthService {
+    fn serving_status(&self) -> ServingStatus {
         if self.draining.is_cancelled() { ServingStatus::NotServing } else { ServingStatus::Serving }
     }
 }
 
-fn told(status: ServingStatus) -> HealthCheckResponse {
+fn health_response(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }
 
 #[tonic::async_trait]
-impl health_server::Health for Health {
+impl health_server::Health for HealthService {
     async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
         if !SERVICES.contains(&request.get_ref().service.as_str()) {
             return Err(Status::not_found("there is no such service here"));
         }
-        Ok(Response::new(told(self.now())))
+        Ok(Response::new(health_response(self.serving_status())))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
@@ -42,14 +42,14 @@ impl health_server::Health for Health {
     /// Ends when there is nothing to serve any more.
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let is_known = SERVICES.contains(&request.get_ref().service.as_str());
-        let first = if is_known { self.now() } else { ServingStatus::ServiceUnknown };
+        let first = if is_known { self.serving_status() } else { ServingStatus::ServiceUnknown };
         let draining = self.draining.clone();
         let rest = stream::once(async move {
             draining.cancelled().await;
-            Ok(told(if is_known { ServingStatus::NotServing } else { ServingStatus::ServiceUnknown }))
+            Ok(health_response(if is_known { ServingStatus::NotServing } else { ServingStatus::ServiceUnknown }))
         });
         let is_over = first == ServingStatus::NotServing;
-        let first = stream::once(std::future::ready(Ok(told(first))));
+        let first = stream::once(std::future::ready(Ok(health_response(first))));
         let watching: Self::WatchStream = if is_over { Box::pin(first) } else { Box::pin(first.chain(rest)) };
         Ok(Response::new(watching))
     }

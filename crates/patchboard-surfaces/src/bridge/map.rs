@@ -16,15 +16,15 @@ use patchboard_proto::value::{self, ParameterKind};
 use patchboard_proto::{Any, Message, parameters, pb};
 use serde_json::Value;
 
-use super::error::{self, Failure};
+use super::error::{self, ToolCallFailure};
 use crate::trace::traceparent;
 
 /// Joins what is told about a call, in both directions.
-pub(super) const CORRELATION: &str = "x-snakepit-correlation-id";
+pub(super) const CORRELATION_HEADER: &str = "x-snakepit-correlation-id";
 /// How many bytes of answer a worker takes, where that is more than usual.
-const MAX_REPLY: &str = "x-patchboard-max-reply";
+const MAX_REPLY_HEADER: &str = "x-patchboard-max-reply";
 /// What a worker's channel takes unless it says otherwise.
-const WORKER_REPLY: usize = 4 * 1024 * 1024 - 1;
+const DEFAULT_WORKER_REPLY_BYTES: usize = 4 * 1024 * 1024 - 1;
 const MAX_CORRELATION: usize = 256;
 
 const MAX_TOOLS: usize = 1000;
@@ -48,7 +48,7 @@ pub(super) fn timestamp(at: Timestamp) -> patchboard_proto::Timestamp {
     }
 }
 
-pub(super) fn open(request: pb::InitializeSessionRequest, worker: Option<WorkerId>) -> OpenSession {
+pub(super) fn open_session(request: pb::InitializeSessionRequest, worker: Option<WorkerId>) -> OpenSession {
     let config = request.config.map(|config| SessionConfig {
         caching: config.enable_caching,
         cache_ttl: Duration::from_secs(u64::try_from(config.cache_ttl_seconds).unwrap_or(0)),
@@ -57,13 +57,13 @@ pub(super) fn open(request: pb::InitializeSessionRequest, worker: Option<WorkerI
     OpenSession { id: request.session_id.into(), metadata: request.metadata, config, worker }
 }
 
-pub(super) fn opened(tools: &[ToolSpec], limit: usize) -> pb::InitializeSessionResponse {
-    let available_tools = fitting(tools, limit).into_iter().map(|tool| (tool.name.clone(), tool)).collect();
+pub(super) fn session_opened(tools: &[ToolSpec], limit: usize) -> pb::InitializeSessionResponse {
+    let available_tools = fit_to_limit(tools, limit).into_iter().map(|tool| (tool.name.clone(), tool)).collect();
     pb::InitializeSessionResponse { success: true, error_message: String::new(), available_tools }
 }
 
 pub(super) fn host_tools(tools: &[ToolSpec], limit: usize) -> pb::GetExposedElixirToolsResponse {
-    pb::GetExposedElixirToolsResponse { tools: fitting(tools, limit) }
+    pb::GetExposedElixirToolsResponse { tools: fit_to_limit(tools, limit) }
 }
 
 pub(super) fn session(report: SessionReport) -> pb::GetSessionResponse {
@@ -76,7 +76,7 @@ pub(super) fn session(report: SessionReport) -> pb::GetSessionResponse {
 }
 
 /// As many as the other side takes: first their descriptions go, then the last of them.
-fn fitting(tools: &[ToolSpec], limit: usize) -> Vec<pb::ToolSpec> {
+fn fit_to_limit(tools: &[ToolSpec], limit: usize) -> Vec<pb::ToolSpec> {
     // A name is told twice where tools are a map, and each piece has a few bytes around it.
     let size = |tool: &pb::ToolSpec| tool.encoded_len() + tool.name.len() + 32;
     let mut tools: Vec<pb::ToolSpec> = tools.iter().map(tool).collect();
@@ -109,14 +109,14 @@ fn tool(spec: &ToolSpec) -> pb::ToolSpec {
     pb::ToolSpec {
         name: spec.name.to_string(),
         description: spec.description.to_string(),
-        parameters: in_order(parameters::parameters_of(&spec.input_schema), spec),
+        parameters: in_declared_order(parameters::parameters_of(&spec.input_schema), spec),
         metadata,
         supports_streaming: spec.streams(),
     }
 }
 
 /// As the tool's own program told them.
-fn in_order(mut parameters: Vec<pb::ParameterSpec>, spec: &ToolSpec) -> Vec<pb::ParameterSpec> {
+fn in_declared_order(mut parameters: Vec<pb::ParameterSpec>, spec: &ToolSpec) -> Vec<pb::ParameterSpec> {
     if let Some(traits) = &spec.traits {
         let place = |name: &str| traits.parameters.iter().position(|known| &**known == name).unwrap_or(usize::MAX);
         parameters.sort_by_key(|parameter| place(&parameter.name));
@@ -164,7 +164,7 @@ fn registration(tool: pb::ToolRegistration) -> Result<WorkerTool, String> {
     }
     Ok(WorkerTool {
         name: name.into(),
-        description: cut(&tool.description, MAX_DESCRIPTION).into(),
+        description: truncate(&tool.description, MAX_DESCRIPTION).into(),
         input_schema: schema.into(),
         parameters: tool.parameters.iter().map(|parameter| parameter.name.as_str().into()).collect(),
         streams: tool.supports_streaming,
@@ -176,7 +176,7 @@ fn is_at_most(schema: &Value, bytes: usize) -> bool {
     schema.to_string().len() <= bytes
 }
 
-fn cut(text: &str, bytes: usize) -> &str {
+fn truncate(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -186,7 +186,7 @@ fn cut(text: &str, bytes: usize) -> &str {
 
 /// A call of a tool as it came in, whatever it came in as.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct ToolCallRequest {
     pub(super) session: Arc<str>,
     pub(super) name: Arc<str>,
     parameters: BTreeMap<String, Any>,
@@ -194,7 +194,7 @@ pub(super) struct Wanted {
     binary: BTreeMap<String, Bytes>,
 }
 
-impl From<pb::ExecuteToolRequest> for Wanted {
+impl From<pb::ExecuteToolRequest> for ToolCallRequest {
     /// `stream` is left alone: the method says whether pieces are wanted.
     fn from(request: pb::ExecuteToolRequest) -> Self {
         Self {
@@ -207,7 +207,7 @@ impl From<pb::ExecuteToolRequest> for Wanted {
     }
 }
 
-impl From<pb::ExecuteElixirToolRequest> for Wanted {
+impl From<pb::ExecuteElixirToolRequest> for ToolCallRequest {
     fn from(request: pb::ExecuteElixirToolRequest) -> Self {
         Self {
             session: request.session_id.into(),
@@ -219,7 +219,7 @@ impl From<pb::ExecuteElixirToolRequest> for Wanted {
     }
 }
 
-impl Wanted {
+impl ToolCallRequest {
     /// Does it carry values that a worker would have to run to read?
     pub(super) fn is_pickled(&self) -> bool {
         self.metadata
@@ -233,7 +233,7 @@ impl Wanted {
     }
 
     /// How long its caller lets it take; `None` when nothing is said about that.
-    pub(super) fn patience(&self, headers: &HeaderMap) -> Option<Duration> {
+    pub(super) fn requested_timeout(&self, headers: &HeaderMap) -> Option<Duration> {
         let asked = self.metadata.get("timeout_ms").and_then(|text| text.trim().parse().ok());
         let asked = asked.filter(|&milliseconds| milliseconds > 0).map(Duration::from_millis);
         asked.into_iter().chain(deadline(headers)).min()
@@ -241,7 +241,7 @@ impl Wanted {
 
     /// Joins what is told about it; the header stands before what the metadata say.
     pub(super) fn correlation(&self, headers: &HeaderMap) -> Option<Arc<str>> {
-        let header = headers.get(CORRELATION).and_then(|value| value.to_str().ok());
+        let header = headers.get(CORRELATION_HEADER).and_then(|value| value.to_str().ok());
         let named = header.or_else(|| self.metadata.get("correlation_id").map(String::as_str))?;
         let is_fine = !named.is_empty()
             && named.len() <= MAX_CORRELATION
@@ -250,11 +250,11 @@ impl Wanted {
     }
 
     /// `Err` says which parameter cannot be understood.
-    pub(super) fn command(
+    pub(super) fn into_command(
         mut self,
         spec: &ToolSpec,
         reach: Reach,
-        travel: Travel,
+        travel: CallOptions,
     ) -> Result<CallInSession, value::InvalidParameter> {
         self.parameters.retain(|name, _| !self.binary.contains_key(name));
         let properties = spec.input_schema.get("properties");
@@ -267,7 +267,7 @@ impl Wanted {
             }
         };
         let arguments = value::decode_parameters(&self.parameters, kind_of)?;
-        let Travel { correlation, trace, timeout, chunks } = travel;
+        let CallOptions { correlation, trace, timeout, chunks } = travel;
         let parcel = Parcel {
             session: self.session,
             metadata: self.metadata,
@@ -284,14 +284,14 @@ impl Wanted {
 
 /// What a call takes along besides what it says itself.
 #[derive(Debug)]
-pub(super) struct Travel {
+pub(super) struct CallOptions {
     pub(super) correlation: Option<Arc<str>>,
     pub(super) trace: Option<Arc<str>>,
     pub(super) timeout: Duration,
     pub(super) chunks: Option<tokio::sync::mpsc::Sender<ToolChunk>>,
 }
 
-pub(super) fn trace(headers: &HeaderMap) -> Option<Arc<str>> {
+pub(super) fn trace_parent(headers: &HeaderMap) -> Option<Arc<str>> {
     traceparent(headers).map(Into::into)
 }
 
@@ -319,13 +319,13 @@ pub(super) fn reply_limit(headers: &HeaderMap, worker: Option<&WorkerId>, larges
     if worker.is_none() {
         return largest;
     }
-    let asked = headers.get(MAX_REPLY).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
-    asked.unwrap_or(WORKER_REPLY).min(largest)
+    let asked = headers.get(MAX_REPLY_HEADER).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
+    asked.unwrap_or(DEFAULT_WORKER_REPLY_BYTES).min(largest)
 }
 
 /// What became of a call, in both messages that say so.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct ToolCallOutcome {
     success: bool,
     result: Option<Any>,
     error_message: String,
@@ -334,9 +334,9 @@ pub(super) struct Outcome {
     binary_result: Bytes,
 }
 
-impl Outcome {
+impl ToolCallOutcome {
     /// What the tool answered, or why it did not.
-    pub(super) fn of(output: ToolOutput, spec: &ToolSpec, took: Duration) -> Result<Self, Failure> {
+    pub(super) fn from_output(output: ToolOutput, spec: &ToolSpec, took: Duration) -> Result<Self, ToolCallFailure> {
         let is_remote = spec.kind == WORKER_KIND;
         let data = output.data.map(Arc::unwrap_or_clone).unwrap_or_default();
         let ToolData { json, binary, mut metadata, fault } = data;
@@ -344,8 +344,8 @@ impl Outcome {
             // The worker forgot what it registered: to the client it is a tool that is not there.
             Some(Fault::NotFound) | None => {}
             // As for a parameter that cannot be read.
-            Some(Fault::Argument) => return Err(Failure::Told(output.content.to_string())),
-            Some(fault) => return Err(Failure::Status(error::fault(fault, &output.content))),
+            Some(Fault::Argument) => return Err(ToolCallFailure::Response(output.content.to_string())),
+            Some(fault) => return Err(ToolCallFailure::Status(error::fault_status(fault, &output.content))),
         }
         let milliseconds = took.as_millis();
         metadata.entry("execution_time".to_owned()).or_insert_with(|| milliseconds.to_string());
@@ -381,7 +381,7 @@ impl Outcome {
     }
 
     /// Itself, or that it is too large for whoever asked.
-    pub(super) fn within(self, limit: usize) -> Self {
+    pub(super) fn limited_to(self, limit: usize) -> Self {
         let size = self.size();
         if size <= limit {
             return self;
@@ -393,16 +393,16 @@ impl Outcome {
     }
 }
 
-impl From<Outcome> for pb::ExecuteToolResponse {
-    fn from(outcome: Outcome) -> Self {
-        let Outcome { success, result, error_message, metadata, execution_time_ms, binary_result } = outcome;
+impl From<ToolCallOutcome> for pb::ExecuteToolResponse {
+    fn from(outcome: ToolCallOutcome) -> Self {
+        let ToolCallOutcome { success, result, error_message, metadata, execution_time_ms, binary_result } = outcome;
         Self { success, result, error_message, metadata, execution_time_ms, binary_result }
     }
 }
 
-impl From<Outcome> for pb::ExecuteElixirToolResponse {
-    fn from(outcome: Outcome) -> Self {
-        let Outcome { success, result, error_message, metadata, execution_time_ms, binary_result } = outcome;
+impl From<ToolCallOutcome> for pb::ExecuteElixirToolResponse {
+    fn from(outcome: ToolCallOutcome) -> Self {
+        let ToolCallOutcome { success, result, error_message, metadata, execution_time_ms, binary_result } = outcome;
         Self { success, result, error_message, metadata, execution_time_ms, binary_result }
     }
 }
@@ -424,7 +424,7 @@ pub(super) fn last_chunk(sent: u64) -> pb::ToolChunk {
 }
 
 /// What a listener asks for, done to its sieve. Says whether it is switched on or off by it; `Err` is a sentence.
-pub(super) fn control(message: pb::TelemetryControl, sieve: &mut Sieve) -> Result<Option<bool>, String> {
+pub(super) fn apply_control(message: pb::TelemetryControl, sieve: &mut Sieve) -> Result<Option<bool>, String> {
     let done = match message.control {
         None => return Ok(None),
         Some(pb::telemetry_control::Control::Toggle(pb::TelemetryToggle { enabled })) => {
@@ -447,7 +447,7 @@ fn globs(patterns: Vec<String>) -> Result<Vec<Glob>, String> {
     patterns.into_iter().map(glob).collect()
 }
 
-pub(super) fn event(signal: &Signal, node: &str) -> pb::TelemetryEvent {
+pub(super) fn telemetry_event(signal: &Signal, node: &str) -> pb::TelemetryEvent {
     let measure = |measure: &Measure| pb::TelemetryValue {
         value: Some(match measure {
             Measure::Int(number) => pb::telemetry_value::Value::IntValue(*number),
@@ -468,7 +468,7 @@ pub(super) fn event(signal: &Signal, node: &str) -> pb::TelemetryEvent {
 }
 
 /// A listener that did not keep up is told how much it missed.
-pub(super) fn missed(count: u64, at: Timestamp) -> Signal {
+pub(super) fn dropped_events(count: u64, at: Timestamp) -> Signal {
     Signal::new("telemetry.dropped", at).measure("count", Measure::Int(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 

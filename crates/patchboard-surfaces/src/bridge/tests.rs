@@ -236,7 +236,7 @@ impl ToolHost for Own {
 
 struct Setup {
     token: Option<&'static str>,
-    tls: Option<Tls>,
+    tls: Option<ReloadableTls>,
     limits: BridgeLimits,
     allow_pickle: bool,
     settled: BoxFuture<'static, ()>,
@@ -284,14 +284,14 @@ impl Bench {
         let options = BridgeOptions {
             local_users: LocalUsers::new([]),
             gate: AuthGate::new(SURFACE, setup.token.map(Into::into), Some(OPERATOR.into()), Arc::default()),
-            guard: Guard { surface: SURFACE, ..Guard::default() },
+            guard: OriginGuard { surface: SURFACE, ..OriginGuard::default() },
             node: "bench".into(),
             clock,
             limits: setup.limits,
             allow_pickle: setup.allow_pickle,
-            settled: setup.settled,
+            workers_ready: setup.settled,
             draining: draining.clone(),
-            patience: setup.patience,
+            drain_timeout: setup.patience,
             tracker: tracker.clone(),
         };
         let bridge = Bridge::new(board, options);

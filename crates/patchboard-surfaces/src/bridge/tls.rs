@@ -25,7 +25,7 @@ impl std::fmt::Debug for TlsFiles<'_> {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum TlsError {
     #[error("the certificate cannot be read")]
     Certificate(#[source] rustls::pki_types::pem::Error),
     #[error("the private key cannot be read")]
@@ -37,33 +37,35 @@ pub enum Error {
     #[error("certificate and key cannot be used")]
     Unusable(#[source] rustls::Error),
     #[error("whether clients need certificates changes only with a restart")]
-    OtherClients,
+    ClientAuthChanged,
 }
 
 /// Cheap to clone; clones share what is replaced.
 #[derive(Clone)]
-pub struct Tls {
+pub struct ReloadableTls {
     config: Arc<Live<ServerConfig>>,
     /// Whoever got through has shown a certificate.
-    pub(super) knows_clients: bool,
+    pub(super) requires_client_certificate: bool,
 }
 
-impl std::fmt::Debug for Tls {
+impl std::fmt::Debug for ReloadableTls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tls").field("knows_clients", &self.knows_clients).finish_non_exhaustive()
+        f.debug_struct("ReloadableTls")
+            .field("knows_clients", &self.requires_client_certificate)
+            .finish_non_exhaustive()
     }
 }
 
-impl Tls {
-    pub fn new(files: TlsFiles<'_>) -> Result<Self, Error> {
+impl ReloadableTls {
+    pub fn new(files: TlsFiles<'_>) -> Result<Self, TlsError> {
         let knows_clients = files.client_authority.is_some();
-        Ok(Self { config: Arc::new(Live::new(read(files)?)), knows_clients })
+        Ok(Self { config: Arc::new(Live::new(server_config(files)?)), requires_client_certificate: knows_clients })
     }
 
     /// For connections to come. Whether clients need certificates stays as it is, so that no reload opens the door.
-    pub fn replace(&self, other: &Self) -> Result<(), Error> {
-        if self.knows_clients != other.knows_clients {
-            return Err(Error::OtherClients);
+    pub fn replace(&self, other: &Self) -> Result<(), TlsError> {
+        if self.requires_client_certificate != other.requires_client_certificate {
+            return Err(TlsError::ClientAuthChanged);
         }
         self.config.set(other.config.get());
         Ok(())
@@ -74,26 +76,27 @@ impl Tls {
     }
 }
 
-fn read(files: TlsFiles<'_>) -> Result<ServerConfig, Error> {
+fn server_config(files: TlsFiles<'_>) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(crypto::ring::default_provider());
-    let chain =
-        CertificateDer::pem_slice_iter(files.certificate).collect::<Result<Vec<_>, _>>().map_err(Error::Certificate)?;
-    let key = PrivateKeyDer::from_pem_slice(files.key).map_err(Error::Key)?;
+    let chain = CertificateDer::pem_slice_iter(files.certificate)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(TlsError::Certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(files.key).map_err(TlsError::Key)?;
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(Error::Unusable)?;
+        .map_err(TlsError::Unusable)?;
     let builder = match files.client_authority {
         Some(authority) => {
             let mut roots = RootCertStore::empty();
             for root in CertificateDer::pem_slice_iter(authority) {
-                roots.add(root.map_err(Error::Authority)?).map_err(Error::Unusable)?;
+                roots.add(root.map_err(TlsError::Authority)?).map_err(TlsError::Unusable)?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            builder.with_client_cert_verifier(verifier.build().map_err(Error::Verifier)?)
+            builder.with_client_cert_verifier(verifier.build().map_err(TlsError::Verifier)?)
         }
         None => builder.with_no_client_auth(),
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(Error::Unusable)?;
+    let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Unusable)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
 }

@@ -49,6 +49,6 @@ impl Drop for UnixSocket {
 }
 
 /// Does the other end belong to that user?
-pub(super) fn is_of(stream: &UnixStream, user: u32) -> bool {
+pub(super) fn is_owned_by(stream: &UnixStream, user: u32) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == user)
 }

@@ -27,7 +27,7 @@ const TOOL_CHANNEL: &str = "gateway";
 const TOOL_ACCOUNT: &str = "local";
 
 /// A request that became a command, or what is wrong with it.
-pub(super) enum Asked {
+pub(super) enum GatewayRequest {
     Pong,
     /// Answered with one `result`.
     Command(Command),
@@ -48,14 +48,14 @@ pub(super) enum Asked {
     Refused(String),
 }
 
-pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
+pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
     match method {
-        "ping" => Asked::Pong,
-        "status" => Asked::Command(Command::DescribeNode),
-        "server.status" => Asked::Command(Command::DescribeServer),
-        "server.reload" => Asked::Command(Command::ReloadSettings),
-        "plugin.list" => Asked::Command(Command::ListPlugins),
-        "chat.send" => with(method, params, |sent: wire::ChatSend| {
+        "ping" => GatewayRequest::Pong,
+        "status" => GatewayRequest::Command(Command::DescribeNode),
+        "server.status" => GatewayRequest::Command(Command::DescribeServer),
+        "server.reload" => GatewayRequest::Command(Command::ReloadSettings),
+        "plugin.list" => GatewayRequest::Command(Command::ListPlugins),
+        "chat.send" => parse_params(method, params, |sent: wire::ChatSend| {
             let shows_approvals = sent.approvals;
             let command = Command::StartRun(StartRun {
                 origin: Origin {
@@ -72,35 +72,37 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
                 folder: FolderChoice::new(sent.working_folder, sent.grant_folder),
                 plan: None,
             });
-            Ok(Asked::Stream { command, shows_approvals })
+            Ok(GatewayRequest::Stream { command, shows_approvals })
         }),
-        "chat.cancel" => with(method, params, |cancel: wire::ChatCancel| Ok(Asked::Cancel { id: cancel.id })),
-        "chat.attach" => with(method, params, attach),
-        "chat.history" => with(method, params, |about: wire::SessionParams| {
+        "chat.cancel" => {
+            parse_params(method, params, |cancel: wire::ChatCancel| Ok(GatewayRequest::Cancel { id: cancel.id }))
+        }
+        "chat.attach" => parse_params(method, params, attach),
+        "chat.history" => parse_params(method, params, |about: wire::SessionParams| {
             let page = PageRequest::new(about.limit, about.cursor.clone().map(Cursor));
-            Ok(Asked::Command(Command::ReadHistory { session: session(about)?, page }))
+            Ok(GatewayRequest::Command(Command::ReadHistory { session: session(about)?, page }))
         }),
-        "session.list" => with_defaults(method, params, |list: wire::ListParams| {
+        "session.list" => parse_optional_params(method, params, |list: wire::ListParams| {
             let filter = SessionFilter { channel: list.channel, account: list.account, owners: None };
             let page = PageRequest::new(list.limit, list.cursor.map(Cursor));
-            Ok(Asked::Command(Command::ListSessions { filter, page }))
+            Ok(GatewayRequest::Command(Command::ListSessions { filter, page }))
         }),
-        "session.clear" => with(method, params, |about: wire::SessionParams| {
+        "session.clear" => parse_params(method, params, |about: wire::SessionParams| {
             let purge = about.purge;
-            Ok(Asked::Command(Command::ClearSession { session: session(about)?, purge }))
+            Ok(GatewayRequest::Command(Command::ClearSession { session: session(about)?, purge }))
         }),
-        "memory.search" => with(method, params, |search: wire::MemorySearch| {
+        "memory.search" => parse_params(method, params, |search: wire::MemorySearch| {
             let wire::MemorySearch { query, channel, account, limit, cursor } = search;
             let page = PageRequest::new(limit, cursor.map(Cursor));
-            Ok(Asked::Command(Command::SearchMemory { channel, account, query, page }))
+            Ok(GatewayRequest::Command(Command::SearchMemory { channel, account, query, page }))
         }),
         "budget.status" => budget(method, params),
-        "usage.report" => with_defaults(method, params, usage),
-        "tool.list" => with_defaults(method, params, |list: wire::ListParams| {
-            Ok(Asked::Command(Command::ListTools { folder: None, page: page(list) }))
+        "usage.report" => parse_optional_params(method, params, usage),
+        "tool.list" => parse_optional_params(method, params, |list: wire::ListParams| {
+            Ok(GatewayRequest::Command(Command::ListTools { folder: None, page: page(list) }))
         }),
-        "tool.call" => with(method, params, |call: wire::ToolCall| {
-            let wire::ToolCall { name, arguments, working_folder, grant_folder, channel, account, peer } = call;
+        "tool.call" => parse_params(method, params, |call: wire::ToolCallParams| {
+            let wire::ToolCallParams { name, arguments, working_folder, grant_folder, channel, account, peer } = call;
             let origin = Origin {
                 channel: channel.unwrap_or_else(|| TOOL_CHANNEL.to_owned()),
                 account: account.unwrap_or_else(|| TOOL_ACCOUNT.to_owned()),
@@ -109,63 +111,70 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> Asked {
                 team: None,
             };
             let arguments = Value::Object(arguments.unwrap_or_default()).into();
-            Ok(Asked::Command(Command::CallTool(CallTool {
+            Ok(GatewayRequest::Command(Command::CallTool(CallTool {
                 name: name.into(),
                 arguments,
                 folder: FolderChoice::new(working_folder, grant_folder),
                 origin,
             })))
         }),
-        "tool.approve" => with(method, params, |approve: wire::ToolApprove| {
-            Ok(Asked::Command(Command::ApproveTools { server: approve.server }))
+        "tool.approve" => parse_params(method, params, |approve: wire::ToolApproveParams| {
+            Ok(GatewayRequest::Command(Command::ApproveTools { server: approve.server }))
         }),
-        "agent.list" => Asked::Command(Command::ListAgents),
-        "models.list" => with_defaults(method, params, |list: wire::ModelsList| {
-            Ok(Asked::Command(Command::ListModels { agent: list.agent.map(Into::into) }))
+        "agent.list" => GatewayRequest::Command(Command::ListAgents),
+        "models.list" => parse_optional_params(method, params, |list: wire::ModelsList| {
+            Ok(GatewayRequest::Command(Command::ListModels { agent: list.agent.map(Into::into) }))
         }),
-        "worker.list" => Asked::Command(Command::ListWorkers),
-        "approval.list" => with_defaults(method, params, |list: wire::ListParams| {
-            Ok(Asked::Command(Command::ListApprovals(page(list))))
+        "worker.list" => GatewayRequest::Command(Command::ListWorkers),
+        "approval.list" => parse_optional_params(method, params, |list: wire::ListParams| {
+            Ok(GatewayRequest::Command(Command::ListApprovals(page(list))))
         }),
-        "approval.answer" => with(method, params, |answer: wire::ApprovalAnswer| {
+        "approval.answer" => parse_params(method, params, |answer: wire::ApprovalAnswer| {
             let approval =
                 answer.approval_id.parse().map_err(|_| "`approval_id` is not an approval's id".to_owned())?;
-            Ok(Asked::Command(Command::AnswerApproval { approval: ApprovalRef::Id(approval), approve: answer.approve }))
+            Ok(GatewayRequest::Command(Command::AnswerApproval {
+                approval: ApprovalRef::Id(approval),
+                approve: answer.approve,
+            }))
         }),
-        "plugin.load" => with(method, params, |load: wire::PluginLoad| match (load.name, load.path) {
-            (Some(named), None) | (None, Some(named)) => Ok(Asked::Command(Command::LoadPlugin { named })),
+        "plugin.load" => parse_params(method, params, |load: wire::PluginLoad| match (load.name, load.path) {
+            (Some(named), None) | (None, Some(named)) => Ok(GatewayRequest::Command(Command::LoadPlugin { named })),
             (Some(_), Some(_)) | (None, None) => Err("one of `name` and `path` is needed, and not both".to_owned()),
         }),
-        "plugin.unload" => with(method, params, |plugin: wire::PluginName| {
-            Ok(Asked::Command(Command::UnloadPlugin { name: plugin.name }))
+        "plugin.unload" => parse_params(method, params, |plugin: wire::PluginName| {
+            Ok(GatewayRequest::Command(Command::UnloadPlugin { name: plugin.name }))
         }),
-        "plugin.approve" => with(method, params, |plugin: wire::PluginName| {
-            Ok(Asked::Command(Command::ApprovePlugin { name: plugin.name }))
+        "plugin.approve" => parse_params(method, params, |plugin: wire::PluginName| {
+            Ok(GatewayRequest::Command(Command::ApprovePlugin { name: plugin.name }))
         }),
-        unknown => Asked::Refused(format!("unknown method: {unknown}")),
+        unknown => GatewayRequest::Refused(format!("unknown method: {unknown}")),
     }
 }
 
-fn with<T: DeserializeOwned>(method: &str, params: &str, build: impl FnOnce(T) -> Result<Asked, String>) -> Asked {
+fn parse_params<T: DeserializeOwned>(
+    method: &str,
+    params: &str,
+    build: impl FnOnce(T) -> Result<GatewayRequest, String>,
+) -> GatewayRequest {
     // A struct would also be read from an array, and its name is nobody's business.
     let asked = match params.starts_with('{') {
-        true => serde_json::from_str(params).map_err(|error| plain(&error)).and_then(build),
+        true => serde_json::from_str(params).map_err(|error| without_position(&error)).and_then(build),
         false => Err("expected an object".to_owned()),
     };
-    asked.unwrap_or_else(|problem| Asked::Refused(format!("invalid {method} params: {problem}")))
+    asked.unwrap_or_else(|problem| GatewayRequest::Refused(format!("invalid {method} params: {problem}")))
 }
 
 /// For methods that need no params at all: absent and null mean the defaults.
-fn with_defaults<T: DeserializeOwned>(
+fn parse_optional_params<T: DeserializeOwned>(
     method: &str,
     params: &str,
-    build: impl FnOnce(T) -> Result<Asked, String>,
-) -> Asked {
-    with(method, if params == "null" { "{}" } else { params }, build)
+    build: impl FnOnce(T) -> Result<GatewayRequest, String>,
+) -> GatewayRequest {
+    parse_params(method, if params == "null" { "{}" } else { params }, build)
 }
 
 /// The problem without its position: params are a part of the frame, so the position would mislead.
-fn plain(error: &serde_json::Error) -> String {
+fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string().replace("usize", "a whole number").replace("u64", "a whole number");
     match text.rfind(" at line ") {
         Some(at) => text.get(..at).unwrap_or(&text).to_owned(),
@@ -173,7 +182,7 @@ fn plain(error: &serde_json::Error) -> String {
     }
 }
 
-fn attach(attach: wire::ChatAttach) -> Result<Asked, String> {
+fn attach(attach: wire::ChatAttach) -> Result<GatewayRequest, String> {
     let session = attach.session.map(|key| parse_key(&key).map(SessionRef::Key)).transpose()?;
     let wanted = match (attach.id, session) {
         (Some(id), within) => RunRef::ClientId { id: id.into(), within },
@@ -181,7 +190,7 @@ fn attach(attach: wire::ChatAttach) -> Result<Asked, String> {
         (None, None) => return Err("one of `id` and `session` is needed".to_owned()),
     };
     let from = Seq(attach.after.unwrap_or(0)).next();
-    Ok(Asked::Attach { wanted, from, shows_approvals: attach.approvals })
+    Ok(GatewayRequest::Attach { wanted, from, shows_approvals: attach.approvals })
 }
 
 fn session(about: wire::SessionParams) -> Result<SessionRef, String> {
@@ -202,15 +211,15 @@ fn page(list: wire::ListParams) -> PageRequest {
     PageRequest::new(list.limit, list.cursor.map(Cursor))
 }
 
-fn budget(method: &str, params: &str) -> Asked {
-    with_defaults(method, params, |about: wire::SessionParams| {
+fn budget(method: &str, params: &str) -> GatewayRequest {
+    parse_optional_params(method, params, |about: wire::SessionParams| {
         let names_one = about.session.is_some() || about.channel.is_some() || about.account.is_some();
         let session = if names_one { Some(session(about)?) } else { None };
-        Ok(Asked::Command(Command::BudgetStatus { session }))
+        Ok(GatewayRequest::Command(Command::BudgetStatus { session }))
     })
 }
 
-fn usage(report: wire::UsageReport) -> Result<Asked, String> {
+fn usage(report: wire::UsageReportParams) -> Result<GatewayRequest, String> {
     let since = match report.since {
         Some(text) => Some(text.parse().map_err(|_| format!("`since` is not an RFC 3339 time: {text}"))?),
         None => None,
@@ -226,7 +235,7 @@ fn usage(report: wire::UsageReport) -> Result<Asked, String> {
         }
     };
     let page = PageRequest::new(report.limit, report.cursor.map(Cursor));
-    Ok(Asked::Command(Command::UsageReport { since, group_by, page }))
+    Ok(GatewayRequest::Command(Command::UsageReport { since, group_by, page }))
 }
 
 /// The `result` of an answered command.
@@ -488,7 +497,7 @@ fn rounded(score: f32) -> f64 {
 }
 
 /// The frames an event makes, in order. Some events are not told on this surface.
-pub(super) fn frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(String)) {
+pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(String)) {
     let frame = |event: &'static str, data| encode(&wire::EventFrame { id, event, data: Some(data), seq: Some(seq.0) });
     match event {
         Event::Text(pieces) => {
@@ -512,7 +521,7 @@ pub(super) fn frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(St
             write(encode(&wire::EventFrame { id, event: "approval", data: Some(data), seq: Some(seq.0) }));
         }
         Event::Usage(note) => {
-            let data = wire::Usage { input_tokens: note.tokens.input, output_tokens: note.tokens.output };
+            let data = wire::TokenUsage { input_tokens: note.tokens.input, output_tokens: note.tokens.output };
             write(encode(&wire::EventFrame { id, event: "usage", data: Some(data), seq: Some(seq.0) }));
         }
         Event::RunFailed { message } => write(frame("error", &**message)),
@@ -540,8 +549,8 @@ fn tool_use(id: &str, seq: Seq, call: &ToolCall) -> String {
     encode(&wire::EventFrame { id, event: "tool_use", data: Some(data), seq: Some(seq.0) })
 }
 
-fn approval(request: &ApprovalRequest, session: Option<String>) -> wire::Approval<'_> {
-    wire::Approval {
+fn approval(request: &ApprovalRequest, session: Option<String>) -> wire::ApprovalPrompt<'_> {
+    wire::ApprovalPrompt {
         approval_id: request.approval.to_string(),
         tool_use_id: &request.call.id.0,
         name: &request.call.name,

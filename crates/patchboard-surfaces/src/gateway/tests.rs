@@ -5,12 +5,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::auth::Identity;
+use crate::auth::ClientIdentity;
 use crate::dialect::Step;
 
 fn signed_in() -> Box<dyn Dialect> {
-    let mut dialect = dialect("0.1.0", Rate { per_second: 1000.0, burst: 1000.0 });
-    let identity = Identity { principal: "local".into(), grants: patchboard_core::access::Grants::CLIENT };
+    let mut dialect = dialect("0.1.0", RateLimit { per_second: 1000.0, burst: 1000.0 });
+    let identity = ClientIdentity { principal: "local".into(), grants: patchboard_core::access::Grants::CLIENT };
     dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
     dialect
 }

@@ -24,116 +24,123 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Gateway;
-use crate::auth::Verdict;
-use crate::limit::{Bucket, Rate};
+use crate::auth::TokenVerdict;
+use crate::limit::{RateLimit, TokenBucket};
 use crate::listen::Peer;
-use crate::local_users::Stranger;
+use crate::local_users::UserRejection;
 use crate::trace::traceparent;
 use crate::{pump, telemetry};
 
-mod answer;
 mod headers;
+mod response;
 mod verify;
 
-use answer::Refusal;
-use verify::{Doubt, Proof};
-pub use verify::{SIGNATURE_HEADER, TOKEN_HEADER, Verify};
+use response::WebhookRejection;
+pub use verify::{SIGNATURE_HEADER, TOKEN_HEADER, VerifyMethod};
+use verify::{Signature, VerifyError};
 
-const NAME: &str = "webhook";
+const SURFACE: &str = "webhook";
 /// Largest body in bytes; a larger one is refused.
 const MAX_BODY: usize = 1024 * 1024;
 /// A body that is not whole by then is given up.
-const BODY_PATIENCE: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One channel, as far as its door goes.
 #[derive(Clone)]
-pub struct ChannelCheck {
+pub struct WebhookChannel {
     pub name: Arc<str>,
-    pub verify: Verify,
+    pub verify: VerifyMethod,
     /// What both sides know. Without one, or with an empty one, nobody is let in who would have to show it.
     pub secret: Option<SecretString>,
     /// How far the time of a signed webhook may be off.
     pub replay_window: Duration,
     /// Webhooks that were found right; further ones are refused.
-    pub rate: Rate,
+    pub rate: RateLimit,
 }
 
-impl fmt::Debug for ChannelCheck {
+impl fmt::Debug for WebhookChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChannelCheck").field("name", &self.name).field("verify", &self.verify).finish_non_exhaustive()
+        f.debug_struct("WebhookChannel").field("name", &self.name).field("verify", &self.verify).finish_non_exhaustive()
     }
 }
 
 /// The doors of all channels.
-pub(super) struct Doors {
-    channels: HashMap<Arc<str>, Door>,
+pub(super) struct Channels {
+    channels: HashMap<Arc<str>, ChannelEndpoint>,
     clock: Arc<dyn Clock>,
     started: Instant,
 }
 
-struct Door {
-    check: ChannelCheck,
-    rate: Mutex<Bucket>,
+struct ChannelEndpoint {
+    channel: WebhookChannel,
+    rate_bucket: Mutex<TokenBucket>,
 }
 
-impl Doors {
-    pub(super) fn new(channels: Vec<ChannelCheck>, clock: Arc<dyn Clock>) -> Self {
-        let door = |check: ChannelCheck| {
-            let rate = Mutex::new(Bucket::new(check.rate, Duration::ZERO));
-            (check.name.clone(), Door { check, rate })
+impl Channels {
+    pub(super) fn new(channels: Vec<WebhookChannel>, clock: Arc<dyn Clock>) -> Self {
+        let door = |check: WebhookChannel| {
+            let rate = Mutex::new(TokenBucket::new(check.rate, Duration::ZERO));
+            (check.name.clone(), ChannelEndpoint { channel: check, rate_bucket: rate })
         };
         Self { channels: channels.into_iter().map(door).collect(), clock, started: Instant::now() }
     }
 
     /// Other users of the machine are only told of channels that make them show something.
-    fn find(&self, channel: &str, method: &Method, stranger: Option<Stranger>) -> Result<&Door, Refusal> {
+    fn find(
+        &self,
+        channel: &str,
+        method: &Method,
+        stranger: Option<UserRejection>,
+    ) -> Result<&ChannelEndpoint, WebhookRejection> {
         let door = self.channels.get(channel);
         if let Some(stranger) = stranger
-            && door.is_none_or(|door| door.check.verify == Verify::None)
+            && door.is_none_or(|door| door.channel.verify == VerifyMethod::None)
         {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, stranger.text()));
+            return Err(WebhookRejection::new(StatusCode::FORBIDDEN, stranger.text()));
         }
-        let door = door.ok_or_else(|| Refusal::unknown(channel))?;
-        if method == Method::POST { Ok(door) } else { Err(Refusal::method()) }
+        let door = door.ok_or_else(|| WebhookRejection::unknown_channel(channel))?;
+        if method == Method::POST { Ok(door) } else { Err(WebhookRejection::method_not_allowed()) }
     }
 }
 
 impl Gateway {
     /// Wrong signatures wait in the lane of wrong tokens. Only wrong ones do: a whole service may come from one address,
     /// that of a proxy, and must not be slowed down by others behind it.
-    async fn turn_away(&self, doubt: Doubt, door: &Door, from: IpAddr) -> Refusal {
+    async fn reject(&self, doubt: VerifyError, door: &ChannelEndpoint, from: IpAddr) -> WebhookRejection {
         let reason = match doubt {
-            Doubt::Signature => "signature",
-            Doubt::Stale => "stale",
-            Doubt::Elsewhere => "address",
+            VerifyError::Signature => "signature",
+            VerifyError::Stale => "stale",
+            VerifyError::NotLocal => "address",
         };
-        telemetry::refused(NAME, reason);
-        tracing::debug!(surface = NAME, channel = &*door.check.name, reason, "webhook refused");
-        if doubt == Doubt::Signature && self.plug.gate.wrong(from).await == Verdict::Cut {
-            return Refusal::cut();
+        telemetry::refused(SURFACE, reason);
+        tracing::debug!(surface = SURFACE, channel = &*door.channel.name, reason, "webhook refused");
+        if doubt == VerifyError::Signature
+            && self.context.gate.delay_failed_attempt(from).await == TokenVerdict::CloseUnanswered
+        {
+            return WebhookRejection::close_unanswered();
         }
-        Refusal::doubt(doubt)
+        WebhookRejection::unverified(doubt)
     }
 }
 
-impl Door {
-    fn proof(&self, headers: &HeaderMap, from: IpAddr) -> Result<Proof<'_>, Doubt> {
-        verify::read(&self.check.verify, self.check.secret.as_ref(), headers, from)
+impl ChannelEndpoint {
+    fn read_signature(&self, headers: &HeaderMap, from: IpAddr) -> Result<Signature<'_>, VerifyError> {
+        verify::read_signature(&self.channel.verify, self.channel.secret.as_ref(), headers, from)
     }
 
-    fn take_turn(&self, now: Duration) -> Result<(), Refusal> {
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take_rate_token(&self, now: Duration) -> Result<(), WebhookRejection> {
+        let mut rate = self.rate_bucket.lock().unwrap_or_else(PoisonError::into_inner);
         if rate.take(now) {
             return Ok(());
         }
-        telemetry::refused(NAME, "rate");
-        Err(Refusal::too_fast(rate.wait(now)))
+        telemetry::refused(SURFACE, "rate");
+        Err(WebhookRejection::rate_limited(rate.time_until_available(now)))
     }
 
     fn caller(&self) -> Caller {
         Caller {
             surface: Surface::Webhook,
-            principal: format!("channel:{}", self.check.name).into(),
+            principal: format!("channel:{}", self.channel.name).into(),
             connection: pump::next_connection(),
             grants: Grants::NONE.with(Grant::Converse),
         }
@@ -152,15 +159,15 @@ pub(super) async fn receive(
         Ok(admitted) => admitted,
         Err(refusal) => {
             // Much of it may still be on its way.
-            peer.reads.linger();
+            peer.read_budget.drain_on_close();
             return refusal.into_response();
         }
     };
-    peer.reads.finished();
-    if let Err(refusal) = door.take_turn(gateway.doors.started.elapsed()) {
+    peer.read_budget.message_completed();
+    if let Err(refusal) = door.take_rate_token(gateway.channels.started.elapsed()) {
         return refusal.into_response();
     }
-    gateway.take(door, webhook, traceparent(&head.headers)).await
+    gateway.deliver(door, webhook, traceparent(&head.headers)).await
 }
 
 impl Gateway {
@@ -171,26 +178,26 @@ impl Gateway {
         peer: &Peer,
         head: &request::Parts,
         body: Body,
-    ) -> Result<(&Door, Webhook), Refusal> {
-        let door = self.doors.find(channel, &head.method, peer.stranger)?;
-        if self.plug.draining.is_cancelled() {
+    ) -> Result<(&ChannelEndpoint, Webhook), WebhookRejection> {
+        let door = self.channels.find(channel, &head.method, peer.user_rejection)?;
+        if self.context.draining.is_cancelled() {
             return Err(BoardError::shutting_down().into());
         }
         // Nobody's body is read who has nothing to show for it.
-        let proof = match door.proof(&head.headers, peer.address) {
+        let proof = match door.read_signature(&head.headers, peer.address) {
             Ok(proof) => proof,
-            Err(doubt) => return Err(self.turn_away(doubt, door, peer.address).await),
+            Err(doubt) => return Err(self.reject(doubt, door, peer.address).await),
         };
-        let body = read(&head.headers, body).await?;
-        let window = door.check.replay_window;
-        if let Err(doubt) = proof.covers(&body, self.doors.clock.now(), window) {
-            return Err(self.turn_away(doubt, door, peer.address).await);
+        let body = read_body(&head.headers, body).await?;
+        let window = door.channel.replay_window;
+        if let Err(doubt) = proof.verify_body(&body, self.channels.clock.now(), window) {
+            return Err(self.reject(doubt, door, peer.address).await);
         }
         let query = head.uri.query().unwrap_or_default();
         let webhook = Webhook {
             method: head.method.as_str().to_owned(),
             query: query.to_owned(),
-            headers: headers::passed_on(&head.headers, &door.check.verify),
+            headers: headers::forwarded_headers(&head.headers, &door.channel.verify),
             digest: proof.digest(&body, query).into(),
             body,
         };
@@ -198,39 +205,39 @@ impl Gateway {
     }
 
     /// In a task of its own: what was posted is taken, whether or not its sender is still there.
-    async fn take(&self, door: &Door, webhook: Webhook, traceparent: Option<&str>) -> Response {
+    async fn deliver(&self, door: &ChannelEndpoint, webhook: Webhook, traceparent: Option<&str>) -> Response {
         let stop = CancellationToken::new();
         let gone = stop.clone().drop_guard();
-        let command = Command::ReceiveWebhook { channel: door.check.name.clone(), webhook };
-        let asking = trace::ask(&self.plug.board, &door.caller(), command, stop, traceparent);
+        let command = Command::ReceiveWebhook { channel: door.channel.name.clone(), webhook };
+        let asking = trace::ask(&self.context.board, &door.caller(), command, stop, traceparent);
         let answer = self.tracker.spawn(asking).await;
         gone.disarm();
         match answer.unwrap_or_else(|_| Err(BoardError::shutting_down())) {
-            Ok(reply) => answer::of(reply),
-            Err(error) => Refusal::from(error).into_response(),
+            Ok(reply) => response::webhook_response(reply),
+            Err(error) => WebhookRejection::from(error).into_response(),
         }
     }
 }
 
-async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
+async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, WebhookRejection> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > MAX_BODY as u64) {
-        return Err(Refusal::too_large());
+        return Err(WebhookRejection::too_large());
     }
     let reading = async {
         let mut pieces = body.into_data_stream();
         let mut whole = Vec::new();
         while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
+            let piece = piece.map_err(|_| WebhookRejection::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
             if whole.len() + piece.len() > MAX_BODY {
-                return Err(Refusal::too_large());
+                return Err(WebhookRejection::too_large());
             }
             whole.extend_from_slice(&piece);
         }
         Ok(whole.into())
     };
-    let late = || Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
-    tokio::time::timeout(BODY_PATIENCE, reading).await.map_err(|_| late())?
+    let late = || WebhookRejection::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
+    tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(|_| late())?
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(super) const MAX_ID_BYTES: usize = 1024;
 
 /// `{"id", "method", "params"}`; other fields are ignored.
 #[derive(Debug)]
-pub(super) struct Request<'a> {
+pub(super) struct RpcRequest<'a> {
     pub(super) id: String,
     pub(super) method: Cow<'a, str>,
     pub(super) params: &'a str,
@@ -28,7 +28,7 @@ struct RawRequest<'a> {
     params: Option<&'a RawValue>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RpcRequest<'a> {
     pub(super) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
         // A struct would also be read from an array; batches are not part of the protocol.
         if !text.trim_start().starts_with('{') {
@@ -39,12 +39,12 @@ impl<'a> Request<'a> {
         }
         let raw: RawRequest<'a> = serde_json::from_str(text)?;
         let params = raw.params.map_or("null", RawValue::get);
-        Ok(Self { id: read_id(raw.id.get())?, method: raw.method, params })
+        Ok(Self { id: parse_id(raw.id.get())?, method: raw.method, params })
     }
 }
 
 /// Strings as they are, numbers as they are written; both are answered as strings.
-fn read_id(raw: &str) -> Result<String, serde_json::Error> {
+fn parse_id(raw: &str) -> Result<String, serde_json::Error> {
     let id = match raw.bytes().next() {
         Some(b'"') => serde_json::from_str::<String>(raw)?,
         Some(b'-' | b'0'..=b'9') => raw.to_owned(),
@@ -57,13 +57,13 @@ fn read_id(raw: &str) -> Result<String, serde_json::Error> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Token<'a> {
+pub(super) struct TokenFrame<'a> {
     #[serde(borrow)]
     pub(super) token: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Hello {
+pub(super) struct HelloFrame {
     pub(super) ok: bool,
     pub(super) version: &'static str,
 }
@@ -112,13 +112,13 @@ pub(super) struct ToolResult<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct Usage {
+pub(super) struct TokenUsage {
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
 }
 
 #[derive(Serialize)]
-pub(super) struct Approval<'a> {
+pub(super) struct ApprovalPrompt<'a> {
     pub(super) approval_id: String,
     pub(super) tool_use_id: &'a str,
     pub(super) name: &'a str,
@@ -203,7 +203,7 @@ pub(super) struct MemorySearch {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct UsageReport {
+pub(super) struct UsageReportParams {
     pub(super) since: Option<String>,
     pub(super) group_by: Option<String>,
     pub(super) limit: Option<usize>,
@@ -211,7 +211,7 @@ pub(super) struct UsageReport {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ToolCall {
+pub(super) struct ToolCallParams {
     pub(super) name: String,
     pub(super) arguments: Option<serde_json::Map<String, Value>>,
     pub(super) working_folder: Option<String>,
@@ -223,7 +223,7 @@ pub(super) struct ToolCall {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ToolApprove {
+pub(super) struct ToolApproveParams {
     pub(super) server: String,
 }
 
@@ -245,14 +245,14 @@ pub(super) struct PluginName {
 }
 
 #[derive(Serialize)]
-pub(super) struct Unloaded<'a> {
+pub(super) struct UnloadedPlugin<'a> {
     pub(super) unloaded: &'a str,
 }
 
 /// What became of a webhook, where its adapter does not answer itself.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Hooked {
+pub(super) enum WebhookReceipt {
     Delivery(String),
     Duplicate(bool),
     Ignored(bool),

@@ -1,14 +1,14 @@
 use super::*;
 
-fn guard() -> Guard {
-    Guard {
+fn guard() -> OriginGuard {
+    OriginGuard {
         surface: "gateway",
         allowed_hosts: vec!["board.example.com".into()],
         allowed_origins: vec!["https://chat.example.com".into(), "app://obsidian.md".into()],
     }
 }
 
-fn check(headers: &[(&'static str, &str)]) -> Result<(), Refusal> {
+fn check(headers: &[(&'static str, &str)]) -> Result<(), GuardRejection> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.append(*name, value.parse().unwrap());
@@ -41,14 +41,14 @@ fn hosts() {
     ] {
         assert_eq!(check(&[("host", host)]).is_ok(), allowed, "{host}");
     }
-    assert_eq!(check(&[]), Err(Refusal::Host), "no Host at all");
-    assert_eq!(check(&[("host", "localhost"), ("host", "evil.com")]), Err(Refusal::Host), "two of them");
+    assert_eq!(check(&[]), Err(GuardRejection::Host), "no Host at all");
+    assert_eq!(check(&[("host", "localhost"), ("host", "evil.com")]), Err(GuardRejection::Host), "two of them");
     assert!(guard().check(Some("localhost:7200"), &HeaderMap::new()).is_ok(), "HTTP/2 names its authority");
     let mut headers = HeaderMap::new();
     headers.append("host", "localhost:7200".parse().unwrap());
     assert_eq!(guard().check(Some("LOCALHOST:7200"), &headers), Ok(()), "an absolute request target");
     for other in ["evil.com", "localhost:7201", "localhost", "board.example.com", "me@localhost:7200"] {
-        assert_eq!(guard().check(Some(other), &headers), Err(Refusal::Host), "{other}");
+        assert_eq!(guard().check(Some(other), &headers), Err(GuardRejection::Host), "{other}");
     }
 }
 
@@ -74,6 +74,6 @@ fn origins() {
     }
     assert_eq!(
         check(&[("host", "localhost"), ("origin", "http://localhost"), ("origin", "https://evil.com")]),
-        Err(Refusal::Origin),
+        Err(GuardRejection::Origin),
     );
 }

@@ -10,63 +10,63 @@ use patchboard_core::event::Envelope;
 use patchboard_core::reply::{InboxItem, Reply, Unregistered};
 use patchboard_core::{BoardError, ErrorKind};
 
-use super::wire::{Answer, Code, Frame, Refusal, Response};
-use super::{DialectOptions, SURFACE, error, map};
-use crate::auth::Identity;
-use crate::dialect::{Dialect, FollowId, Gone, Step, Ticket};
-use crate::limit::{Bucket, Rate};
+use super::wire::{AppFrame, FrameError, FrameErrorCode, ResponseBody, ResponseFrame};
+use super::{HubDialectOptions, SURFACE, error, map};
+use crate::auth::ClientIdentity;
+use crate::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
+use crate::limit::{RateLimit, TokenBucket};
 use crate::pump::close;
 use crate::telemetry;
 
 /// Acknowledgements and rejections of one connection, and everything else it says: counted apart, so that no flood of
 /// notifications keeps an acknowledgement from being heard.
-const ANSWERS: Rate = Rate { per_second: 200.0, burst: 400.0 };
-const THE_REST: Rate = Rate { per_second: 200.0, burst: 400.0 };
+const ANSWER_RATE: RateLimit = RateLimit { per_second: 200.0, burst: 400.0 };
+const OTHER_FRAMES_RATE: RateLimit = RateLimit { per_second: 200.0, burst: 400.0 };
 /// Answers of one connection the board has not recorded yet; the next one is ignored, and its sender told.
-const MAX_UNDER_WAY: usize = 1024;
+const MAX_IN_FLIGHT: usize = 1024;
 /// Frames that wait while a registration is under way; the next one is ignored, and its sender told.
 const MAX_BACKLOG: usize = 64;
 /// The same in bytes.
 const MAX_BACKLOG_BYTES: usize = 1024 * 1024;
 
 pub(super) struct HubDialect {
-    options: DialectOptions,
-    standing: Standing,
+    options: HubDialectOptions,
+    state: RegistrationState,
     /// Frames that came while a registration was under way, so that answers keep the order of questions.
-    backlog: VecDeque<Frame>,
+    backlog: VecDeque<AppFrame>,
     backlog_bytes: usize,
     next: u64,
-    asked: HashMap<Ticket, Pending>,
-    answers: Bucket,
-    rest: Bucket,
+    pending: HashMap<Ticket, PendingCommand>,
+    answer_bucket: TokenBucket,
+    other_bucket: TokenBucket,
     ping_at: Duration,
     /// Set while a ping is not answered.
     pong_due: Option<Duration>,
     /// Another connection wants the name: the next pong has to be told.
-    must_prove: bool,
-    alarm: Option<Duration>,
+    proof_requested: bool,
+    wake_at: Option<Duration>,
 }
 
-enum Standing {
+enum RegistrationState {
     Unregistered,
     /// The token it showed is wrong, and it is told so only then.
-    HeldBack {
+    Delayed {
         until: Duration,
-        refusal: Refusal,
+        refusal: FrameError,
     },
     Registering {
         name: Arc<str>,
         shows_token: bool,
     },
-    App {
+    Registered {
         name: Arc<str>,
     },
     /// Nothing is to be done for this connection any more.
-    Over,
+    Closed,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pending {
+enum PendingCommand {
     Register,
     Inbox,
     Prove,
@@ -74,38 +74,40 @@ enum Pending {
 }
 
 impl HubDialect {
-    pub(super) fn new(options: DialectOptions) -> Self {
+    pub(super) fn new(options: HubDialectOptions) -> Self {
         Self {
-            ping_at: options.times.ping_interval,
+            ping_at: options.timeouts.ping_interval,
             options,
-            standing: Standing::Unregistered,
+            state: RegistrationState::Unregistered,
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             next: 0,
-            asked: HashMap::new(),
-            answers: Bucket::new(ANSWERS, Duration::ZERO),
-            rest: Bucket::new(THE_REST, Duration::ZERO),
+            pending: HashMap::new(),
+            answer_bucket: TokenBucket::new(ANSWER_RATE, Duration::ZERO),
+            other_bucket: TokenBucket::new(OTHER_FRAMES_RATE, Duration::ZERO),
             pong_due: None,
-            must_prove: false,
-            alarm: None,
+            proof_requested: false,
+            wake_at: None,
         }
     }
 
-    fn heard(&mut self, frame: Frame, size: usize, now: Duration, steps: &mut Vec<Step>) {
+    fn receive_frame(&mut self, frame: AppFrame, size: usize, now: Duration, steps: &mut Vec<Step>) {
         let bucket = match &frame {
-            Frame::Response(Response { answer: Answer::Ack | Answer::Reject { .. }, .. }) => &mut self.answers,
-            Frame::Response(Response { answer: Answer::Notification(_), .. })
-            | Frame::Registration(_)
-            | Frame::Malformed(_) => &mut self.rest,
+            AppFrame::Response(ResponseFrame { answer: ResponseBody::Ack | ResponseBody::Reject { .. }, .. }) => {
+                &mut self.answer_bucket
+            }
+            AppFrame::Response(ResponseFrame { answer: ResponseBody::Notification(_), .. })
+            | AppFrame::Registration(_)
+            | AppFrame::Malformed(_) => &mut self.other_bucket,
         };
         if !bucket.take(now) {
-            return limited(steps, "too many frames in a short time: this one was ignored");
+            return write_rate_limited(steps, "too many frames in a short time: this one was ignored");
         }
-        match self.standing {
-            Standing::Over => {}
-            Standing::HeldBack { .. } | Standing::Registering { .. } => {
+        match self.state {
+            RegistrationState::Closed => {}
+            RegistrationState::Delayed { .. } | RegistrationState::Registering { .. } => {
                 if self.backlog.len() >= MAX_BACKLOG || self.backlog_bytes + size > MAX_BACKLOG_BYTES {
-                    return limited(
+                    return write_rate_limited(
                         steps,
                         "too many frames before the registration was answered: this one was ignored",
                     );
@@ -113,92 +115,98 @@ impl HubDialect {
                 self.backlog_bytes += size;
                 self.backlog.push_back(frame);
             }
-            Standing::Unregistered | Standing::App { .. } => self.act(frame, steps),
+            RegistrationState::Unregistered | RegistrationState::Registered { .. } => self.handle_frame(frame, steps),
         }
     }
 
-    fn act(&mut self, frame: Frame, steps: &mut Vec<Step>) {
-        match (&self.standing, frame) {
-            (Standing::App { .. }, Frame::Registration(_)) => refuse(steps, &map::already_registered()),
-            (_, Frame::Registration(Err(refusal))) => refuse(steps, &refusal),
-            (_, Frame::Registration(Ok(registration))) => {
-                let DialectOptions { token, origin, .. } = &self.options;
+    fn handle_frame(&mut self, frame: AppFrame, steps: &mut Vec<Step>) {
+        match (&self.state, frame) {
+            (RegistrationState::Registered { .. }, AppFrame::Registration(_)) => {
+                refuse(steps, &map::already_registered())
+            }
+            (_, AppFrame::Registration(Err(refusal))) => refuse(steps, &refusal),
+            (_, AppFrame::Registration(Ok(registration))) => {
+                let HubDialectOptions { token, origin, .. } = &self.options;
                 self.register(map::register(registration, token.as_deref(), origin.clone()), steps);
             }
-            (Standing::App { name }, Frame::Response(response)) => {
+            (RegistrationState::Registered { name }, AppFrame::Response(response)) => {
                 // Who answers a message that never was is not told so.
-                let Some(command) = map::answer(response, name) else { return };
-                if self.asked.len() >= MAX_UNDER_WAY {
-                    return limited(steps, "too many answers are being recorded: this one was ignored");
+                let Some(command) = map::answer_command(response, name) else { return };
+                if self.pending.len() >= MAX_IN_FLIGHT {
+                    return write_rate_limited(steps, "too many answers are being recorded: this one was ignored");
                 }
-                self.ask(Pending::Answer, command, steps);
+                self.ask(PendingCommand::Answer, command, steps);
             }
-            (Standing::App { .. }, Frame::Malformed(problem)) => {
-                steps.push(Step::Write(map::error(&Refusal::new(Code::ValidationError, problem))));
+            (RegistrationState::Registered { .. }, AppFrame::Malformed(problem)) => {
+                steps.push(Step::Write(map::error(&FrameError::new(FrameErrorCode::ValidationError, problem))));
             }
-            (_, Frame::Response(_)) => {
-                refuse(steps, &Refusal::new(Code::ValidationError, "register before answering messages"));
+            (_, AppFrame::Response(_)) => {
+                refuse(steps, &FrameError::new(FrameErrorCode::ValidationError, "register before answering messages"));
             }
-            (_, Frame::Malformed(problem)) => refuse(steps, &Refusal::new(Code::ValidationError, problem)),
+            (_, AppFrame::Malformed(problem)) => {
+                refuse(steps, &FrameError::new(FrameErrorCode::ValidationError, problem))
+            }
         }
     }
 
     fn register(&mut self, register: RegisterApp, steps: &mut Vec<Step>) {
         let name = register.profile.name.clone();
-        self.standing = Standing::Registering { name, shows_token: register.token.is_some() };
-        self.ask(Pending::Register, Command::RegisterApp(register), steps);
+        self.state = RegistrationState::Registering { name, shows_token: register.token.is_some() };
+        self.ask(PendingCommand::Register, Command::RegisterApp(register), steps);
     }
 
-    fn registered(&mut self, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
-        let standing = std::mem::replace(&mut self.standing, Standing::Unregistered);
-        let Standing::Registering { name, shows_token } = standing else {
-            self.standing = standing;
+    fn registration_answered(&mut self, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
+        let standing = std::mem::replace(&mut self.state, RegistrationState::Unregistered);
+        let RegistrationState::Registering { name, shows_token } = standing else {
+            self.state = standing;
             return;
         };
         match answer {
             Ok(Reply::Registered { client }) => {
                 steps.push(Step::Write(map::registered(&name, client)));
-                self.standing = Standing::App { name };
-                self.ask(Pending::Inbox, Command::TakeFromInbox, steps);
+                self.state = RegistrationState::Registered { name };
+                self.ask(PendingCommand::Inbox, Command::TakeFromInbox, steps);
             }
             Ok(Reply::NotRegistered(why)) => {
                 let refusal = map::not_registered(&name, why);
                 if why == Unregistered::WrongToken && shows_token {
-                    return self.wrong_token(refusal, now, steps);
+                    return self.reject_token(refusal, now, steps);
                 }
                 refuse(steps, &refusal);
             }
-            Ok(_) => refuse(steps, &Refusal::new(Code::ValidationError, "internal error: unexpected answer")),
-            Err(problem) => refuse(steps, &error::refusal(&problem)),
+            Ok(_) => {
+                refuse(steps, &FrameError::new(FrameErrorCode::ValidationError, "internal error: unexpected answer"))
+            }
+            Err(problem) => refuse(steps, &error::registration_error(&problem)),
         }
-        self.go_on(steps);
+        self.process_backlog(steps);
     }
 
     /// Right tokens never wait; wrong ones are answered one after the other.
-    fn wrong_token(&mut self, refusal: Refusal, now: Duration, steps: &mut Vec<Step>) {
+    fn reject_token(&mut self, refusal: FrameError, now: Duration, steps: &mut Vec<Step>) {
         telemetry::refused(SURFACE, "token");
         // Apps come from this machine.
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        match self.options.wrong_tokens.next_answer(here, self.options.opened_at + now) {
+        match self.options.failed_attempts.reserve_answer_delay(here, self.options.opened_at + now) {
             Some(Duration::ZERO) => {
                 refuse(steps, &refusal);
-                self.go_on(steps);
+                self.process_backlog(steps);
             }
-            Some(wait) => self.standing = Standing::HeldBack { until: now + wait, refusal },
+            Some(wait) => self.state = RegistrationState::Delayed { until: now + wait, refusal },
             None => {
-                self.standing = Standing::Over;
+                self.state = RegistrationState::Closed;
                 steps.push(Step::Drop);
             }
         }
     }
 
     /// With what came meanwhile.
-    fn go_on(&mut self, steps: &mut Vec<Step>) {
+    fn process_backlog(&mut self, steps: &mut Vec<Step>) {
         // Until one of them is a registration again.
-        while matches!(self.standing, Standing::Unregistered | Standing::App { .. })
+        while matches!(self.state, RegistrationState::Unregistered | RegistrationState::Registered { .. })
             && let Some(frame) = self.backlog.pop_front()
         {
-            self.act(frame, steps);
+            self.handle_frame(frame, steps);
         }
         if self.backlog.is_empty() {
             self.backlog_bytes = 0;
@@ -206,17 +214,17 @@ impl HubDialect {
     }
 
     /// There is always exactly one question after the next thing for the app.
-    fn inbox(&mut self, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
+    fn inbox_answered(&mut self, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
         match answer {
             Ok(Reply::Inbox(item)) => {
                 match item {
                     InboxItem::Deliver(delivery) => steps.push(Step::Write(map::delivery(&delivery))),
                     InboxItem::Prove => {
-                        self.must_prove = true;
+                        self.proof_requested = true;
                         self.ping(now, steps);
                     }
                 }
-                self.ask(Pending::Inbox, Command::TakeFromInbox, steps);
+                self.ask(PendingCommand::Inbox, Command::TakeFromInbox, steps);
             }
             Ok(_) => {
                 tracing::error!("the board answered something else than what is in the inbox");
@@ -225,7 +233,7 @@ impl HubDialect {
             Err(problem) => match problem.kind {
                 // Another connection has the name by now: this one was thought dead, and is not spoken to.
                 ErrorKind::Conflict => {
-                    self.standing = Standing::Over;
+                    self.state = RegistrationState::Closed;
                     steps.push(Step::Drop);
                 }
                 ErrorKind::Unavailable | ErrorKind::Cancelled => {
@@ -248,140 +256,148 @@ impl HubDialect {
 
     fn ping(&mut self, now: Duration, steps: &mut Vec<Step>) {
         steps.push(Step::Ping);
-        self.pong_due.get_or_insert(now.saturating_add(self.options.times.pong_timeout));
+        self.pong_due.get_or_insert(now.saturating_add(self.options.timeouts.pong_timeout));
     }
 
-    fn ask(&mut self, pending: Pending, command: Command, steps: &mut Vec<Step>) {
+    fn ask(&mut self, pending: PendingCommand, command: Command, steps: &mut Vec<Step>) {
         self.next += 1;
         let ticket = Ticket(self.next);
-        self.asked.insert(ticket, pending);
+        self.pending.insert(ticket, pending);
         steps.push(Step::Ask(ticket, command));
     }
 
     /// Wakes when the next thing is due.
-    fn set_alarm(&mut self, steps: &mut Vec<Step>) {
-        let register_by = match &self.standing {
-            Standing::Unregistered => Some(self.options.times.register_timeout),
-            Standing::HeldBack { until, .. } => Some(*until),
-            Standing::Registering { .. } | Standing::App { .. } => None,
-            Standing::Over => return,
+    fn schedule_wake(&mut self, steps: &mut Vec<Step>) {
+        let register_by = match &self.state {
+            RegistrationState::Unregistered => Some(self.options.timeouts.register_timeout),
+            RegistrationState::Delayed { until, .. } => Some(*until),
+            RegistrationState::Registering { .. } | RegistrationState::Registered { .. } => None,
+            RegistrationState::Closed => return,
         };
         let due = [self.pong_due, register_by].into_iter().flatten().fold(self.ping_at, Duration::min);
-        if self.alarm != Some(due) {
-            self.alarm = Some(due);
+        if self.wake_at != Some(due) {
+            self.wake_at = Some(due);
             steps.push(Step::WakeAt(due));
         }
     }
 }
 
 impl Dialect for HubDialect {
-    fn opened(&mut self, identity: Option<Identity>, _now: Duration, steps: &mut Vec<Step>) {
+    fn opened(&mut self, identity: Option<ClientIdentity>, _now: Duration, steps: &mut Vec<Step>) {
         if identity.is_none() {
             // Whoever gets in at all is somebody; tokens are shown when an app registers.
-            self.standing = Standing::Over;
+            self.state = RegistrationState::Closed;
             return steps.push(Step::Close { code: close::POLICY, reason: "not signed in" });
         }
-        self.set_alarm(steps);
+        self.schedule_wake(steps);
     }
 
     fn text(&mut self, text: &str, now: Duration, steps: &mut Vec<Step>) {
-        self.heard(Frame::read(text), text.len(), now, steps);
-        self.set_alarm(steps);
+        self.receive_frame(AppFrame::read(text), text.len(), now, steps);
+        self.schedule_wake(steps);
     }
 
     fn binary(&mut self, bytes: &[u8], now: Duration, steps: &mut Vec<Step>) {
-        self.heard(Frame::read_bytes(bytes), bytes.len(), now, steps);
-        self.set_alarm(steps);
+        self.receive_frame(AppFrame::read_bytes(bytes), bytes.len(), now, steps);
+        self.schedule_wake(steps);
     }
 
-    fn authenticated(&mut self, _identity: Option<Identity>, _now: Duration, _steps: &mut Vec<Step>) {}
+    fn authenticated(&mut self, _identity: Option<ClientIdentity>, _now: Duration, _steps: &mut Vec<Step>) {}
 
-    fn answered(&mut self, ticket: Ticket, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
-        match self.asked.remove(&ticket) {
+    fn command_answered(
+        &mut self,
+        ticket: Ticket,
+        answer: Result<Reply, BoardError>,
+        now: Duration,
+        steps: &mut Vec<Step>,
+    ) {
+        match self.pending.remove(&ticket) {
             None => {}
-            Some(Pending::Register) => self.registered(answer, now, steps),
-            Some(Pending::Inbox) => self.inbox(answer, now, steps),
-            Some(Pending::Prove | Pending::Answer) => {
+            Some(PendingCommand::Register) => self.registration_answered(answer, now, steps),
+            Some(PendingCommand::Inbox) => self.inbox_answered(answer, now, steps),
+            Some(PendingCommand::Prove | PendingCommand::Answer) => {
                 if let Err(problem) = answer {
-                    log_lost(&problem);
+                    log_unrecorded(&problem);
                 }
             }
         }
-        self.set_alarm(steps);
+        self.schedule_wake(steps);
     }
 
     fn observed(&mut self, _follow: FollowId, _envelope: &Envelope, _now: Duration, _steps: &mut Vec<Step>) {}
 
     fn follow_ended(&mut self, _follow: FollowId, _error: Option<BoardError>, _steps: &mut Vec<Step>) {}
 
-    fn woke(&mut self, now: Duration, steps: &mut Vec<Step>) {
-        self.alarm = None;
+    fn timer_fired(&mut self, now: Duration, steps: &mut Vec<Step>) {
+        self.wake_at = None;
         if self.pong_due.is_some_and(|due| due <= now) {
             return steps.push(Step::Drop);
         }
-        match &self.standing {
-            Standing::Unregistered if now >= self.options.times.register_timeout => {
-                self.standing = Standing::Over;
+        match &self.state {
+            RegistrationState::Unregistered if now >= self.options.timeouts.register_timeout => {
+                self.state = RegistrationState::Closed;
                 return steps.push(Step::Drop);
             }
-            Standing::HeldBack { until, refusal } if now >= *until => {
+            RegistrationState::Delayed { until, refusal } if now >= *until => {
                 refuse(steps, refusal);
-                self.standing = Standing::Unregistered;
-                self.go_on(steps);
+                self.state = RegistrationState::Unregistered;
+                self.process_backlog(steps);
             }
-            Standing::Unregistered
-            | Standing::HeldBack { .. }
-            | Standing::Registering { .. }
-            | Standing::App { .. }
-            | Standing::Over => {}
+            RegistrationState::Unregistered
+            | RegistrationState::Delayed { .. }
+            | RegistrationState::Registering { .. }
+            | RegistrationState::Registered { .. }
+            | RegistrationState::Closed => {}
         }
         if self.ping_at <= now {
-            self.ping_at = now.saturating_add(self.options.times.ping_interval);
+            self.ping_at = now.saturating_add(self.options.timeouts.ping_interval);
             self.ping(now, steps);
         }
-        self.set_alarm(steps);
+        self.schedule_wake(steps);
     }
 
     /// Only this is a sign of life; a client that merely sends may be one that does not read.
-    fn ponged(&mut self, _now: Duration, steps: &mut Vec<Step>) {
+    fn pong_received(&mut self, _now: Duration, steps: &mut Vec<Step>) {
         self.pong_due = None;
-        if std::mem::take(&mut self.must_prove) {
-            self.ask(Pending::Prove, Command::ProveApp, steps);
+        if std::mem::take(&mut self.proof_requested) {
+            self.ask(PendingCommand::Prove, Command::ProveApp, steps);
         }
-        self.set_alarm(steps);
+        self.schedule_wake(steps);
     }
 
     /// What the app has said is recorded before it leaves, and nothing more is handed to it.
-    fn closed(&mut self, _gone: Gone, steps: &mut Vec<Step>) {
-        let mut waiting: Vec<(Ticket, Pending)> = self.asked.drain().collect();
+    fn closed(&mut self, _gone: CloseCause, steps: &mut Vec<Step>) {
+        let mut waiting: Vec<(Ticket, PendingCommand)> = self.pending.drain().collect();
         waiting.sort_unstable_by_key(|(ticket, _)| *ticket);
         for (ticket, pending) in waiting {
             match pending {
-                Pending::Answer => steps.push(Step::SeeThrough(ticket)),
-                Pending::Register | Pending::Inbox | Pending::Prove => steps.push(Step::Withdraw(ticket)),
+                PendingCommand::Answer => steps.push(Step::AwaitReply(ticket)),
+                PendingCommand::Register | PendingCommand::Inbox | PendingCommand::Prove => {
+                    steps.push(Step::CancelAsk(ticket))
+                }
             }
         }
-        match std::mem::replace(&mut self.standing, Standing::Over) {
+        match std::mem::replace(&mut self.state, RegistrationState::Closed) {
             // The registration may have gone through although nobody heard so.
-            Standing::App { .. } | Standing::Registering { .. } => {
+            RegistrationState::Registered { .. } | RegistrationState::Registering { .. } => {
                 self.next += 1;
                 steps.push(Step::Ask(Ticket(self.next), Command::LeaveApp));
             }
-            Standing::Unregistered | Standing::HeldBack { .. } | Standing::Over => {}
+            RegistrationState::Unregistered | RegistrationState::Delayed { .. } | RegistrationState::Closed => {}
         }
     }
 }
 
-fn refuse(steps: &mut Vec<Step>, refusal: &Refusal) {
+fn refuse(steps: &mut Vec<Step>, refusal: &FrameError) {
     steps.push(Step::Write(map::refused(refusal)));
 }
 
-fn limited(steps: &mut Vec<Step>, message: &str) {
-    steps.push(Step::Write(map::error(&Refusal::new(Code::RateLimited, message))));
+fn write_rate_limited(steps: &mut Vec<Step>, message: &str) {
+    steps.push(Step::Write(map::error(&FrameError::new(FrameErrorCode::RateLimited, message))));
 }
 
 /// Somebody said something that could not be recorded, and is not told: the protocol has no answer to an answer.
-fn log_lost(problem: &BoardError) {
+fn log_unrecorded(problem: &BoardError) {
     match problem.kind {
         // A message nobody knows, or another connection is the app by now.
         ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Cancelled => {}

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use axum::http::StatusCode;
 use patchboard_core::{BoardError, ErrorKind, Retry};
 
-use super::wire::{Code, Refusal};
+use super::wire::{FrameError, FrameErrorCode};
 
 /// What is wrong with a request over HTTP, or with the server.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct ApiError {
     pub(super) status: StatusCode,
     pub(super) code: &'static str,
     pub(super) message: Cow<'static, str>,
@@ -19,7 +19,7 @@ pub(super) struct Fault {
     pub(super) allow: Option<&'static str>,
 }
 
-impl Fault {
+impl ApiError {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self { status, code, message: message.into(), retry_after: None, allow: None }
     }
@@ -32,7 +32,7 @@ impl Fault {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    pub(super) fn method(allow: &'static str) -> Self {
+    pub(super) fn method_not_allowed(allow: &'static str) -> Self {
         let message = format!("this path takes {allow} only");
         Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message) }
     }
@@ -42,12 +42,12 @@ impl Fault {
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
     }
 
-    pub(super) fn unexpected() -> Self {
+    pub(super) fn unexpected_reply() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error: unexpected answer")
     }
 }
 
-impl From<BoardError> for Fault {
+impl From<BoardError> for ApiError {
     fn from(error: BoardError) -> Self {
         let (status, code) = match error.kind {
             ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
@@ -71,8 +71,8 @@ impl From<BoardError> for Fault {
 }
 
 /// Why the board did not even look at a registration.
-pub(super) fn refusal(error: &BoardError) -> Refusal {
-    Refusal::new(Code::ValidationError, text(error))
+pub(super) fn registration_error(error: &BoardError) -> FrameError {
+    FrameError::new(FrameErrorCode::ValidationError, text(error))
 }
 
 fn text(error: &BoardError) -> String {

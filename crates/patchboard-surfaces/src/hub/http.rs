@@ -18,31 +18,31 @@ use patchboard_core::{BoardError, ErrorKind, trace};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::waiting::AnswerWatch;
-use super::error::Fault;
+use self::answer_watch::AnswerWatch;
+use super::error::ApiError;
 use super::wire::{self, report};
 use super::{Hub, map};
-use crate::auth::{self, Identity, Verdict};
+use crate::auth::{self, ClientIdentity, TokenVerdict};
 use crate::listen::{self, Peer};
 use crate::pump;
 use crate::trace::traceparent;
 
-mod waiting;
-mod wish;
+mod answer_watch;
+mod parsed_request;
 
-use wish::{Route, Wait, Wish};
+use parsed_request::{ApiRoute, ParsedRequest, ReplyWait};
 
 /// Largest body in bytes; a larger one is refused.
 const MAX_BODY: usize = 1024 * 1024;
 /// As much more of it is read and thrown away, so that its sender is still there to hear the refusal.
-const MAX_IGNORED: usize = 16 * 1024 * 1024;
+const MAX_DISCARDED_BODY: usize = 16 * 1024 * 1024;
 /// A body that is not whole by then is given up.
-const BODY_PATIENCE: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) async fn answer(hub: &Hub, peer: &Peer, request: Request) -> Response {
+pub(super) async fn handle(hub: &Hub, peer: &Peer, request: Request) -> Response {
     let (head, body) = request.into_parts();
     if !head.uri.path().starts_with("/v1/") {
-        return elsewhere(&head.method);
+        return outside_api(&head.method);
     }
     // Nobody's body is read before it is known whose it is.
     let identity = match hub.identify(peer, &head.headers).await {
@@ -53,72 +53,72 @@ pub(super) async fn answer(hub: &Hub, peer: &Peer, request: Request) -> Response
 }
 
 /// Everywhere else there is nothing but the WebSocket.
-fn elsewhere(method: &Method) -> Response {
+fn outside_api(method: &Method) -> Response {
     if method != Method::GET {
-        return Fault::method("GET").into_response();
+        return ApiError::method_not_allowed("GET").into_response();
     }
     let text = "apps connect here with a WebSocket; utterances go to POST /v1/messages\n";
     (StatusCode::UPGRADE_REQUIRED, [(header::UPGRADE, "websocket")], text).into_response()
 }
 
-async fn serve(hub: &Hub, identity: Identity, head: &request::Parts, body: Body) -> Result<Response, Fault> {
-    let route = Route::find(&head.method, head.uri.path())?;
-    let body = if head.method == Method::POST { read(body).await? } else { String::new() };
-    let Wish { command, status, wait, token } = route.wish(&head.uri, &body)?;
-    let asker = Asker::new(hub, identity, traceparent(&head.headers));
-    let about = subject(&command);
+async fn serve(hub: &Hub, identity: ClientIdentity, head: &request::Parts, body: Body) -> Result<Response, ApiError> {
+    let route = ApiRoute::find(&head.method, head.uri.path())?;
+    let body = if head.method == Method::POST { read_body(body).await? } else { String::new() };
+    let ParsedRequest { command, status, wait, token } = route.parse(&head.uri, &body)?;
+    let asker = Client::new(hub, identity, traceparent(&head.headers));
+    let about = command_message(&command);
     let mut reply = asker.ask(command).await?;
     // What was done to a message is shown by the message.
     if let (Reply::Done, Some(message)) = (&reply, about) {
-        reply = Reply::Message(asker.look(message).await?);
+        reply = Reply::Message(asker.read_message(message).await?);
     }
     if let Reply::Message(report) = &reply {
-        reply = Reply::Message(asker.wait(report.clone(), wait).await?);
+        reply = Reply::Message(asker.wait_for(report.clone(), wait).await?);
     }
     let text = match (&reply, token) {
-        (Reply::Done, Some(token)) => wire::encode(&report::Paired { token: &token }),
-        (reply, _) => told(reply)?,
+        (Reply::Done, Some(token)) => wire::encode(&report::PairingToken { token: &token }),
+        (reply, _) => encode_reply(reply)?,
     };
     Ok(json(status, text))
 }
 
-async fn read(body: Body) -> Result<String, Fault> {
+async fn read_body(body: Body) -> Result<String, ApiError> {
     let reading = async {
         let mut pieces = body.into_data_stream();
         let mut whole = Vec::new();
         let mut ignored = 0;
         while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|_| Fault::invalid("the body broke off"))?;
+            let piece = piece.map_err(|_| ApiError::invalid("the body broke off"))?;
             if ignored == 0 && whole.len() + piece.len() <= MAX_BODY {
                 whole.extend_from_slice(&piece);
                 continue;
             }
             ignored += piece.len();
-            if ignored > MAX_IGNORED {
+            if ignored > MAX_DISCARDED_BODY {
                 break;
             }
         }
         if ignored > 0 {
             let text = format!("the body must have {MAX_BODY} bytes at most");
-            return Err(Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text));
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text));
         }
-        String::from_utf8(whole).map_err(|_| Fault::invalid("the body must be UTF-8"))
+        String::from_utf8(whole).map_err(|_| ApiError::invalid("the body must be UTF-8"))
     };
-    let late = || Fault::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time");
-    tokio::time::timeout(BODY_PATIENCE, reading).await.map_err(|_| late())?
+    let late = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time");
+    tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(|_| late())?
 }
 
 /// The message a command is about.
-fn subject(command: &Command) -> Option<MessageId> {
+fn command_message(command: &Command) -> Option<MessageId> {
     if let Command::ResendMessage { message, .. } | Command::CancelMessage(message) = command {
         return Some(*message);
     }
     None
 }
 
-fn told(reply: &Reply) -> Result<String, Fault> {
+fn encode_reply(reply: &Reply) -> Result<String, ApiError> {
     Ok(match reply {
-        Reply::Done => wire::encode(&report::Done { ok: true }),
+        Reply::Done => wire::encode(&report::DoneBody { ok: true }),
         Reply::Message(report) => map::message(report),
         Reply::MessageList(page) => map::messages(page),
         Reply::Explained(decision) => map::decision(decision),
@@ -158,35 +158,35 @@ fn told(reply: &Reply) -> Result<String, Fault> {
         | Reply::Workspaces(_)
         | Reply::Workspace(_)
         | Reply::WorkspaceThreads(_)
-        | Reply::Workers(_) => return Err(Fault::unexpected()),
+        | Reply::Workers(_) => return Err(ApiError::unexpected_reply()),
     })
 }
 
 impl Hub {
-    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Identity, Response> {
-        let unauthenticated = || Fault::unauthenticated().into_response();
-        let gate = &self.0.plug.gate;
+    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<ClientIdentity, Response> {
+        let unauthenticated = || ApiError::unauthenticated().into_response();
+        let gate = &self.0.context.gate;
         let Some(given) = headers.get(header::AUTHORIZATION) else {
             return gate.anonymous().filter(|_| !self.0.http_needs_token).ok_or_else(unauthenticated);
         };
         let token = auth::bearer(given).ok_or_else(unauthenticated)?;
         match gate.check(peer.address, token).await {
-            Verdict::Accepted(identity) => Ok(identity),
-            Verdict::Wrong => Err(unauthenticated()),
-            Verdict::Cut => Err(listen::cut()),
+            TokenVerdict::Accepted(identity) => Ok(identity),
+            TokenVerdict::Wrong => Err(unauthenticated()),
+            TokenVerdict::CloseUnanswered => Err(listen::close_without_response()),
         }
     }
 }
 
 /// Whoever sent a request, before the board.
-struct Asker<'a> {
+struct Client<'a> {
     hub: &'a Hub,
     caller: Caller,
     traceparent: Option<&'a str>,
 }
 
-impl<'a> Asker<'a> {
-    fn new(hub: &'a Hub, identity: Identity, traceparent: Option<&'a str>) -> Self {
+impl<'a> Client<'a> {
+    fn new(hub: &'a Hub, identity: ClientIdentity, traceparent: Option<&'a str>) -> Self {
         let caller = Caller {
             // The operator's own client is as good as the operator's command line.
             surface: if identity.grants.has(Grant::Operate) { Surface::Cli } else { Surface::Hub },
@@ -198,40 +198,42 @@ impl<'a> Asker<'a> {
     }
 
     /// In a task of its own: what was asked is done, whether or not its sender is still there.
-    async fn ask(&self, command: Command) -> Result<Reply, Fault> {
-        let board = &self.hub.0.plug.board;
+    async fn ask(&self, command: Command) -> Result<Reply, ApiError> {
+        let board = &self.hub.0.context.board;
         let asking = trace::ask(board, &self.caller, command, CancellationToken::new(), self.traceparent);
         let answer = self.hub.0.tracker.spawn(asking).await;
-        answer.unwrap_or_else(|_| Err(BoardError::shutting_down())).map_err(Fault::from)
+        answer.unwrap_or_else(|_| Err(BoardError::shutting_down())).map_err(ApiError::from)
     }
 
-    async fn look(&self, message: MessageId) -> Result<Arc<MessageReport>, Fault> {
+    async fn read_message(&self, message: MessageId) -> Result<Arc<MessageReport>, ApiError> {
         let reply = self.ask(Command::ReadMessage { message, newer_than: None }).await?;
-        if let Reply::Message(report) = reply { Ok(report) } else { Err(Fault::unexpected()) }
+        if let Reply::Message(report) = reply { Ok(report) } else { Err(ApiError::unexpected_reply()) }
     }
 
-    async fn wait(&self, mut report: Arc<MessageReport>, wait: Wait) -> Result<Arc<MessageReport>, Fault> {
+    async fn wait_for(&self, mut report: Arc<MessageReport>, wait: ReplyWait) -> Result<Arc<MessageReport>, ApiError> {
         let _place = match wait {
-            Wait::No => None,
-            Wait::News(..) | Wait::Settled(_) => Some(self.hub.0.waits.try_acquire().map_err(|_| too_many_wait())?),
+            ReplyWait::No => None,
+            ReplyWait::Newer(..) | ReplyWait::Settled(_) => {
+                Some(self.hub.0.wait_permits.try_acquire().map_err(|_| too_many_waiting())?)
+            }
         };
         match wait {
-            Wait::No => Ok(report),
-            Wait::News(seen, patience) => {
+            ReplyWait::No => Ok(report),
+            ReplyWait::Newer(seen, patience) => {
                 if report.version > seen {
                     return Ok(report);
                 }
-                self.news(report.id, seen, Instant::now() + patience).await
+                self.wait_for_newer(report.id, seen, Instant::now() + patience).await
             }
-            Wait::Settled(patience) => {
+            ReplyWait::Settled(patience) => {
                 let until = Instant::now() + patience;
-                let watch = AnswerWatch::new(&report, self.hub.0.times.answer_window);
-                while let Some(open) = watch.open_for(&report, self.hub.0.clock.now())
+                let watch = AnswerWatch::new(&report, self.hub.0.timeouts.answer_window);
+                while let Some(open) = watch.time_left(&report, self.hub.0.clock.now())
                     && Instant::now() < until
-                    && !self.hub.0.plug.draining.is_cancelled()
+                    && !self.hub.0.context.draining.is_cancelled()
                 {
                     let until = until.min(Instant::now() + open);
-                    report = self.news(report.id, report.version, until).await?;
+                    report = self.wait_for_newer(report.id, report.version, until).await?;
                 }
                 Ok(report)
             }
@@ -239,15 +241,20 @@ impl<'a> Asker<'a> {
     }
 
     /// The message as soon as there is something newer than `seen`, or as it is when time is up.
-    async fn news(&self, message: MessageId, seen: Seq, until: Instant) -> Result<Arc<MessageReport>, Fault> {
+    async fn wait_for_newer(
+        &self,
+        message: MessageId,
+        seen: Seq,
+        until: Instant,
+    ) -> Result<Arc<MessageReport>, ApiError> {
         let stop = CancellationToken::new();
         let _gone = stop.clone().drop_guard();
         let command = Command::ReadMessage { message, newer_than: Some(seen) };
-        let mut answer = pin!(self.hub.0.plug.board.ask(&self.caller, command, stop.clone()));
+        let mut answer = pin!(self.hub.0.context.board.ask(&self.caller, command, stop.clone()));
         let early = tokio::select! {
             answer = answer.as_mut() => Some(answer),
             () = tokio::time::sleep_until(until) => None,
-            () = self.hub.0.plug.draining.cancelled() => None,
+            () = self.hub.0.context.draining.cancelled() => None,
         };
         let answer = match early {
             Some(answer) => answer,
@@ -258,22 +265,22 @@ impl<'a> Asker<'a> {
         };
         match answer {
             Ok(Reply::Message(report)) => Ok(report),
-            Ok(_) => Err(Fault::unexpected()),
-            Err(error) if error.kind == ErrorKind::Cancelled => self.look(message).await,
+            Ok(_) => Err(ApiError::unexpected_reply()),
+            Err(error) if error.kind == ErrorKind::Cancelled => self.read_message(message).await,
             Err(error) => Err(error.into()),
         }
     }
 }
 
 /// Waiting takes a place; those who only ask must find one.
-fn too_many_wait() -> Fault {
-    Fault::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "too many requests wait already: ask without `wait`")
+fn too_many_waiting() -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "too many requests wait already: ask without `wait`")
 }
 
-impl IntoResponse for Fault {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let fault = report::Fault { code: self.code, message: &self.message };
-        let mut response = json(self.status, wire::encode(&report::Failure { error: fault }));
+        let fault = report::ErrorDetail { code: self.code, message: &self.message };
+        let mut response = json(self.status, wire::encode(&report::ErrorBody { error: fault }));
         let headers = response.headers_mut();
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());

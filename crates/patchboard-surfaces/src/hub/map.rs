@@ -12,12 +12,15 @@ use patchboard_core::reply::{AppSummary, Unregistered};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::wire::report::{self, List};
-use super::wire::{self, Answer, Code, Message, Metadata, Notification, Outcome, Refusal, Registration, Said};
+use super::wire::report::{self, ListBody};
+use super::wire::{
+    self, AppRegistration, FrameError, FrameErrorCode, HubFrame, MessageFrame, MessageMetadata, NotificationContent,
+    RegistrationReply, ResponseBody,
+};
 
 /// Where a client can show what only it knows; what its registration says comes before what its connection said.
-pub(super) fn register(registration: Registration, shown: Option<&str>, origin: Option<Arc<str>>) -> RegisterApp {
-    let Registration { name, description, version, capabilities, token } = registration;
+pub(super) fn register(registration: AppRegistration, shown: Option<&str>, origin: Option<Arc<str>>) -> RegisterApp {
+    let AppRegistration { name, description, version, capabilities, token } = registration;
     RegisterApp {
         profile: AppProfile {
             name: name.into(),
@@ -25,82 +28,84 @@ pub(super) fn register(registration: Registration, shown: Option<&str>, origin: 
             version: version.map(Into::into),
             capabilities: capabilities.into_iter().map(Into::into).collect(),
         },
-        token: token.as_deref().or(shown).map(hash),
+        token: token.as_deref().or(shown).map(hash_token),
         origin,
     }
 }
 
 /// What is known of a token besides whoever holds it.
-pub(super) fn hash(token: &str) -> TokenHash {
+pub(super) fn hash_token(token: &str) -> TokenHash {
     Sha256::digest(token).into()
 }
 
 /// What the app of that name has to say; `None` to a message there cannot be.
-pub(super) fn answer(response: wire::Response, name: &Arc<str>) -> Option<Command> {
-    let wire::Response { message_id, answer } = response;
+pub(super) fn answer_command(response: wire::ResponseFrame, name: &Arc<str>) -> Option<Command> {
+    let wire::ResponseFrame { message_id, answer } = response;
     let message: MessageId = message_id.parse().ok()?;
     let response = match answer {
-        Answer::Ack => Response::Ack,
-        Answer::Reject { reason } => Response::Reject { reason: reason.map(Into::into) },
-        Answer::Notification(Notification { title, body, priority, expects_reply }) => Response::Notice(AppNotice {
-            title: title.map_or_else(|| name.clone(), Into::into),
-            body: body.into(),
-            priority: match priority {
-                Some(wire::Priority::Low) => Priority::Low,
-                Some(wire::Priority::Normal) | None => Priority::Normal,
-                Some(wire::Priority::High) => Priority::High,
-            },
-            expects_reply,
-        }),
+        ResponseBody::Ack => Response::Ack,
+        ResponseBody::Reject { reason } => Response::Reject { reason: reason.map(Into::into) },
+        ResponseBody::Notification(NotificationContent { title, body, priority, expects_reply }) => {
+            Response::Notice(AppNotice {
+                title: title.map_or_else(|| name.clone(), Into::into),
+                body: body.into(),
+                priority: match priority {
+                    Some(wire::NotificationPriority::Low) => Priority::Low,
+                    Some(wire::NotificationPriority::Normal) | None => Priority::Normal,
+                    Some(wire::NotificationPriority::High) => Priority::High,
+                },
+                expects_reply,
+            })
+        }
     };
     Some(Command::AnswerMessage { message, response })
 }
 
 pub(super) fn registered(name: &str, client: Uuid) -> String {
-    wire::encode(&Said::RegistrationResponse(Outcome::Registered {
+    wire::encode(&HubFrame::RegistrationResponse(RegistrationReply::Registered {
         success: true,
         client_id: client.to_string(),
         message: format!("Client '{name}' registered successfully"),
     }))
 }
 
-pub(super) fn not_registered(name: &str, why: Unregistered) -> Refusal {
+pub(super) fn not_registered(name: &str, why: Unregistered) -> FrameError {
     match why {
         Unregistered::Already => already_registered(),
         Unregistered::NameTaken => {
-            Refusal::new(Code::DuplicateName, format!("A client with name '{name}' is already registered"))
+            FrameError::new(FrameErrorCode::DuplicateName, format!("A client with name '{name}' is already registered"))
         }
         Unregistered::NotApproved => {
             let message = format!("Client '{name}' waits for approval: run `patchboard hub approve {name}`");
-            Refusal::new(Code::ValidationError, message)
+            FrameError::new(FrameErrorCode::ValidationError, message)
         }
         Unregistered::WrongToken => {
             let message =
                 format!("Client '{name}' needs its token: run `patchboard hub pair {name}` and give it that token");
-            Refusal::new(Code::ValidationError, message)
+            FrameError::new(FrameErrorCode::ValidationError, message)
         }
     }
 }
 
-pub(super) fn already_registered() -> Refusal {
-    Refusal::new(Code::AlreadyRegistered, "This connection has already registered a client")
+pub(super) fn already_registered() -> FrameError {
+    FrameError::new(FrameErrorCode::AlreadyRegistered, "This connection has already registered a client")
 }
 
-pub(super) fn refused(refusal: &Refusal) -> String {
-    let Refusal { code, message } = refusal;
-    wire::encode(&Said::RegistrationResponse(Outcome::Refused { success: false, code: *code, message }))
+pub(super) fn refused(refusal: &FrameError) -> String {
+    let FrameError { code, message } = refusal;
+    wire::encode(&HubFrame::RegistrationResponse(RegistrationReply::Refused { success: false, code: *code, message }))
 }
 
-pub(super) fn error(refusal: &Refusal) -> String {
-    wire::encode(&Said::Error { code: refusal.code, message: &refusal.message })
+pub(super) fn error(refusal: &FrameError) -> String {
+    wire::encode(&HubFrame::Error { code: refusal.code, message: &refusal.message })
 }
 
 pub(super) fn delivery(delivery: &Delivery) -> String {
-    wire::encode(&Said::Message(Message {
+    wire::encode(&HubFrame::Message(MessageFrame {
         id: delivery.message.to_string(),
         text: &delivery.text,
         timestamp: time(delivery.at),
-        metadata: Metadata {
+        metadata: MessageMetadata {
             input_method: input(delivery.input),
             direct_routed: delivery.is_direct,
             confidence: delivery.confidence.filter(|_| delivery.input == InputMethod::Voice),
@@ -123,26 +128,26 @@ fn time(at: Timestamp) -> String {
 
 /// How much of a message is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Detail {
+enum DetailLevel {
     Everything,
     /// Without what can be large.
     Overview,
 }
 
 pub(super) fn message(report: &MessageReport) -> String {
-    wire::encode(&shown_message(report, Detail::Everything))
+    wire::encode(&shown_message(report, DetailLevel::Everything))
 }
 
 pub(super) fn messages(page: &Page<Arc<MessageReport>>) -> String {
-    let items = page.items.iter().map(|report| shown_message(report, Detail::Overview)).collect();
+    let items = page.items.iter().map(|report| shown_message(report, DetailLevel::Overview)).collect();
     let next_cursor = page.next.as_ref().map(|cursor| cursor.0.clone());
-    wire::encode(&report::Page { items, next_cursor })
+    wire::encode(&report::PageBody { items, next_cursor })
 }
 
-fn shown_message(report: &MessageReport, detail: Detail) -> report::Message<'_> {
+fn shown_message(report: &MessageReport, detail: DetailLevel) -> report::MessageView<'_> {
     let utterance = &report.utterance;
-    let everything = detail == Detail::Everything;
-    report::Message {
+    let everything = detail == DetailLevel::Everything;
+    report::MessageView {
         id: report.id.to_string(),
         text: &utterance.text,
         state: report.state.name(),
@@ -155,7 +160,7 @@ fn shown_message(report: &MessageReport, detail: Detail) -> report::Message<'_> 
         attempts: report
             .attempts
             .iter()
-            .map(|attempt| report::Attempt {
+            .map(|attempt| report::AttemptView {
                 client: &attempt.app,
                 state: attempt.state.name(),
                 reason: attempt.reason.as_deref(),
@@ -169,21 +174,21 @@ fn shown_message(report: &MessageReport, detail: Detail) -> report::Message<'_> 
     }
 }
 
-fn shown_notice<'a>(app: &'a str, notice: &'a AppNotice) -> report::Notification<'a> {
-    report::Notification {
+fn shown_notice<'a>(app: &'a str, notice: &'a AppNotice) -> report::NotificationView<'a> {
+    report::NotificationView {
         client: app,
         title: &notice.title,
         body: &notice.body,
         priority: match notice.priority {
-            Priority::Low => wire::Priority::Low,
-            Priority::Normal => wire::Priority::Normal,
-            Priority::High => wire::Priority::High,
+            Priority::Low => wire::NotificationPriority::Low,
+            Priority::Normal => wire::NotificationPriority::Normal,
+            Priority::High => wire::NotificationPriority::High,
         },
     }
 }
 
-fn shown_decision(decision: &Decision) -> report::Decision<'_> {
-    report::Decision {
+fn shown_decision(decision: &Decision) -> report::DecisionView<'_> {
+    report::DecisionView {
         stage: decision.stage.name(),
         clients: decision.apps.iter().map(|app| &**app).collect(),
         text: decision.text.as_deref(),
@@ -191,7 +196,7 @@ fn shown_decision(decision: &Decision) -> report::Decision<'_> {
         candidates: decision
             .candidates
             .iter()
-            .map(|scored| report::Candidate {
+            .map(|scored| report::CandidateView {
                 client: &scored.app,
                 score: scored.score,
                 confidence: scored.confidence,
@@ -206,7 +211,7 @@ pub(super) fn decision(decision: &Decision) -> String {
 }
 
 pub(super) fn clients(apps: &[AppSummary]) -> String {
-    let items = apps.iter().map(|app| report::Client {
+    let items = apps.iter().map(|app| report::ClientView {
         name: &app.profile.name,
         description: &app.profile.description,
         version: app.profile.version.as_deref(),
@@ -217,5 +222,5 @@ pub(super) fn clients(apps: &[AppSummary]) -> String {
         pending: app.pending,
         lessons: app.lessons,
     });
-    wire::encode(&List { items: items.collect() })
+    wire::encode(&ListBody { items: items.collect() })
 }

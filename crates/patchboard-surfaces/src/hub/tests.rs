@@ -35,12 +35,12 @@ struct Bench {
 
 struct Setup {
     pairing: Pairing,
-    times: Times,
+    times: HubTimeouts,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { pairing: Pairing::Open, times: Times::default() }
+        Self { pairing: Pairing::Open, times: HubTimeouts::default() }
     }
 }
 
@@ -80,12 +80,12 @@ impl Bench {
         let options = HubOptions {
             gate: AuthGate::new("hub", None, Some(OPERATOR.into()), Arc::default()),
             http_needs_token: setup.pairing == Pairing::Token,
-            guard: Guard {
+            guard: OriginGuard {
                 surface: "hub",
                 allowed_hosts: Vec::new(),
                 allowed_origins: vec!["app://obsidian.md".to_owned()],
             },
-            times: setup.times,
+            timeouts: setup.times,
             clock: Arc::new(ManualClock::default()),
             max_sockets: 100,
             stall: Duration::from_secs(30),

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use self::object::{Field, Kind, object};
+use self::object::{JsonField, JsonKind, parse_object};
 
 pub(super) mod object;
 pub(super) mod report;
@@ -18,20 +18,20 @@ const MAX_QUOTE_BYTES: usize = 64;
 const MAX_NAME_UNITS: usize = 64;
 const MAX_DESCRIPTION_UNITS: usize = 1024;
 /// The protocol sets no bounds to these; nobody should ever notice that they have one.
-const MAX_WORD_UNITS: usize = 256;
+const MAX_SHORT_TEXT_UNITS: usize = 256;
 const MAX_CAPABILITIES: usize = 128;
 
 /// What a client can say.
 #[derive(Debug)]
-pub(super) enum Frame {
+pub(super) enum AppFrame {
     /// Or why it cannot be granted.
-    Registration(Result<Registration, Refusal>),
-    Response(Response),
+    Registration(Result<AppRegistration, FrameError>),
+    Response(ResponseFrame),
     Malformed(String),
 }
 
 #[derive(Debug)]
-pub(super) struct Registration {
+pub(super) struct AppRegistration {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) version: Option<String>,
@@ -40,14 +40,14 @@ pub(super) struct Registration {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) code: Code,
+pub(super) struct FrameError {
+    pub(super) code: FrameErrorCode,
     pub(super) message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub(super) enum Code {
+pub(super) enum FrameErrorCode {
     InvalidName,
     InvalidDescription,
     DuplicateName,
@@ -59,56 +59,56 @@ pub(super) enum Code {
 
 /// An answer to a message.
 #[derive(Debug)]
-pub(super) struct Response {
+pub(super) struct ResponseFrame {
     /// As the client wrote it: it may be nobody's.
     pub(super) message_id: String,
-    pub(super) answer: Answer,
+    pub(super) answer: ResponseBody,
 }
 
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum ResponseBody {
     Ack,
     Reject { reason: Option<String> },
-    Notification(Notification),
+    Notification(NotificationContent),
 }
 
 #[derive(Debug)]
-pub(super) struct Notification {
+pub(super) struct NotificationContent {
     pub(super) title: Option<String>,
     pub(super) body: String,
-    pub(super) priority: Option<Priority>,
+    pub(super) priority: Option<NotificationPriority>,
     pub(super) expects_reply: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Priority {
+pub(super) enum NotificationPriority {
     Low,
     Normal,
     High,
 }
 
-impl Frame {
+impl AppFrame {
     /// Unknown fields are ignored.
     pub(super) fn read(text: &str) -> Self {
-        let [kind, payload] = match object(text, ["type", "payload"]) {
+        let [kind, payload] = match parse_object(text, ["type", "payload"]) {
             Ok(fields) => fields,
-            Err(object::Problem::NotAnObject) => {
+            Err(object::ObjectError::NotAnObject) => {
                 return Self::Malformed("a frame is a JSON object with `type` and `payload`".to_owned());
             }
-            Err(problem @ object::Problem::NotJson(_)) => return Self::Malformed(problem.to_string()),
+            Err(problem @ object::ObjectError::NotJson(_)) => return Self::Malformed(problem.to_string()),
         };
-        let Some(kind) = kind.and_then(Field::text) else {
+        let Some(kind) = kind.and_then(JsonField::text) else {
             return Self::Malformed("a frame needs a `type` that is a string".to_owned());
         };
         match kind.as_str() {
-            "registration" => Self::Registration(Registration::read(payload)),
-            "response" => match Response::read(payload) {
+            "registration" => Self::Registration(AppRegistration::read(payload)),
+            "response" => match ResponseFrame::read(payload) {
                 Ok(response) => Self::Response(response),
                 Err(problem) => Self::Malformed(problem.to_owned()),
             },
             unknown => {
-                let quote = cut(unknown, MAX_QUOTE_BYTES);
+                let quote = truncate(unknown, MAX_QUOTE_BYTES);
                 Self::Malformed(format!("clients send `registration` and `response`, not `{quote}`"))
             }
         }
@@ -120,58 +120,59 @@ impl Frame {
     }
 }
 
-impl Registration {
+impl AppRegistration {
     /// In the order clients may rely on: name, description, version, capabilities.
-    fn read(payload: Option<Field<'_>>) -> Result<Self, Refusal> {
-        let invalid = |message: &str| Refusal::new(Code::ValidationError, message);
+    fn read(payload: Option<JsonField<'_>>) -> Result<Self, FrameError> {
+        let invalid = |message: &str| FrameError::new(FrameErrorCode::ValidationError, message);
         let Some(payload) = payload else { return Err(invalid("a registration needs a `payload`")) };
         let fields = match payload.kind() {
-            Kind::Object => payload.fields(["name", "description", "version", "capabilities", "token"]),
+            JsonKind::Object => payload.fields(["name", "description", "version", "capabilities", "token"]),
             // An object too, and one without any of the fields.
-            Kind::Array => Some([None; 5]),
-            Kind::Null | Kind::Boolean | Kind::Number | Kind::Text => None,
+            JsonKind::Array => Some([None; 5]),
+            JsonKind::Null | JsonKind::Boolean | JsonKind::Number | JsonKind::Text => None,
         };
         let Some([name, description, version, capabilities, token]) = fields else {
             return Err(invalid("the `payload` of a registration must be an object"));
         };
-        let name = name.and_then(Field::text).filter(|name| is_name(name)).ok_or_else(|| {
+        let name = name.and_then(JsonField::text).filter(|name| is_name(name)).ok_or_else(|| {
             let rule = "`name` must be a letter followed by letters, digits, `-` or `_`, 64 characters at most";
-            Refusal::new(Code::InvalidName, rule)
+            FrameError::new(FrameErrorCode::InvalidName, rule)
         })?;
-        let description = description.and_then(Field::text).filter(|text| is_description(text)).ok_or_else(|| {
-            let rule = "`description` must be a text of 1 to 1024 characters that is not blank";
-            Refusal::new(Code::InvalidDescription, rule)
-        })?;
+        let description =
+            description.and_then(JsonField::text).filter(|text| is_description(text)).ok_or_else(|| {
+                let rule = "`description` must be a text of 1 to 1024 characters that is not blank";
+                FrameError::new(FrameErrorCode::InvalidDescription, rule)
+            })?;
         let version = match version {
             None => None,
             Some(version) => match version.text() {
-                Some(version) if is_word(&version) => Some(version),
+                Some(version) if is_short_text(&version) => Some(version),
                 Some(_) => return Err(invalid("`version` must have 256 characters at most")),
                 None => return Err(invalid("`version` must be a string")),
             },
         };
         let capabilities = match capabilities {
             None => Vec::new(),
-            Some(list) if list.kind() != Kind::Array => {
+            Some(list) if list.kind() != JsonKind::Array => {
                 return Err(invalid("`capabilities` must be an array of strings"));
             }
             Some(list) => {
                 let items = list.items(MAX_CAPABILITIES).ok_or_else(|| invalid("there are too many `capabilities`"))?;
-                let words: Option<Vec<String>> = items.into_iter().map(Field::text).collect();
+                let words: Option<Vec<String>> = items.into_iter().map(JsonField::text).collect();
                 let words = words.ok_or_else(|| invalid("`capabilities` must be an array of strings"))?;
-                if !words.iter().all(|word| is_word(word)) {
+                if !words.iter().all(|word| is_short_text(word)) {
                     return Err(invalid("each of the `capabilities` must have 256 characters at most"));
                 }
                 words
             }
         };
-        let token = token.and_then(Field::text).filter(|token| !token.is_empty());
+        let token = token.and_then(JsonField::text).filter(|token| !token.is_empty());
         Ok(Self { name, description, version, capabilities, token })
     }
 }
 
-impl Refusal {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
+impl FrameError {
+    pub(super) fn new(code: FrameErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
@@ -184,15 +185,15 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 fn is_description(text: &str) -> bool {
-    !is_blank(text) && units(text) <= MAX_DESCRIPTION_UNITS
+    !is_blank(text) && utf16_len(text) <= MAX_DESCRIPTION_UNITS
 }
 
-fn is_word(text: &str) -> bool {
-    units(text) <= MAX_WORD_UNITS
+fn is_short_text(text: &str) -> bool {
+    utf16_len(text) <= MAX_SHORT_TEXT_UNITS
 }
 
 /// Length as JavaScript counts it.
-fn units(text: &str) -> usize {
+fn utf16_len(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
@@ -201,44 +202,45 @@ pub(super) fn is_blank(text: &str) -> bool {
     text.chars().all(|character| character.is_whitespace() || character == '\u{feff}')
 }
 
-impl Response {
-    fn read(payload: Option<Field<'_>>) -> Result<Self, &'static str> {
+impl ResponseFrame {
+    fn read(payload: Option<JsonField<'_>>) -> Result<Self, &'static str> {
         let Some([message_id, kind, inner]) =
             payload.and_then(|payload| payload.fields(["messageId", "type", "payload"]))
         else {
             return Err("the `payload` of a response must be an object with `messageId`, `type` and `payload`");
         };
-        let message_id = message_id.and_then(Field::text).ok_or("a response needs a `messageId` that is a string")?;
-        let kind = kind.and_then(Field::text).ok_or("a response needs a `type` that is a string")?;
-        let inner = given(inner);
-        if inner.is_some_and(|inner| inner.kind() != Kind::Object) {
+        let message_id =
+            message_id.and_then(JsonField::text).ok_or("a response needs a `messageId` that is a string")?;
+        let kind = kind.and_then(JsonField::text).ok_or("a response needs a `type` that is a string")?;
+        let inner = non_null(inner);
+        if inner.is_some_and(|inner| inner.kind() != JsonKind::Object) {
             return Err("what a response says must be an object, in the `payload` of its `payload`");
         }
         let answer = match kind.as_str() {
-            "ack" => Answer::Ack,
+            "ack" => ResponseBody::Ack,
             "reject" => {
                 let [reason] = inner.and_then(|inner| inner.fields(["reason"])).unwrap_or_default();
-                let reason = text_or_nothing(reason).map_err(|()| "`reason` must be a string")?;
-                Answer::Reject { reason: reason.map(|reason| cut(&reason, MAX_REASON_BYTES)) }
+                let reason = optional_text(reason).map_err(|()| "`reason` must be a string")?;
+                ResponseBody::Reject { reason: reason.map(|reason| truncate(&reason, MAX_REASON_BYTES)) }
             }
-            "notification" => Answer::Notification(Notification::read(inner)?),
+            "notification" => ResponseBody::Notification(NotificationContent::read(inner)?),
             _ => return Err("the `type` of a response must be `ack`, `reject` or `notification`"),
         };
         Ok(Self { message_id, answer })
     }
 }
 
-impl Notification {
-    fn read(inner: Option<Field<'_>>) -> Result<Self, &'static str> {
+impl NotificationContent {
+    fn read(inner: Option<JsonField<'_>>) -> Result<Self, &'static str> {
         let fields = inner.and_then(|inner| inner.fields(["title", "body", "priority", "metadata"]));
         let [title, body, priority, metadata] = fields.unwrap_or_default();
-        let title = text_or_nothing(title).map_err(|()| "`title` must be a string")?;
-        let body = text_or_nothing(body).map_err(|()| "`body` must be a string")?;
-        let priority = match text_or_nothing(priority).map_err(|()| "`priority` must be a string")?.as_deref() {
+        let title = optional_text(title).map_err(|()| "`title` must be a string")?;
+        let body = optional_text(body).map_err(|()| "`body` must be a string")?;
+        let priority = match optional_text(priority).map_err(|()| "`priority` must be a string")?.as_deref() {
             None => None,
-            Some("low") => Some(Priority::Low),
-            Some("normal") => Some(Priority::Normal),
-            Some("high") => Some(Priority::High),
+            Some("low") => Some(NotificationPriority::Low),
+            Some("normal") => Some(NotificationPriority::Normal),
+            Some("high") => Some(NotificationPriority::High),
             Some(_) => return Err("`priority` must be `low`, `normal` or `high`"),
         };
         if title.is_none() && body.is_none() {
@@ -246,29 +248,29 @@ impl Notification {
         }
         let [expects_reply] = metadata.and_then(|metadata| metadata.fields(["expectsReply"])).unwrap_or_default();
         Ok(Self {
-            title: title.map(|title| cut(&title, MAX_TITLE_BYTES)),
-            body: body.map(|body| cut(&body, MAX_BODY_BYTES)).unwrap_or_default(),
+            title: title.map(|title| truncate(&title, MAX_TITLE_BYTES)),
+            body: body.map(|body| truncate(&body, MAX_BODY_BYTES)).unwrap_or_default(),
             priority,
-            expects_reply: expects_reply.and_then(Field::boolean).unwrap_or(false),
+            expects_reply: expects_reply.and_then(JsonField::boolean).unwrap_or(false),
         })
     }
 }
 
 /// A field that is null is as good as absent.
-fn given(field: Option<Field<'_>>) -> Option<Field<'_>> {
-    field.filter(|field| field.kind() != Kind::Null)
+fn non_null(field: Option<JsonField<'_>>) -> Option<JsonField<'_>> {
+    field.filter(|field| field.kind() != JsonKind::Null)
 }
 
 /// A blank text is as good as none; what is no text is an error.
-fn text_or_nothing(field: Option<Field<'_>>) -> Result<Option<String>, ()> {
-    match given(field) {
+fn optional_text(field: Option<JsonField<'_>>) -> Result<Option<String>, ()> {
+    match non_null(field) {
         None => Ok(None),
         Some(field) => field.text().map(|text| Some(text).filter(|text| !is_blank(text))).ok_or(()),
     }
 }
 
 /// At most so many bytes of the text, and a sign that there was more.
-fn cut(text: &str, most: usize) -> String {
+fn truncate(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
@@ -279,15 +281,15 @@ fn cut(text: &str, most: usize) -> String {
 /// What the hub can say.
 #[derive(Serialize)]
 #[serde(tag = "type", content = "payload", rename_all = "snake_case")]
-pub(super) enum Said<'a> {
-    RegistrationResponse(Outcome<'a>),
-    Message(Message<'a>),
-    Error { code: Code, message: &'a str },
+pub(super) enum HubFrame<'a> {
+    RegistrationResponse(RegistrationReply<'a>),
+    Message(MessageFrame<'a>),
+    Error { code: FrameErrorCode, message: &'a str },
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Outcome<'a> {
+pub(super) enum RegistrationReply<'a> {
     Registered {
         success: bool,
         #[serde(rename = "clientId")]
@@ -296,23 +298,23 @@ pub(super) enum Outcome<'a> {
     },
     Refused {
         success: bool,
-        code: Code,
+        code: FrameErrorCode,
         message: &'a str,
     },
 }
 
 #[derive(Serialize)]
-pub(super) struct Message<'a> {
+pub(super) struct MessageFrame<'a> {
     pub(super) id: String,
     pub(super) text: &'a str,
     pub(super) timestamp: String,
-    pub(super) metadata: Metadata<'a>,
+    pub(super) metadata: MessageMetadata<'a>,
 }
 
 /// There is never a `source` among these: there are clients that take `"direct"` there for an order to keep quiet.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Metadata<'a> {
+pub(super) struct MessageMetadata<'a> {
     pub(super) input_method: InputMethod,
     pub(super) direct_routed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,8 +10,8 @@ use super::*;
 impl Peer {
     /// A peer at that address, for tests that ask a router without a socket.
     pub(crate) fn at(address: IpAddr) -> Self {
-        let places = Places::new(1);
-        let permit = places.free.clone().try_acquire_owned().unwrap();
+        let places = ConnectionSlots::new(1);
+        let permit = places.permits.clone().try_acquire_owned().unwrap();
         Self::new("test", address, None, permit, &places.pool)
     }
 }
@@ -24,7 +24,7 @@ struct Served {
 
 async fn serve_two(places: usize) -> Served {
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
-    let places = Places::new(places);
+    let places = ConnectionSlots::new(places);
     let mut addresses = Vec::new();
     for _ in 0..2 {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

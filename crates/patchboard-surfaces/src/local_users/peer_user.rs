@@ -9,7 +9,7 @@ pub enum PeerUser {
     Known(u32),
     /// There is no such connection, or no process holds its other end any more: a socket that is closed while its data
     /// is still on the way counts as root's, so it must not count at all.
-    Gone,
+    NotFound,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 fn users(own: u32, trusted: &[u32]) -> LocalUsers {
-    LocalUsers { own, trusted: trusted.into(), log: Arc::default() }
+    LocalUsers { own, trusted: trusted.into(), last_logged: Arc::default() }
 }
 
 #[test]
@@ -19,14 +19,14 @@ fn the_servers_own_user_root_and_those_named_are_let_in() {
 
 #[tokio::test]
 async fn the_user_of_a_connection_is_found_on_every_address_of_this_machine() {
-    assert_eq!(kernel_tells_users(), KernelAnswer::Yes, "servers without a token would let nobody in");
+    assert_eq!(probe_peer_lookup(), PeerLookupSupport::Supported, "servers without a token would let nobody in");
     for address in [Ipv4Addr::LOCALHOST.into(), std::net::IpAddr::from(Ipv6Addr::LOCALHOST)] {
         let listener = TcpListener::bind((address, 0)).await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
         assert_eq!(LocalUsers::new([]).check("test", &server), Ok(()), "{address}");
         // Root is let in wherever it comes from.
-        let expected = if own_user() == 0 { Ok(()) } else { Err(Stranger::User(own_user())) };
+        let expected = if own_user() == 0 { Ok(()) } else { Err(UserRejection::User(own_user())) };
         assert_eq!(users(own_user() + 1, &[]).check("test", &server), expected, "{address}");
     }
 }
@@ -39,7 +39,7 @@ async fn a_client_that_has_closed_is_nobodys_and_not_roots() {
     drop(client);
     // Until the end has arrived.
     assert_eq!(server.read(&mut [0]).await.unwrap(), 0);
-    assert_eq!(LocalUsers::new([]).check("test", &server), Err(Stranger::Gone));
+    assert_eq!(LocalUsers::new([]).check("test", &server), Err(UserRejection::ConnectionClosed));
 }
 
 #[test]

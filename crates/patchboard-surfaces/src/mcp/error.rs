@@ -3,30 +3,30 @@
 use patchboard_core::{BoardError, ErrorKind, Retry};
 use serde_json::json;
 
-use super::wire::Problem;
+use super::wire::RpcError;
 
-pub(super) fn problem(error: &BoardError) -> Problem {
+pub(super) fn rpc_error(error: &BoardError) -> RpcError {
     let (code, kind) = match error.kind {
-        ErrorKind::Invalid => (Problem::INVALID_PARAMS, "invalid"),
-        ErrorKind::NotFound => (Problem::INVALID_PARAMS, "not_found"),
-        ErrorKind::Unauthenticated => (Problem::SERVER, "unauthenticated"),
-        ErrorKind::Forbidden => (Problem::SERVER, "forbidden"),
-        ErrorKind::Conflict => (Problem::SERVER, "conflict"),
-        ErrorKind::Exhausted => (Problem::SERVER, "exhausted"),
-        ErrorKind::Timeout => (Problem::SERVER, "timeout"),
-        ErrorKind::Cancelled => (Problem::SERVER, "cancelled"),
-        ErrorKind::Unavailable => (Problem::SERVER, "unavailable"),
-        ErrorKind::Upstream => (Problem::SERVER, "upstream"),
+        ErrorKind::Invalid => (RpcError::INVALID_PARAMS, "invalid"),
+        ErrorKind::NotFound => (RpcError::INVALID_PARAMS, "not_found"),
+        ErrorKind::Unauthenticated => (RpcError::SERVER, "unauthenticated"),
+        ErrorKind::Forbidden => (RpcError::SERVER, "forbidden"),
+        ErrorKind::Conflict => (RpcError::SERVER, "conflict"),
+        ErrorKind::Exhausted => (RpcError::SERVER, "exhausted"),
+        ErrorKind::Timeout => (RpcError::SERVER, "timeout"),
+        ErrorKind::Cancelled => (RpcError::SERVER, "cancelled"),
+        ErrorKind::Unavailable => (RpcError::SERVER, "unavailable"),
+        ErrorKind::Upstream => (RpcError::SERVER, "upstream"),
         ErrorKind::Internal => {
             let cause = error.causes();
             tracing::error!(error = %error.message, cause, "request failed inside");
             // What went wrong inside is in the log; a client can do nothing with it.
-            return Problem::new(Problem::INTERNAL, "internal error: see the server's log");
+            return RpcError::new(RpcError::INTERNAL, "internal error: see the server's log");
         }
     };
     let mut data = json!({ "kind": kind });
     if let (Retry::After(pause), Some(fields)) = (error.retry, data.as_object_mut()) {
         fields.insert("retryAfterSeconds".to_owned(), pause.as_secs().max(1).into());
     }
-    Problem { code, message: error.message.clone().into(), data: Some(data) }
+    RpcError { code, message: error.message.clone().into(), data: Some(data) }
 }

@@ -10,7 +10,7 @@ use patchboard_core::reply::Reply;
 use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
 use serde_json::{Map, Value, json};
 
-use super::wire::Problem;
+use super::wire::RpcError;
 
 /// Newest first. All of them mean the same by what is served here.
 pub(super) const VERSIONS: [&str; 4] = [LATEST, "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -20,9 +20,9 @@ const MAX_NAME: usize = 256;
 const MAX_CURSOR: usize = 1024;
 
 /// Whoever asks for a version that is not spoken gets the newest that is, and decides.
-pub(super) fn initialize(params: &Value, version: &'static str) -> Result<Value, Problem> {
+pub(super) fn initialize(params: &Value, version: &'static str) -> Result<Value, RpcError> {
     let wanted = params.get("protocolVersion").and_then(Value::as_str);
-    let wanted = wanted.ok_or_else(|| Problem::invalid_params("`protocolVersion` is missing"))?;
+    let wanted = wanted.ok_or_else(|| RpcError::invalid_params("`protocolVersion` is missing"))?;
     let spoken = VERSIONS.into_iter().find(|spoken| *spoken == wanted).unwrap_or(LATEST);
     Ok(json!({
         "protocolVersion": spoken,
@@ -31,22 +31,22 @@ pub(super) fn initialize(params: &Value, version: &'static str) -> Result<Value,
     }))
 }
 
-pub(super) fn list(params: &Value) -> Result<Command, Problem> {
+pub(super) fn list(params: &Value) -> Result<Command, RpcError> {
     let cursor = match params.get("cursor") {
         None | Some(Value::Null) => None,
         Some(Value::String(cursor)) if cursor.len() <= MAX_CURSOR => Some(Cursor(cursor.clone())),
-        Some(_) => return Err(Problem::invalid_params("`cursor` is not one of this list")),
+        Some(_) => return Err(RpcError::invalid_params("`cursor` is not one of this list")),
     };
     Ok(Command::ListTools { folder: None, page: PageRequest::new(Some(PAGE), cursor) })
 }
 
-pub(super) fn call(params: &Value, caller: &Caller) -> Result<Command, Problem> {
+pub(super) fn call(params: &Value, caller: &Caller) -> Result<Command, RpcError> {
     let name = params.get("name").and_then(Value::as_str).filter(|name| name.len() <= MAX_NAME);
-    let name = name.ok_or_else(|| Problem::invalid_params("`name` is missing, not text or too long"))?;
+    let name = name.ok_or_else(|| RpcError::invalid_params("`name` is missing, not text or too long"))?;
     let arguments = match params.get("arguments") {
         None | Some(Value::Null) => Value::Object(Map::new()),
         Some(arguments @ Value::Object(_)) => arguments.clone(),
-        Some(_) => return Err(Problem::invalid_params("`arguments` is not an object")),
+        Some(_) => return Err(RpcError::invalid_params("`arguments` is not an object")),
     };
     let origin = Origin {
         channel: "mcp".to_owned(),
@@ -63,7 +63,7 @@ pub(super) fn call(params: &Value, caller: &Caller) -> Result<Command, Problem> 
     }))
 }
 
-pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
+pub(super) fn result(reply: Reply) -> Result<Value, RpcError> {
     match reply {
         Reply::Tools(Page { items, next }) => {
             let mut result = json!({ "tools": items.iter().map(tool).collect::<Vec<Value>>() });
@@ -113,7 +113,7 @@ pub(super) fn result(reply: Reply) -> Result<Value, Problem> {
         | Reply::Workspaces(_)
         | Reply::Workspace(_)
         | Reply::WorkspaceThreads(_)
-        | Reply::Workers(_) => Err(Problem::new(Problem::INTERNAL, "the board answered something else")),
+        | Reply::Workers(_) => Err(RpcError::new(RpcError::INTERNAL, "the board answered something else")),
     }
 }
 

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::limit::{ClientLimits, Rate};
+use crate::limit::{ClientLimits, RateLimit};
 use crate::listen::{self, Listener};
 
 #[derive(Debug, Default)]
@@ -94,16 +94,16 @@ const OPERATOR: &str = "the operator's token";
 
 impl Bench {
     async fn new() -> Self {
-        Self::with(None, Rate { per_second: 1e6, burst: 1e6 }).await
+        Self::with(None, RateLimit { per_second: 1e6, burst: 1e6 }).await
     }
 
-    async fn with(token: Option<&str>, rate: Rate) -> Self {
+    async fn with(token: Option<&str>, rate: RateLimit) -> Self {
         let tools = Arc::new(Tools::default());
         let store = Arc::new(LocalStore::new());
         let tracker = TaskTracker::new();
         let options = McpOptions {
             gate: Arc::new(AuthGate::new("gateway", token.map(Into::into), Some(OPERATOR.into()), Arc::default())),
-            guard: Guard { surface: "gateway", ..Guard::default() },
+            guard: OriginGuard { surface: "gateway", ..OriginGuard::default() },
             clients: Arc::new(Live::new(ClientLimits {
                 rate,
                 max_message: 64 * 1024,
@@ -462,7 +462,7 @@ async fn a_call_is_cancelled_with_its_connection_and_with_its_session() {
 
 #[tokio::test]
 async fn where_a_token_is_needed_nothing_is_done_without_it() {
-    let bench = Bench::with(Some("let me in"), Rate { per_second: 1e6, burst: 1e6 }).await;
+    let bench = Bench::with(Some("let me in"), RateLimit { per_second: 1e6, burst: 1e6 }).await;
     for wrong in [None, Some("Bearer wrong"), Some("let me in")] {
         let headers: Vec<_> = wrong.map(|token| ("Authorization", token)).into_iter().collect();
         let answer = bench.post(&headers, initialize("2025-11-25")).await;
@@ -491,7 +491,7 @@ async fn the_operator_s_client_writes_and_others_have_to_be_approved() {
 
 #[tokio::test]
 async fn requests_have_a_rate_but_pings_do_not() {
-    let bench = Bench::with(None, Rate { per_second: 0.001, burst: 2.0 }).await;
+    let bench = Bench::with(None, RateLimit { per_second: 0.001, burst: 2.0 }).await;
     let session = bench.begin(&[]).await;
     let session = [("Mcp-Session-Id", session.as_str())];
     let mut statuses = Vec::new();
@@ -506,7 +506,7 @@ async fn requests_have_a_rate_but_pings_do_not() {
 proptest::proptest! {
     #[test]
     fn every_body_is_read_or_refused(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
-        if let Err(problem) = wire::read(&body) {
+        if let Err(problem) = wire::parse_message(&body) {
             proptest::prop_assert!(wire::error(&Value::Null, &problem)["error"]["code"].is_i64());
         }
     }
@@ -514,7 +514,7 @@ proptest::proptest! {
     #[test]
     fn every_request_of_the_right_shape_is_read(id in -1_000_000_i64.., method in ".*", text in ".*") {
         let message = request(id, &method, json!({"text": text}));
-        let expected = Message::Request { id: id.into(), method, params: json!({"text": text}) };
-        proptest::prop_assert_eq!(wire::read(message.to_string().as_bytes()).unwrap(), expected);
+        let expected = RpcMessage::Request { id: id.into(), method, params: json!({"text": text}) };
+        proptest::prop_assert_eq!(wire::parse_message(message.to_string().as_bytes()).unwrap(), expected);
     }
 }

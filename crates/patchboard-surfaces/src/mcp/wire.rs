@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const MAX_ID: usize = 1024;
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Message {
+pub(super) enum RpcMessage {
     Request {
         id: Value,
         method: String,
@@ -19,18 +19,18 @@ pub(super) enum Message {
         params: Value,
     },
     /// To a request of ours; there are none.
-    Answer,
+    Response,
 }
 
 /// A JSON-RPC error.
 #[derive(Debug, PartialEq)]
-pub(super) struct Problem {
+pub(super) struct RpcError {
     pub(super) code: i32,
     pub(super) message: Cow<'static, str>,
     pub(super) data: Option<Value>,
 }
 
-impl Problem {
+impl RpcError {
     pub(super) const PARSE: i32 = -32700;
     pub(super) const INVALID_REQUEST: i32 = -32600;
     pub(super) const METHOD_NOT_FOUND: i32 = -32601;
@@ -57,10 +57,10 @@ impl Problem {
     }
 }
 
-pub(super) fn read(body: &[u8]) -> Result<Message, Problem> {
+pub(super) fn parse_message(body: &[u8]) -> Result<RpcMessage, RpcError> {
     let message: Value = serde_json::from_slice(body)
-        .map_err(|error| Problem::new(Problem::PARSE, format!("the message is not JSON: {error}")))?;
-    let invalid = |text: &'static str| Err(Problem::new(Problem::INVALID_REQUEST, text));
+        .map_err(|error| RpcError::new(RpcError::PARSE, format!("the message is not JSON: {error}")))?;
+    let invalid = |text: &'static str| Err(RpcError::new(RpcError::INVALID_REQUEST, text));
     let Value::Object(mut fields) = message else {
         return invalid("a message is one JSON object");
     };
@@ -74,11 +74,11 @@ pub(super) fn read(body: &[u8]) -> Result<Message, Problem> {
     };
     let id = fields.remove("id");
     match (fields.remove("method"), id) {
-        (Some(Value::String(method)), None) => Ok(Message::Notification { method, params }),
-        (Some(Value::String(method)), Some(id)) if is_id(&id) => Ok(Message::Request { id, method, params }),
+        (Some(Value::String(method)), None) => Ok(RpcMessage::Notification { method, params }),
+        (Some(Value::String(method)), Some(id)) if is_id(&id) => Ok(RpcMessage::Request { id, method, params }),
         (Some(Value::String(_)), Some(_)) => invalid("`id` is neither text nor a number, or too long"),
         (Some(_), _) => invalid("`method` is not text"),
-        (None, Some(_)) if fields.contains_key("result") || fields.contains_key("error") => Ok(Message::Answer),
+        (None, Some(_)) if fields.contains_key("result") || fields.contains_key("error") => Ok(RpcMessage::Response),
         (None, _) => invalid("`method` is missing"),
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn result(id: &Value, result: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }
 
-pub(super) fn error(id: &Value, problem: &Problem) -> Value {
+pub(super) fn error(id: &Value, problem: &RpcError) -> Value {
     let mut error = json!({ "code": problem.code, "message": problem.message });
     if let (Some(data), Some(fields)) = (&problem.data, error.as_object_mut()) {
         fields.insert("data".to_owned(), data.clone());

@@ -15,8 +15,8 @@ use patchboard_core::tool::ToolSpec;
 use patchboard_core::workspaces::{Workspace, WorkspaceThread};
 use serde_json::Value;
 
-use super::projection::Dialogue;
-use super::wire::{self, Output, Response};
+use super::projection::ClientLevel;
+use super::wire::{self, Response, ToolFormat};
 use super::yaml;
 
 /// Every conversation of this surface is of this channel, so that no other surface shares it by accident.
@@ -26,14 +26,14 @@ const DEFAULT_MESSAGES: u64 = 100;
 const MAX_MESSAGES: u64 = 1000;
 
 /// `usual_model` is the one of the connection.
-pub(super) fn start(run: wire::Run, account: &str, usual_model: Option<Arc<str>>) -> Command {
+pub(super) fn start(run: wire::RunParams, account: &str, usual_model: Option<Arc<str>>) -> Command {
     Command::StartRun(StartRun {
-        origin: origin(account, given(run.thread_id)),
+        origin: origin(account, non_empty(run.thread_id)),
         content: run.message.0.into(),
-        client_id: given(run.id).unwrap_or_default().into(),
-        model: given(run.model).map(Into::into),
+        client_id: non_empty(run.id).unwrap_or_default().into(),
+        model: non_empty(run.model).map(Into::into),
         agent: None,
-        folder: FolderChoice::new(given(run.working_folder), run.grant_folder.unwrap_or(false)),
+        folder: FolderChoice::new(non_empty(run.working_folder), run.grant_folder.unwrap_or(false)),
         plan: Some(Box::new(RunPlan {
             agent: run.agent.into(),
             usual_model,
@@ -45,16 +45,16 @@ pub(super) fn start(run: wire::Run, account: &str, usual_model: Option<Arc<str>>
 }
 
 /// A field left empty is as good as absent.
-pub(super) fn given(field: Option<String>) -> Option<String> {
+pub(super) fn non_empty(field: Option<String>) -> Option<String> {
     field.filter(|text| !text.is_empty())
 }
 
-pub(super) fn find(id: &str) -> Command {
+pub(super) fn find_run(id: &str) -> Command {
     Command::FindRun(RunRef::ClientId { id: id.into(), within: None })
 }
 
 /// Is the found run one of this surface's? Chats of the same user may have the same id.
-pub(super) fn is_ours(session: &patchboard_core::id::SessionKey) -> bool {
+pub(super) fn is_runs_session(session: &patchboard_core::id::SessionKey) -> bool {
     session.parts().is_some_and(|parts| parts.channel == CHANNEL)
 }
 
@@ -68,9 +68,9 @@ pub(super) fn list_tools(folder: Option<String>, cursor: Option<Cursor>) -> Comm
 }
 
 /// The command, and whether its answer is only asked whether there is anything at all.
-pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (Command, Wanted) {
+pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (Command, MessageSelection) {
     let limit = request.limit.unwrap_or(DEFAULT_MESSAGES).min(MAX_MESSAGES);
-    let wanted = if limit == 0 { Wanted::None } else { Wanted::All };
+    let wanted = if limit == 0 { MessageSelection::None } else { MessageSelection::All };
     let command = Command::ReadMessages {
         session: SessionRef::Origin(origin(account, Some(request.thread_id.clone()))),
         before: request.before,
@@ -80,7 +80,7 @@ pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (Com
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum MessageSelection {
     All,
     None,
 }
@@ -89,10 +89,16 @@ fn origin(account: &str, peer: Option<String>) -> Origin {
     Origin { channel: CHANNEL.to_owned(), account: account.to_owned(), peer, guild: None, team: None }
 }
 
-pub(super) fn messages(id: &str, thread_id: &str, found: &[StoredMessage], has_more: bool, wanted: Wanted) -> String {
+pub(super) fn messages(
+    id: &str,
+    thread_id: &str,
+    found: &[StoredMessage],
+    has_more: bool,
+    wanted: MessageSelection,
+) -> String {
     let (messages, has_more) = match wanted {
-        Wanted::All => (found.iter().map(message).collect(), has_more),
-        Wanted::None => (Vec::new(), has_more || !found.is_empty()),
+        MessageSelection::All => (found.iter().map(message).collect(), has_more),
+        MessageSelection::None => (Vec::new(), has_more || !found.is_empty()),
     };
     wire::encode(&Response::UserMessages { id, thread_id, messages, has_more })
 }
@@ -110,16 +116,16 @@ pub(super) fn tools(id: &str, tools: &mut [ToolSpec]) -> String {
     wire::encode(&Response::ToolsList { id, tools: tools.iter().map(tool).collect() })
 }
 
-pub(super) fn shown_tool(id: &str, spec: &ToolSpec, output: Option<Output>) -> String {
-    let response = match output.unwrap_or(Output::Yaml) {
-        Output::Json => Response::ToolShow { id, tool: Some(tool(spec)), tool_yaml: None },
-        Output::Yaml => Response::ToolShow { id, tool: None, tool_yaml: Some(tool_yaml(spec)) },
+pub(super) fn shown_tool(id: &str, spec: &ToolSpec, output: Option<ToolFormat>) -> String {
+    let response = match output.unwrap_or(ToolFormat::Yaml) {
+        ToolFormat::Json => Response::ToolShow { id, tool: Some(tool(spec)), tool_yaml: None },
+        ToolFormat::Yaml => Response::ToolShow { id, tool: None, tool_yaml: Some(tool_yaml(spec)) },
     };
     wire::encode(&response)
 }
 
-fn tool(spec: &ToolSpec) -> wire::Tool<'_> {
-    wire::Tool { name: &spec.name, description: &spec.description, input_schema: &spec.input_schema }
+fn tool(spec: &ToolSpec) -> wire::ToolView<'_> {
+    wire::ToolView { name: &spec.name, description: &spec.description, input_schema: &spec.input_schema }
 }
 
 fn tool_yaml(spec: &ToolSpec) -> String {
@@ -134,7 +140,7 @@ fn tool_yaml(spec: &ToolSpec) -> String {
 }
 
 pub(super) fn agents(id: &str, agents: &[AgentSummary], source: Option<&str>) -> String {
-    let shown = agents.iter().map(|agent| wire::Agent {
+    let shown = agents.iter().map(|agent| wire::AgentView {
         name: &agent.name,
         description: agent.description.as_deref(),
         source: match agent.source {
@@ -148,37 +154,40 @@ pub(super) fn agents(id: &str, agents: &[AgentSummary], source: Option<&str>) ->
 }
 
 pub(super) fn set_model(request: &wire::SetModel, account: &str) -> Command {
-    let thread = given(request.session_id.clone()).map(|thread| origin(account, Some(thread)));
+    let thread = non_empty(request.session_id.clone()).map(|thread| origin(account, Some(thread)));
     Command::SetModel { thread, model: request.model_id.as_str().into() }
 }
 
-pub(super) fn models(id: &str, report: &ModelReport, dialogue: Dialogue) -> String {
-    let models =
-        report.models.iter().map(|model| wire::Model { id: &model.id, name: &model.name, provider: &model.provider });
+pub(super) fn models(id: &str, report: &ModelReport, dialogue: ClientLevel) -> String {
+    let models = report.models.iter().map(|model| wire::ModelView {
+        id: &model.id,
+        name: &model.name,
+        provider: &model.provider,
+    });
     let models = models.collect();
     wire::encode(&match dialogue {
-        Dialogue::Full => Response::ModelsList { id, models },
-        Dialogue::Strict => Response::StrictModelsList { id, models },
+        ClientLevel::Full => Response::ModelsList { id, models },
+        ClientLevel::Strict => Response::StrictModelsList { id, models },
     })
 }
 
-pub(super) fn model_set(id: &str, error: Option<&str>, dialogue: Dialogue) -> String {
+pub(super) fn model_set(id: &str, error: Option<&str>, dialogue: ClientLevel) -> String {
     let success = error.is_none();
     wire::encode(&match dialogue {
-        Dialogue::Full => Response::ModelSet { id, success, error },
-        Dialogue::Strict => Response::StrictModelSet { id, success, error },
+        ClientLevel::Full => Response::ModelSet { id, success, error },
+        ClientLevel::Strict => Response::StrictModelSet { id, success, error },
     })
 }
 
-pub(super) fn run_cancelled(id: &str, run_id: &str, dialogue: Dialogue) -> String {
+pub(super) fn run_cancelled(id: &str, run_id: &str, dialogue: ClientLevel) -> String {
     wire::encode(&match dialogue {
-        Dialogue::Full => Response::CancelRunAck { id, run_id },
-        Dialogue::Strict => Response::StrictCancelRunAck { id, run_id },
+        ClientLevel::Full => Response::CancelRunAck { id, run_id },
+        ClientLevel::Strict => Response::StrictCancelRunAck { id, run_id },
     })
 }
 
 /// A run that says in which workspace its thread is.
-pub(super) fn thread_of(run: &wire::Run) -> Option<Command> {
+pub(super) fn add_thread_command(run: &wire::RunParams) -> Option<Command> {
     let workspace = run.workspace_id.as_deref().filter(|id| !id.is_empty())?;
     let thread = run.thread_id.as_deref().filter(|id| !id.is_empty())?;
     Some(Command::Workspaces(WorkspaceCommand::AddThread { workspace: workspace.into(), thread: thread.into() }))
@@ -188,18 +197,18 @@ pub(super) fn workspaces(id: &str, found: &[Workspace]) -> String {
     wire::encode(&Response::WorkspaceList { id, workspaces: found.iter().map(workspace).collect() })
 }
 
-pub(super) fn workspace_made(id: &str, made: &Workspace) -> String {
+pub(super) fn workspace_created(id: &str, made: &Workspace) -> String {
     wire::encode(&Response::WorkspaceCreate { id, workspace_id: &made.id, workspace: workspace(made) })
 }
 
-fn workspace(workspace: &Workspace) -> wire::Workspace<'_> {
+fn workspace(workspace: &Workspace) -> wire::WorkspaceView<'_> {
     let created_at_ms = workspace.created_at.as_millisecond();
-    wire::Workspace { id: &workspace.id, name: &workspace.name, created_at_ms }
+    wire::WorkspaceView { id: &workspace.id, name: &workspace.name, created_at_ms }
 }
 
 pub(super) fn threads(id: &str, workspace_id: &str, found: &[WorkspaceThread]) -> String {
     let threads = found
         .iter()
-        .map(|known| wire::Thread { thread_id: &known.thread, created_at_ms: known.created_at.as_millisecond() });
+        .map(|known| wire::ThreadView { thread_id: &known.thread, created_at_ms: known.created_at.as_millisecond() });
     wire::encode(&Response::WorkspaceThreadList { id, workspace_id, threads: threads.collect() })
 }

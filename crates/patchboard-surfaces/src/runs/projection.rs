@@ -15,24 +15,24 @@ use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::wire::event::{NodeResult, Payload, RunEnd};
+use super::wire::event::{EventPayload, NodeResult, RunEnd};
 use super::wire::{self, Response};
-use mouth::Mouth;
-use state::State;
+use event_writer::EventWriter;
+use state::StateSnapshot;
 
 mod checkpoint;
-mod mouth;
+mod event_writer;
 mod state;
 
 /// How much of a task's result its completion tells; the whole is in the state.
 const SUMMARY_BYTES: usize = 200;
-const BETWEEN_ANSWERS: &str = "\n\n";
+const ANSWER_SEPARATOR: &str = "\n\n";
 /// What an answer without a word is told as.
 const EMPTY_ANSWER: &str = "The model answered with no text. Ask again, or choose another model.";
 
 /// How a client wants its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialogue {
+pub(super) enum ClientLevel {
     /// Every type there is.
     Full,
     /// Types that old clients do not know travel as `custom`.
@@ -40,17 +40,17 @@ pub(super) enum Dialogue {
 }
 
 pub(super) struct Projection {
-    mouth: Mouth,
+    writer: EventWriter,
     thread: Option<Arc<str>>,
-    nodes: HashMap<NodeId, Node>,
+    nodes: HashMap<NodeId, ActiveNode>,
     /// The node entered last.
     latest: Option<NodeId>,
     /// Answers of nodes that are not left yet. A node that was cut short is entered again under the same key and goes
     /// on with the answers it has; half an answer is asked for again.
-    answers: HashMap<NodeKey, Answer>,
+    answers: HashMap<NodeKey, NodeAnswer>,
     /// Tools by their calls.
     calls: HashMap<CallId, Arc<str>>,
-    state: State,
+    state: StateSnapshot,
     /// What was said for the user in whole answers: what the run's `message_chunk`s come to.
     reply: String,
     /// got: the plan has one task, which speaks for itself.
@@ -59,18 +59,18 @@ pub(super) struct Projection {
 }
 
 #[derive(Clone)]
-struct Node {
+struct ActiveNode {
     key: NodeKey,
     name: Arc<str>,
     /// `run-<name>-<k>`
     id: Arc<str>,
     /// What the model has said since its last whole answer.
-    saying: String,
+    partial_text: String,
     is_reply: bool,
 }
 
 #[derive(Default)]
-struct Answer {
+struct NodeAnswer {
     text: String,
     is_reply: bool,
     calls: Vec<ToolCall>,
@@ -78,15 +78,15 @@ struct Answer {
 
 impl Projection {
     /// Events up to number `after` are counted and not told. `id` is what the client calls the run, as far as is known.
-    pub(super) fn new(id: Arc<str>, after: u64, dialogue: Dialogue) -> Self {
+    pub(super) fn new(id: Arc<str>, after: u64, dialogue: ClientLevel) -> Self {
         Self {
-            mouth: Mouth::new(id, after, dialogue),
+            writer: EventWriter::new(id, after, dialogue),
             thread: None,
             nodes: HashMap::new(),
             latest: None,
             answers: HashMap::new(),
             calls: HashMap::new(),
-            state: State::default(),
+            state: StateSnapshot::default(),
             reply: String::new(),
             is_single_task: false,
             failure: None,
@@ -95,50 +95,50 @@ impl Projection {
 
     /// What the client calls the run; certain once it is briefed.
     pub(super) fn id(&self) -> &Arc<str> {
-        self.mouth.run()
+        self.writer.run()
     }
 
     /// Takes the run's next record and writes what it makes of it. Answers how the run ended, when it did.
-    pub(super) fn take(&mut self, record: &Envelope, write: &mut dyn FnMut(String)) -> Option<RunOutcome> {
+    pub(super) fn project(&mut self, record: &Envelope, write: &mut dyn FnMut(String)) -> Option<RunOutcome> {
         let node = record.node.or(self.latest);
         match &record.event {
             // Messages have topics of their own.
             Event::RunStarted { .. } | Event::ApprovalSettled { .. } | Event::Message(_) => {}
             Event::Briefed(briefing) => self.briefed(briefing, write),
-            Event::NodeEntered { key, name, .. } => self.entered(record.node, *key, name, write),
-            Event::NodeLeft(outcome) => self.left(node, outcome, write),
-            Event::Text(pieces) => self.said(node, pieces, Voice::Reply, write),
-            Event::Draft(pieces) => self.said(node, pieces, Voice::Draft, write),
+            Event::NodeEntered { key, name, .. } => self.node_entered(record.node, *key, name, write),
+            Event::NodeLeft(outcome) => self.node_left(node, outcome, write),
+            Event::Text(pieces) => self.text_added(node, pieces, ChunkKind::Reply, write),
+            Event::Draft(pieces) => self.text_added(node, pieces, ChunkKind::Draft, write),
             Event::Thought(pieces) => self.thought(node, pieces, write),
             Event::Arguments { call, name, pieces, .. } => self.arguments(node, call, name, pieces, write),
             Event::Answered(Answered::Whole { calls, .. }) => self.answered(node, calls, write),
-            Event::Answered(Answered::Failed(_)) => self.forget_half(node),
+            Event::Answered(Answered::Failed(_)) => self.discard_partial_text(node),
             Event::Found(finding) => self.found(node, finding, write),
             Event::ToolRequested(call) => {
-                self.call(node, call, write);
+                self.tool_called(node, call, write);
                 self.tool_started(node, &call.id, &call.name, write);
             }
             Event::ToolStarted { call, name } => self.tool_started(node, call, name, write),
             Event::ToolSaid { call, name, pieces } => {
                 for content in pieces.iter() {
-                    let payload = Payload::ToolOutput { call_id: Some(&call.0), name, content };
-                    self.mouth.say(node_id(&self.nodes, node), &payload, write);
+                    let payload = EventPayload::ToolOutput { call_id: Some(&call.0), name, content };
+                    self.writer.write_event(node_id(&self.nodes, node), &payload, write);
                 }
             }
             Event::ToolFinished { call, output } => self.tool_finished(node, call, output, write),
             Event::ApprovalWanted(request) => {
                 let call = &request.call;
-                let payload = Payload::ToolApproval {
+                let payload = EventPayload::ToolApproval {
                     call_id: Some(&call.id.0),
                     name: &call.name,
                     arguments: arguments(call),
                     reason: request.reason(),
                 };
-                self.mouth.say(node_id(&self.nodes, node), &payload, write);
+                self.writer.write_event(node_id(&self.nodes, node), &payload, write);
             }
             Event::Usage(note) => {
-                let usage = self.state.used(note.tokens);
-                self.mouth.say(node_id(&self.nodes, node), &Payload::Usage(usage), write);
+                let usage = self.state.add_usage(note.tokens);
+                self.writer.write_event(node_id(&self.nodes, node), &EventPayload::Usage(usage), write);
             }
             Event::RunFailed { message } => self.failure = Some(message.clone()),
             Event::RunEnded { outcome } => {
@@ -150,36 +150,37 @@ impl Projection {
     }
 
     fn briefed(&mut self, briefing: &Arc<Briefing>, write: &mut dyn FnMut(String)) {
-        self.mouth.rename(briefing.client_id.clone());
+        self.writer.rename(briefing.client_id.clone());
         self.thread.clone_from(&briefing.thread);
-        self.state = State::new(briefing);
+        self.state = StateSnapshot::new(briefing);
         let run_id = briefing.client_id.clone();
-        let payload = Payload::RunStart { run_id: &run_id, message: &briefing.message, agent: &briefing.agent_asked };
-        self.mouth.say_new(node_id(&self.nodes, None), &payload, write);
+        let payload =
+            EventPayload::RunStart { run_id: &run_id, message: &briefing.message, agent: &briefing.agent_asked };
+        self.writer.write_newer_event(node_id(&self.nodes, None), &payload, write);
     }
 
-    fn entered(&mut self, node: Option<NodeId>, key: NodeKey, name: &Arc<str>, write: &mut dyn FnMut(String)) {
+    fn node_entered(&mut self, node: Option<NodeId>, key: NodeKey, name: &Arc<str>, write: &mut dyn FnMut(String)) {
         let Some(number) = node else { return };
         let id = format!("run-{name}-{number}").into();
-        let entry = Node { key, name: name.clone(), id, saying: String::new(), is_reply: false };
+        let entry = ActiveNode { key, name: name.clone(), id, partial_text: String::new(), is_reply: false };
         self.nodes.insert(number, entry);
         self.latest = Some(number);
-        self.mouth.say(node_id(&self.nodes, node), &Payload::NodeEnter { id: name }, write);
+        self.writer.write_event(node_id(&self.nodes, node), &EventPayload::NodeEnter { id: name }, write);
     }
 
-    fn left(&mut self, node: Option<NodeId>, outcome: &NodeOutcome, write: &mut dyn FnMut(String)) {
-        self.forget_half(node);
+    fn node_left(&mut self, node: Option<NodeId>, outcome: &NodeOutcome, write: &mut dyn FnMut(String)) {
+        self.discard_partial_text(node);
         let Some(left) = node.and_then(|node| self.nodes.get(&node)).cloned() else { return };
         let result = match outcome {
             NodeOutcome::Done => NodeResult::Ok,
             NodeOutcome::Failed(error) => NodeResult::Err(error),
             NodeOutcome::Interrupted => NodeResult::Err("interrupted"),
         };
-        self.mouth.say(&left.id, &Payload::NodeExit { id: &left.name, result }, write);
+        self.writer.write_event(&left.id, &EventPayload::NodeExit { id: &left.name, result }, write);
         match outcome {
             NodeOutcome::Done => {
                 let answer = self.answers.remove(&left.key);
-                self.done(&left, answer, write);
+                self.node_done(&left, answer, write);
             }
             // What the node had got so far is nobody's any more.
             NodeOutcome::Failed(_) => drop(self.answers.remove(&left.key)),
@@ -187,53 +188,53 @@ impl Projection {
         }
     }
 
-    fn done(&mut self, node: &Node, answer: Option<Answer>, write: &mut dyn FnMut(String)) {
+    fn node_done(&mut self, node: &ActiveNode, answer: Option<NodeAnswer>, write: &mut dyn FnMut(String)) {
         if let Some(answer) = answer {
             self.state.answered(&answer.text, answer.is_reply, &answer.calls);
         }
-        self.state.left(&node.name);
+        self.state.node_left(&node.name);
         // Encoded once for both events, and not at all for a client that has seen both.
-        let state = self.mouth.wants_next(2).then(|| self.state.encode());
+        let state = self.writer.wants_next(2).then(|| self.state.encode());
         let state: &RawValue = state.as_deref().unwrap_or(RawValue::NULL);
-        self.mouth.say(&node.id, &Payload::Values { state }, write);
-        self.mouth.say(&node.id, &Payload::Updates { id: &node.name, state }, write);
+        self.writer.write_event(&node.id, &EventPayload::Values { state }, write);
+        self.writer.write_event(&node.id, &EventPayload::Updates { id: &node.name, state }, write);
     }
 
     /// Drafts are thoughts: they are not for the user, however they are mixed with each other.
-    fn said(&mut self, node: Option<NodeId>, pieces: &Pieces, voice: Voice, write: &mut dyn FnMut(String)) {
+    fn text_added(&mut self, node: Option<NodeId>, pieces: &Pieces, voice: ChunkKind, write: &mut dyn FnMut(String)) {
         let mut begins = true;
         if let Some(saying) = node.and_then(|node| self.nodes.get_mut(&node)) {
-            begins = saying.saying.is_empty();
-            saying.saying.push_str(pieces.text());
-            saying.is_reply = voice == Voice::Reply;
+            begins = saying.partial_text.is_empty();
+            saying.partial_text.push_str(pieces.text());
+            saying.is_reply = voice == ChunkKind::Reply;
         }
-        if voice == Voice::Draft {
+        if voice == ChunkKind::Draft {
             return self.thought(node, pieces, write);
         }
         if begins && !pieces.text().is_empty() {
-            self.part_answers(node, write);
+            self.separate_answers(node, write);
         }
         for content in pieces.iter() {
-            self.speak(node, content, write);
+            self.write_message_chunk(node, content, write);
         }
     }
 
-    fn speak(&mut self, node: Option<NodeId>, content: &str, write: &mut dyn FnMut(String)) {
-        let payload = Payload::MessageChunk { content, id: node_name(&self.nodes, node) };
-        self.mouth.say(node_id(&self.nodes, node), &payload, write);
+    fn write_message_chunk(&mut self, node: Option<NodeId>, content: &str, write: &mut dyn FnMut(String)) {
+        let payload = EventPayload::MessageChunk { content, id: node_name(&self.nodes, node) };
+        self.writer.write_event(node_id(&self.nodes, node), &payload, write);
     }
 
     /// Words before a tool's call and the words after it are paragraphs of one reply.
-    fn part_answers(&mut self, node: Option<NodeId>, write: &mut dyn FnMut(String)) {
+    fn separate_answers(&mut self, node: Option<NodeId>, write: &mut dyn FnMut(String)) {
         if !self.reply.is_empty() {
-            self.speak(node, BETWEEN_ANSWERS, write);
+            self.write_message_chunk(node, ANSWER_SEPARATOR, write);
         }
     }
 
     fn thought(&mut self, node: Option<NodeId>, pieces: &Pieces, write: &mut dyn FnMut(String)) {
         for content in pieces.iter() {
-            let payload = Payload::ThoughtChunk { content, id: node_name(&self.nodes, node) };
-            self.mouth.say_new(node_id(&self.nodes, node), &payload, write);
+            let payload = EventPayload::ThoughtChunk { content, id: node_name(&self.nodes, node) };
+            self.writer.write_newer_event(node_id(&self.nodes, node), &payload, write);
         }
     }
 
@@ -247,14 +248,14 @@ impl Projection {
         write: &mut dyn FnMut(String),
     ) {
         for arguments_delta in pieces.iter() {
-            let payload = Payload::ToolCallChunk { call_id: &call.0, name, arguments_delta };
-            self.mouth.say(node_id(&self.nodes, node), &payload, write);
+            let payload = EventPayload::ToolCallChunk { call_id: &call.0, name, arguments_delta };
+            self.writer.write_event(node_id(&self.nodes, node), &payload, write);
         }
     }
 
     fn answered(&mut self, node: Option<NodeId>, calls: &[ToolCall], write: &mut dyn FnMut(String)) {
         if let Some(entry) = node.and_then(|node| self.nodes.get_mut(&node)) {
-            let mut text = std::mem::take(&mut entry.saying);
+            let mut text = std::mem::take(&mut entry.partial_text);
             let name = entry.name.clone();
             let says_nothing = calls.is_empty() && text.trim().is_empty();
             let is_reply = entry.is_reply && !text.is_empty();
@@ -262,36 +263,37 @@ impl Projection {
             if is_reply {
                 self.add_to_reply(&text);
             }
-            let is_empty = says_nothing && self.writes_answer(&name);
+            let is_empty = says_nothing && self.node_writes_answer(&name);
             if is_empty {
-                self.part_answers(node, write);
-                self.speak(node, EMPTY_ANSWER, write);
+                self.separate_answers(node, write);
+                self.write_message_chunk(node, EMPTY_ANSWER, write);
                 self.add_to_reply(EMPTY_ANSWER);
                 EMPTY_ANSWER.clone_into(&mut text);
             }
             let answer = self.answers.entry(key).or_default();
-            *answer = Answer { is_reply: is_reply || is_empty, text, calls: calls.to_vec() };
+            *answer = NodeAnswer { is_reply: is_reply || is_empty, text, calls: calls.to_vec() };
         }
         for call in calls {
-            self.call(node, call, write);
+            self.tool_called(node, call, write);
         }
     }
 
-    fn call(&mut self, node: Option<NodeId>, call: &ToolCall, write: &mut dyn FnMut(String)) {
+    fn tool_called(&mut self, node: Option<NodeId>, call: &ToolCall, write: &mut dyn FnMut(String)) {
         self.calls.insert(call.id.clone(), call.name.clone());
-        let payload = Payload::ToolCall { call_id: Some(&call.id.0), name: &call.name, arguments: arguments(call) };
-        self.mouth.say(node_id(&self.nodes, node), &payload, write);
+        let payload =
+            EventPayload::ToolCall { call_id: Some(&call.id.0), name: &call.name, arguments: arguments(call) };
+        self.writer.write_event(node_id(&self.nodes, node), &payload, write);
     }
 
     fn add_to_reply(&mut self, text: &str) {
         if !self.reply.is_empty() {
-            self.reply.push_str(BETWEEN_ANSWERS);
+            self.reply.push_str(ANSWER_SEPARATOR);
         }
         self.reply.push_str(text);
     }
 
     /// Do the words of a node of that name go to the user?
-    fn writes_answer(&self, name: &str) -> bool {
+    fn node_writes_answer(&self, name: &str) -> bool {
         match name {
             "think" | "plan" | "answer" | "aggregate" => true,
             "execute_graph" => self.is_single_task,
@@ -299,16 +301,20 @@ impl Projection {
         }
     }
 
-    fn forget_half(&mut self, node: Option<NodeId>) {
+    fn discard_partial_text(&mut self, node: Option<NodeId>) {
         if let Some(entry) = node.and_then(|node| self.nodes.get_mut(&node)) {
-            entry.saying = String::new();
+            entry.partial_text = String::new();
         }
     }
 
     fn tool_started(&mut self, node: Option<NodeId>, call: &CallId, name: &Arc<str>, write: &mut dyn FnMut(String)) {
         self.calls.insert(call.clone(), name.clone());
         self.state.tool_started(call, name);
-        self.mouth.say(node_id(&self.nodes, node), &Payload::ToolStart { call_id: Some(&call.0), name }, write);
+        self.writer.write_event(
+            node_id(&self.nodes, node),
+            &EventPayload::ToolStart { call_id: Some(&call.0), name },
+            write,
+        );
     }
 
     fn tool_finished(
@@ -321,43 +327,45 @@ impl Projection {
         self.state.tool_finished(call, output);
         let name = self.calls.get(call).map_or("", |name| &**name);
         let payload =
-            Payload::ToolEnd { call_id: Some(&call.0), name, result: &output.content, is_error: output.is_error };
-        self.mouth.say(node_id(&self.nodes, node), &payload, write);
+            EventPayload::ToolEnd { call_id: Some(&call.0), name, result: &output.content, is_error: output.is_error };
+        self.writer.write_event(node_id(&self.nodes, node), &payload, write);
     }
 
     fn found(&mut self, node: Option<NodeId>, finding: &Finding, write: &mut dyn FnMut(String)) {
-        self.state.found(finding);
+        self.state.add_finding(finding);
         let id = node_id(&self.nodes, node);
         match finding {
             // Told by the state.
             Finding::Understood { .. } => {}
             Finding::Expanded { candidates, .. } => {
                 let candidates = candidates.iter().map(|candidate| &**candidate).collect();
-                self.mouth.say(id, &Payload::TotExpand { candidates }, write);
+                self.writer.write_event(id, &EventPayload::TotExpand { candidates }, write);
             }
             Finding::Evaluated { chosen, scores } => {
                 let scores = scores.iter().map(|&score| state::finite(score)).collect();
-                self.mouth.say(id, &Payload::TotEvaluate { chosen: *chosen, scores }, write);
+                self.writer.write_event(id, &EventPayload::TotEvaluate { chosen: *chosen, scores }, write);
             }
             Finding::Backtracked { reason, to_depth } => {
-                self.mouth.say(id, &Payload::TotBacktrack { reason, to_depth: *to_depth }, write);
+                self.writer.write_event(id, &EventPayload::TotBacktrack { reason, to_depth: *to_depth }, write);
             }
             Finding::Planned { tasks, edges } => {
                 self.is_single_task = tasks.len() == 1;
                 let node_ids = tasks.iter().map(|task| &*task.id).collect();
-                let payload = Payload::GotPlan { node_count: tasks.len(), edge_count: edges.len(), node_ids };
-                self.mouth.say(id, &payload, write);
+                let payload = EventPayload::GotPlan { node_count: tasks.len(), edge_count: edges.len(), node_ids };
+                self.writer.write_event(id, &payload, write);
             }
-            Finding::TaskStarted { task } => self.mouth.say(id, &Payload::GotNodeStart { id: task }, write),
+            Finding::TaskStarted { task } => {
+                self.writer.write_event(id, &EventPayload::GotNodeStart { id: task }, write)
+            }
             Finding::TaskCompleted { task, result } => {
-                let payload = Payload::GotNodeComplete { id: task, result_summary: summary(result) };
-                self.mouth.say(id, &payload, write);
+                let payload = EventPayload::GotNodeComplete { id: task, result_summary: summary(result) };
+                self.writer.write_event(id, &payload, write);
             }
             Finding::TaskFailed { task, error } => {
-                self.mouth.say(id, &Payload::GotNodeFailed { id: task, error }, write);
+                self.writer.write_event(id, &EventPayload::GotNodeFailed { id: task, error }, write);
             }
             Finding::TaskExpanded { task, tasks, edges, .. } => {
-                self.mouth.say_expansion(id, task, tasks.len(), edges.len(), write);
+                self.writer.write_expansion(id, task, tasks.len(), edges.len(), write);
             }
         }
     }
@@ -375,18 +383,18 @@ impl Projection {
     fn completed(&mut self, record: &Envelope, write: &mut dyn FnMut(String)) {
         let node_id = node_id(&self.nodes, self.latest);
         if let (Some(thread), &Topic::Run(run)) = (&self.thread, &record.topic) {
-            let state = self.mouth.wants_next(1).then(|| self.state.encode());
-            let payload = Payload::Checkpoint {
-                checkpoint_id: checkpoint::id(run, record.at),
+            let state = self.writer.wants_next(1).then(|| self.state.encode());
+            let payload = EventPayload::Checkpoint {
+                checkpoint_id: checkpoint::checkpoint_id(run, record.at),
                 timestamp: record.at.as_millisecond().to_string(),
                 step: 0,
                 state: state.as_deref().unwrap_or(RawValue::NULL),
                 thread_id: Some(thread),
                 checkpoint_ns: None,
             };
-            self.mouth.say(node_id, &payload, write);
+            self.writer.write_event(node_id, &payload, write);
         }
-        let id = self.mouth.run();
+        let id = self.writer.run();
         write(wire::encode(&RunEnd {
             kind: "run_end",
             id,
@@ -395,23 +403,23 @@ impl Projection {
             total_usage: self.state.total_usage(),
             session_id: id,
             node_id,
-            event_id: self.mouth.next_number(),
+            event_id: self.writer.next_number(),
         }));
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Voice {
+enum ChunkKind {
     Reply,
     Draft,
 }
 
 /// Before the first node there is one that has no name.
-fn node_id(nodes: &HashMap<NodeId, Node>, node: Option<NodeId>) -> &str {
+fn node_id(nodes: &HashMap<NodeId, ActiveNode>, node: Option<NodeId>) -> &str {
     node.and_then(|node| nodes.get(&node)).map_or("run-0", |node| &*node.id)
 }
 
-fn node_name(nodes: &HashMap<NodeId, Node>, node: Option<NodeId>) -> &str {
+fn node_name(nodes: &HashMap<NodeId, ActiveNode>, node: Option<NodeId>) -> &str {
     node.and_then(|node| nodes.get(&node)).map_or("", |node| &*node.name)
 }
 

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(super) mod event;
+mod id_recovery;
 mod message;
-mod salvage;
 
-pub(super) use message::Said;
+pub(super) use message::MessageText;
 
 /// A longer run id is refused: it would be repeated in every event of its run.
 pub(super) const MAX_RUN_ID_BYTES: usize = 1024;
@@ -39,14 +39,14 @@ const TYPES: &[&str] = &[
 
 #[derive(Debug)]
 pub(super) enum Request {
-    Run(Run),
+    Run(RunParams),
     ToolsList(ToolsList),
     ToolShow(ToolShow),
     UserMessages(UserMessages),
-    Ping(Ping),
+    Ping(PingParams),
     AgentList(AgentList),
-    Attach(Attach),
-    Cancel(Cancel),
+    Attach(AttachParams),
+    Cancel(CancelParams),
     ToolApprove(ToolApprove),
     ListModels(ListModels),
     SetModel(SetModel),
@@ -60,33 +60,33 @@ pub(super) enum Request {
 
 /// A request that could not be read, and the id to answer it under, if at least that could be.
 #[derive(Debug)]
-pub(super) struct Unreadable {
+pub(super) struct ParseFailure {
     pub(super) id: Option<String>,
     pub(super) problem: String,
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct RequestHead {
     #[serde(rename = "type")]
     kind: String,
 }
 
 impl Request {
     /// Unknown fields are ignored; an optional field that is null counts as absent.
-    pub(super) fn parse(text: &str) -> Result<Self, Unreadable> {
-        Self::read(text).map_err(|problem| Unreadable::new(text, &problem.to_string()))
+    pub(super) fn parse(text: &str) -> Result<Self, ParseFailure> {
+        Self::read(text).map_err(|problem| ParseFailure::new(text, &problem.to_string()))
     }
 
     /// Frames of bytes are text all the same.
-    pub(super) fn parse_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+    pub(super) fn parse_bytes(bytes: &[u8]) -> Result<Self, ParseFailure> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::parse(text),
-            Err(problem) => Err(Unreadable::new(&String::from_utf8_lossy(bytes), &problem.to_string())),
+            Err(problem) => Err(ParseFailure::new(&String::from_utf8_lossy(bytes), &problem.to_string())),
         }
     }
 
     fn read(text: &str) -> Result<Self, serde_json::Error> {
-        let head: Head = object(text)?;
+        let head: RequestHead = object(text)?;
         Ok(match head.kind.as_str() {
             "run" => Self::Run(object(text)?),
             "tools_list" => Self::ToolsList(object(text)?),
@@ -119,20 +119,20 @@ fn object<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
         .and_then(|_| Err(serde_json::Error::custom("expected an object with a `type`")))
 }
 
-impl Unreadable {
+impl ParseFailure {
     fn new(text: &str, whole: &str) -> Self {
         let cut = whole.floor_char_boundary(MAX_PROBLEM_BYTES);
         let mut problem = whole.get(..cut).unwrap_or_default().to_owned();
         if cut < whole.len() {
             problem.push_str("...");
         }
-        Self { id: salvage::id(text), problem: format!("parse error: {problem}") }
+        Self { id: id_recovery::recover_id(text), problem: format!("parse error: {problem}") }
     }
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Run {
-    pub(super) message: Said,
+pub(super) struct RunParams {
+    pub(super) message: MessageText,
     pub(super) agent: String,
     pub(super) id: Option<String>,
     pub(super) thread_id: Option<String>,
@@ -156,13 +156,13 @@ pub(super) struct ToolsList {
 pub(super) struct ToolShow {
     pub(super) id: String,
     pub(super) name: String,
-    pub(super) output: Option<Output>,
+    pub(super) output: Option<ToolFormat>,
     pub(super) working_folder: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Output {
+pub(super) enum ToolFormat {
     Yaml,
     Json,
 }
@@ -176,7 +176,7 @@ pub(super) struct UserMessages {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Ping {
+pub(super) struct PingParams {
     pub(super) id: String,
 }
 
@@ -187,13 +187,13 @@ pub(super) struct AgentList {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Attach {
+pub(super) struct AttachParams {
     pub(super) id: String,
     pub(super) after: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Cancel {
+pub(super) struct CancelParams {
     pub(super) id: String,
 }
 
@@ -252,13 +252,13 @@ pub(super) struct WorkspaceThread {
 pub(super) enum Response<'a> {
     ToolsList {
         id: &'a str,
-        tools: Vec<Tool<'a>>,
+        tools: Vec<ToolView<'a>>,
     },
     /// Exactly one of `tool` and `tool_yaml` is there.
     ToolShow {
         id: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        tool: Option<Tool<'a>>,
+        tool: Option<ToolView<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_yaml: Option<String>,
     },
@@ -270,17 +270,17 @@ pub(super) enum Response<'a> {
     },
     AgentList {
         id: &'a str,
-        agents: Vec<Agent<'a>>,
+        agents: Vec<AgentView<'a>>,
     },
     ModelsList {
         id: &'a str,
-        models: Vec<Model<'a>>,
+        models: Vec<ModelView<'a>>,
     },
     /// The same, for clients that know an answer by the type of its request.
     #[serde(rename = "list_models")]
     StrictModelsList {
         id: &'a str,
-        models: Vec<Model<'a>>,
+        models: Vec<ModelView<'a>>,
     },
     ModelSet {
         id: &'a str,
@@ -306,17 +306,17 @@ pub(super) enum Response<'a> {
     },
     WorkspaceList {
         id: &'a str,
-        workspaces: Vec<Workspace<'a>>,
+        workspaces: Vec<WorkspaceView<'a>>,
     },
     WorkspaceCreate {
         id: &'a str,
         workspace_id: &'a str,
-        workspace: Workspace<'a>,
+        workspace: WorkspaceView<'a>,
     },
     WorkspaceThreadList {
         id: &'a str,
         workspace_id: &'a str,
-        threads: Vec<Thread<'a>>,
+        threads: Vec<ThreadView<'a>>,
     },
     WorkspaceThreadAdd {
         id: &'a str,
@@ -339,7 +339,7 @@ pub(super) enum Response<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct Tool<'a> {
+pub(super) struct ToolView<'a> {
     pub(super) name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(super) description: &'a str,
@@ -355,7 +355,7 @@ pub(super) struct UserMessage<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct Agent<'a> {
+pub(super) struct AgentView<'a> {
     pub(super) name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<&'a str>,
@@ -363,7 +363,7 @@ pub(super) struct Agent<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct Model<'a> {
+pub(super) struct ModelView<'a> {
     /// `provider/model`
     pub(super) id: &'a str,
     pub(super) name: &'a str,
@@ -371,14 +371,14 @@ pub(super) struct Model<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct Workspace<'a> {
+pub(super) struct WorkspaceView<'a> {
     pub(super) id: &'a str,
     pub(super) name: &'a str,
     pub(super) created_at_ms: i64,
 }
 
 #[derive(Serialize)]
-pub(super) struct Thread<'a> {
+pub(super) struct ThreadView<'a> {
     pub(super) thread_id: &'a str,
     pub(super) created_at_ms: i64,
 }

@@ -21,8 +21,8 @@ use patchboard_core::scripted::{
 use patchboard_core::tool::ApprovalPolicy;
 use patchboard_core::{Board, Limits, Parts};
 use patchboard_surfaces::auth::AuthGate;
-use patchboard_surfaces::guard::Guard;
-use patchboard_surfaces::limit::{ClientLimits, Rate};
+use patchboard_surfaces::guard::OriginGuard;
+use patchboard_surfaces::limit::{ClientLimits, RateLimit};
 use patchboard_surfaces::listen::{self, Listener};
 use patchboard_surfaces::pump::PumpLimits;
 use patchboard_surfaces::runs::{self, RunsOptions};
@@ -110,10 +110,10 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
         board,
         RunsOptions {
             gate: AuthGate::new("runs", setup.token.map(SecretString::from), None, Arc::default()),
-            guard: Guard { surface: "runs", ..Guard::default() },
+            guard: OriginGuard { surface: "runs", ..OriginGuard::default() },
             limits: PumpLimits { stall: setup.stall, ..PumpLimits::default() },
             clients: Arc::new(Live::new(ClientLimits {
-                rate: Rate { per_second: 1e6, burst: 1e6 },
+                rate: RateLimit { per_second: 1e6, burst: 1e6 },
                 max_message: 16 * 1024 * 1024,
                 sign_in: Duration::from_secs(5),
             })),

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use patchboard_surfaces::dialect::Dialect;
-use patchboard_surfaces::limit::Rate;
+use patchboard_surfaces::limit::RateLimit;
 use patchboard_surfaces::{gateway, hub, runs};
 use patchboard_testkit::transcript;
 
 #[test]
 fn gateway_conversations() {
-    check("gateway", |_| gateway::dialect("0.1.0", Rate { per_second: 1.0, burst: 20.0 }));
+    check("gateway", |_| gateway::dialect("0.1.0", RateLimit { per_second: 1.0, burst: 20.0 }));
 }
 
 /// The first line may set options: `#! strict_clients`, `#! close_on_error`, `#! draining`.
@@ -18,10 +18,10 @@ fn gateway_conversations() {
 fn runs_conversations() {
     check("runs", |text| {
         let first = text.lines().next().unwrap_or_default();
-        let options = runs::DialectOptions {
+        let options = runs::RunsDialectOptions {
             strict_clients: first.contains("strict_clients"),
             close_on_error: first.contains("close_on_error"),
-            ..runs::DialectOptions::default()
+            ..runs::RunsDialectOptions::default()
         };
         if first.contains("draining") {
             options.draining.cancel();
@@ -36,10 +36,10 @@ fn hub_conversations() {
     check("hub", |text| {
         let first = text.lines().next().unwrap_or_default();
         let brought = |name: &str| first.split(' ').find_map(|word| word.strip_prefix(name)).map(Into::into);
-        hub::dialect(hub::DialectOptions {
+        hub::dialect(hub::HubDialectOptions {
             token: brought("bearer="),
             origin: brought("origin="),
-            ..hub::DialectOptions::default()
+            ..hub::HubDialectOptions::default()
         })
     });
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerTool};
 use patchboard_core::port::{ToolHost, UnregisteredTools, Workers};
-use patchboard_surfaces::bridge::PrivateDoors;
+use patchboard_surfaces::bridge::WorkerListeners;
 use patchboard_tools::mcp::{Launch, PinStore};
 use patchboard_tools::worker::{
     Affinity, CallbackDoor, CallbackDoors, Pinned, PoolDeps, PoolOptions, PortBlock, Unregistered, WorkerPools,
@@ -27,7 +27,7 @@ use crate::trust::guarded_files::worker_command;
 /// The pools at work, and where their workers call back.
 #[derive(Debug)]
 pub(crate) struct RunningPools {
-    pub(crate) listeners: PrivateDoors,
+    pub(crate) listeners: WorkerListeners,
     workers: Arc<PooledWorkers>,
     hosts: Vec<Arc<dyn ToolHost>>,
 }
@@ -51,7 +51,7 @@ impl RunningPools {
     ) -> anyhow::Result<Self> {
         let config = &loaded.config;
         let PoolDependencies { launch, ports, signals } = means;
-        let doors = PrivateDoors::default();
+        let doors = WorkerListeners::default();
         let deps = PoolDeps {
             launch: launch.clone(),
             doors: Arc::new(CallbackListenerAdapter(doors.clone())),
@@ -147,7 +147,7 @@ impl Workers for PooledWorkers {
 }
 
 #[derive(Debug)]
-struct CallbackListenerAdapter(PrivateDoors);
+struct CallbackListenerAdapter(WorkerListeners);
 
 impl CallbackDoors for CallbackListenerAdapter {
     fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use futures_util::FutureExt;
 use patchboard_core::Board;
-use patchboard_surfaces::bridge::{Bridge, BridgeLimits, BridgeOptions, Tls, TlsFiles, UnixSocket};
+use patchboard_surfaces::bridge::{Bridge, BridgeLimits, BridgeOptions, ReloadableTls, TlsFiles, UnixSocket};
 use sha2::{Digest, Sha256};
 use tokio_util::task::TaskTracker;
 
@@ -95,9 +95,9 @@ fn bridge_options(
             stream: config.stream_timeout.into(),
         },
         allow_pickle: config.allow_pickle,
-        settled: pools.map_or_else(|| std::future::ready(()).boxed(), RunningPools::settled),
+        workers_ready: pools.map_or_else(|| std::future::ready(()).boxed(), RunningPools::settled),
         draining: plugs.draining.clone(),
-        patience: plugs.config.drain.into(),
+        drain_timeout: plugs.config.drain.into(),
         tracker: plugs.connections.clone(),
     }
 }
@@ -138,7 +138,7 @@ pub(super) fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> a
         key: &key,
         client_authority: client_authority.as_ref().map(String::as_bytes),
     };
-    let tls = Tls::new(files).context("cannot use TLS on the bridge")?;
+    let tls = ReloadableTls::new(files).context("cannot use TLS on the bridge")?;
     let mut digest = Sha256::new();
     for part in [certificate.as_bytes(), &key, client_authority.as_deref().unwrap_or_default().as_bytes()] {
         // With its length, so that nothing can move from one to the next unseen.

@@ -14,7 +14,7 @@ use patchboard_core::reply::ReloadReport;
 use patchboard_core::{Board, BoardError};
 use patchboard_providers::Pool;
 use patchboard_providers::managed::ManagedServer;
-use patchboard_surfaces::bridge::Tls;
+use patchboard_surfaces::bridge::ReloadableTls;
 use patchboard_surfaces::limit::LiveLimits;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -60,7 +60,7 @@ pub(super) struct LiveParts {
 /// The bridge's certificates, and what they were read from.
 #[derive(Debug, Clone)]
 pub(super) struct LiveTls {
-    pub(super) tls: Tls,
+    pub(super) tls: ReloadableTls,
     pub(super) digest: [u8; 32],
 }
 

@@ -16,7 +16,7 @@ fn faults_carry_the_words_clients_look_for() {
         (Fault::Internal, "broken", Code::Internal, "broken"),
     ];
     for (fault, said, code, words) in cases {
-        let status = super::fault(fault, said);
+        let status = super::fault_status(fault, said);
         assert_eq!((status.code(), status.message()), (code, words));
     }
 }
@@ -38,11 +38,11 @@ fn every_kind_has_a_code_and_some_are_answers() {
     for (kind, plain, is_answer, streamed) in cases {
         let error = BoardError::new(kind, "why");
         assert_eq!((status(&error).code(), status(&error).message()), (plain, "why"));
-        match unary(&error) {
-            Failure::Told(text) => assert_eq!((is_answer, text.as_str()), (true, "why")),
-            Failure::Status(status) => assert_eq!((is_answer, status.code()), (false, plain)),
+        match unary_failure(&error) {
+            ToolCallFailure::Response(text) => assert_eq!((is_answer, text.as_str()), (true, "why")),
+            ToolCallFailure::Status(status) => assert_eq!((is_answer, status.code()), (false, plain)),
         }
-        assert_eq!(stream(&error).code(), streamed);
+        assert_eq!(stream_status(&error).code(), streamed);
     }
 }
 

@@ -20,8 +20,8 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
 }
 
-fn wanted(metadata: &[(&str, &str)]) -> Wanted {
-    Wanted::from(pb::ExecuteToolRequest {
+fn wanted(metadata: &[(&str, &str)]) -> ToolCallRequest {
+    ToolCallRequest::from(pb::ExecuteToolRequest {
         metadata: metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         ..pb::ExecuteToolRequest::default()
     })
@@ -62,13 +62,13 @@ fn the_smallest_patience_counts() {
         (wanted(&[("timeout_ms", "-5")]), &HeaderMap::new(), None),
     ];
     for (wanted, headers, expected) in cases {
-        assert_eq!(wanted.patience(headers), expected.map(Duration::from_millis), "{wanted:?}");
+        assert_eq!(wanted.requested_timeout(headers), expected.map(Duration::from_millis), "{wanted:?}");
     }
 }
 
 #[test]
 fn a_correlation_id_is_the_header_s_or_the_metadata_s() {
-    let header = headers(&[(CORRELATION, "sp-1")]);
+    let header = headers(&[(CORRELATION_HEADER, "sp-1")]);
     let metadata = wanted(&[("correlation_id", "from-metadata")]);
     assert_eq!(metadata.correlation(&header).as_deref(), Some("sp-1"));
     assert_eq!(metadata.correlation(&HeaderMap::new()).as_deref(), Some("from-metadata"));
@@ -116,8 +116,8 @@ fn parameters_become_arguments_and_bytes_stand_before_them() {
     let schema = json!({"properties": {
         "text": {"type": "string"}, "maybe": {"type": ["string", "null"]}, "list": {"type": "array"},
     }});
-    let travel = Travel { correlation: None, trace: None, timeout: Duration::from_secs(1), chunks: None };
-    let call = Wanted::from(request).command(&spec("t", "worker", schema), Reach::All, travel).unwrap();
+    let travel = CallOptions { correlation: None, trace: None, timeout: Duration::from_secs(1), chunks: None };
+    let call = ToolCallRequest::from(request).into_command(&spec("t", "worker", schema), Reach::All, travel).unwrap();
     let arguments = json!({"text": "[1]", "maybe": "{}", "list": [1], "raw": 12_345_678_901_234_567_890_u64});
     assert_eq!(*call.arguments, arguments);
     assert_eq!(call.parcel.binary["data"], Bytes::from_static(b"\x00\xff"));
@@ -131,8 +131,9 @@ fn what_a_tool_answered_and_how_it_is_told() {
     let remote = spec("t", "worker", json!({}));
     let local = spec("t", "builtin", json!({}));
     let data = |data: ToolData| ToolOutput::ok("").with(data);
-    let told =
-        |output: ToolOutput, spec: &ToolSpec| pb::ExecuteToolResponse::from(Outcome::of(output, spec, took).unwrap());
+    let told = |output: ToolOutput, spec: &ToolSpec| {
+        pb::ExecuteToolResponse::from(ToolCallOutcome::from_output(output, spec, took).unwrap())
+    };
 
     let json =
         told(data(ToolData { json: Some(Bytes::from_static(b"9007199254740993")), ..ToolData::default() }), &remote);
@@ -165,12 +166,15 @@ fn what_a_tool_answered_and_how_it_is_told() {
 
     // In the words of the bridge, whoever has the tool.
     for spec in [&remote, &local] {
-        let unfit = Outcome::of(ToolOutput::fault(Fault::Argument, "Invalid parameter a: no"), spec, took);
-        let Err(Failure::Told(words)) = unfit else { panic!("an argument that does not fit went through") };
+        let unfit =
+            ToolCallOutcome::from_output(ToolOutput::fault(Fault::Argument, "Invalid parameter a: no"), spec, took);
+        let Err(ToolCallFailure::Response(words)) = unfit else { panic!("an argument that does not fit went through") };
         assert_eq!(words, "Invalid parameter a: no");
     }
 
-    let Err(Failure::Status(status)) = Outcome::of(ToolOutput::fault(Fault::Unavailable, "gone"), &remote, took) else {
+    let Err(ToolCallFailure::Status(status)) =
+        ToolCallOutcome::from_output(ToolOutput::fault(Fault::Unavailable, "gone"), &remote, took)
+    else {
         panic!("a worker that is gone answered");
     };
     assert_eq!((status.code(), status.message()), (tonic::Code::Unavailable, "gone"));
@@ -179,8 +183,8 @@ fn what_a_tool_answered_and_how_it_is_told() {
 #[test]
 fn an_answer_that_is_too_large_says_so() {
     let output = ToolOutput::json(&json!("x".repeat(5000)));
-    let outcome = Outcome::of(output, &spec("t", "worker", json!({})), Duration::ZERO).unwrap();
-    let small = pb::ExecuteToolResponse::from(outcome.within(4000));
+    let outcome = ToolCallOutcome::from_output(output, &spec("t", "worker", json!({})), Duration::ZERO).unwrap();
+    let small = pb::ExecuteToolResponse::from(outcome.limited_to(4000));
     assert!(!small.success && small.result.is_none());
     assert!(
         small.error_message.contains("too large") && small.error_message.contains("4000"),
@@ -206,14 +210,14 @@ fn lists_fit_whoever_asked() {
     assert_eq!((bare.tools.len(), bare.tools[0].description.as_str()), (100, ""));
     assert_eq!(bare.tools[0].parameters[0].description, "");
     assert!(bare.encoded_len() <= limit);
-    let cut = opened(&tools, 2000);
+    let cut = session_opened(&tools, 2000);
     assert!((1..100).contains(&cut.available_tools.len()) && cut.encoded_len() <= 2000, "{}", cut.encoded_len());
 }
 
 #[test]
 fn workers_get_little_unless_they_ask() {
     let worker = WorkerId("w".into());
-    let ask = |text: &str| headers(&[(MAX_REPLY, text)]);
+    let ask = |text: &str| headers(&[(MAX_REPLY_HEADER, text)]);
     let cases = [
         (HeaderMap::new(), None, 1 << 20, 1 << 20),
         (HeaderMap::new(), Some(&worker), 100 << 20, (4 << 20) - 1),
@@ -259,7 +263,7 @@ fn a_long_description_is_cut_between_characters() {
     let description = "ü".repeat(MAX_DESCRIPTION);
     let tool = pb::ToolRegistration { name: "a".to_owned(), description, ..pb::ToolRegistration::default() };
     assert_eq!(registration(tool).unwrap().description.len(), MAX_DESCRIPTION);
-    assert_eq!(cut("aü", 2), "a");
+    assert_eq!(truncate("aü", 2), "a");
 }
 
 #[test]
@@ -292,7 +296,7 @@ fn signals_are_told_in_parts() {
         .measure("word", Measure::Text("x".into()))
         .note("tool", "t")
         .correlated(Some("c".into()));
-    let event = event(&signal, "here");
+    let event = telemetry_event(&signal, "here");
     assert_eq!(event.event_parts, ["tool", "execution", "stop"]);
     assert_eq!((event.timestamp_ns, event.correlation_id.as_str()), (1_794_744_000_000_000_123, "c"));
     assert_eq!((event.metadata["tool"].as_str(), event.metadata["node"].as_str()), ("t", "here"));
@@ -312,7 +316,7 @@ fn times_before_1970_have_positive_nanoseconds() {
 fn listeners_may_not_name_endless_patterns() {
     use pb::telemetry_control::Control;
     let mut sieve = Sieve::default();
-    let mut ask = |control| super::control(pb::TelemetryControl { control }, &mut sieve);
+    let mut ask = |control| super::apply_control(pb::TelemetryControl { control }, &mut sieve);
     let many = |count: usize| (0..count).map(|number| format!("p{number}.*")).collect();
     assert_eq!(ask(None), Ok(None));
     assert_eq!(ask(Some(Control::Toggle(pb::TelemetryToggle { enabled: true }))), Ok(Some(true)));

@@ -172,8 +172,8 @@ async fn methods_that_are_not_there() {
     }
 }
 
-fn tls(client_authority: Option<&[u8]>) -> Tls {
-    Tls::new(TlsFiles { certificate: SERVER, key: SERVER_KEY, client_authority }).unwrap()
+fn tls(client_authority: Option<&[u8]>) -> ReloadableTls {
+    ReloadableTls::new(TlsFiles { certificate: SERVER, key: SERVER_KEY, client_authority }).unwrap()
 }
 
 async fn over_tls(bench: &Bench, identity: Option<(&[u8], &[u8])>) -> Result<String, String> {
@@ -213,7 +213,7 @@ async fn tls_with_and_without_certificates_of_clients() {
 async fn certificates_that_cannot_be_used() {
     let none: &[u8] = b"nothing";
     let files = |certificate, key, client_authority| TlsFiles { certificate, key, client_authority };
-    let refused = |files| Tls::new(files).unwrap_err().to_string();
+    let refused = |files| ReloadableTls::new(files).unwrap_err().to_string();
     assert_eq!(refused(files(SERVER, none, None)), "the private key cannot be read");
     assert_eq!(refused(files(none, SERVER_KEY, None)), "certificate and key cannot be used");
     assert_eq!(refused(files(SERVER, CLIENT_KEY, None)), "certificate and key cannot be used");
@@ -282,7 +282,7 @@ async fn a_unix_socket_is_for_one_s_own_processes() {
 
     let (here, _there) = UnixStream::pair().unwrap();
     let own = local_users::own_user();
-    assert!(unix::is_of(&here, own) && !unix::is_of(&here, own.wrapping_add(1)));
+    assert!(unix::is_owned_by(&here, own) && !unix::is_owned_by(&here, own.wrapping_add(1)));
 
     bench.draining.cancel();
     serving.await.unwrap();
@@ -292,7 +292,7 @@ async fn a_unix_socket_is_for_one_s_own_processes() {
 #[tokio::test]
 async fn a_worker_is_known_by_its_line() {
     let bench = Bench::with(Setup { token: Some(TOKEN), ..Setup::default() }).await;
-    let doors = PrivateDoors::default();
+    let doors = WorkerListeners::default();
     let worker = WorkerId("py_worker_1".into());
     // Asked for before there is a bridge.
     let secret = WorkerSecret::new("bits of a worker");
@@ -346,7 +346,7 @@ async fn a_worker_is_known_by_its_line() {
 #[tokio::test]
 async fn nobody_without_its_secret_is_taken_for_a_worker_that_shows_it() {
     let bench = Bench::new().await;
-    let doors = PrivateDoors::default();
+    let doors = WorkerListeners::default();
     doors.attach(&bench.bridge);
     let worker = WorkerId("py_worker_1".into());
     let shown = |secret: &str| {
@@ -488,7 +488,7 @@ async fn whoever_asks_for_nothing_is_let_go() {
     drop(silent.read_to_end(&mut heard).await);
     assert!(known.ping(with_token(ping(), TOKEN)).await.is_ok());
     // All but the one that asked for something it may have.
-    while bench.bridge.0.places.available_permits() < BridgeLimits::default().connections - 1 {
+    while bench.bridge.0.connection_permits.available_permits() < BridgeLimits::default().connections - 1 {
         tokio::task::yield_now().await;
     }
 }

@@ -321,7 +321,7 @@ async fn there_are_only_so_many_listeners() {
     let bench = Bench::new().await;
     let mut client = bench.client().await;
     let mut listeners = Vec::new();
-    for _ in 0..MAX_LISTENERS {
+    for _ in 0..MAX_TELEMETRY_STREAMS {
         listeners.push(Listener::new(&mut client).await);
     }
     let (_sender, stream) = controls();

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName, header};
 
-use super::Verify;
+use super::VerifyMethod;
 
 /// Further ones are left out.
 const MAX_HEADERS: usize = 64;
@@ -10,7 +10,7 @@ const MAX_HEADERS: usize = 64;
 const MAX_BYTES: usize = 16 * 1024;
 
 /// About this connection, or about who may use it.
-const OWN: [HeaderName; 9] = [
+const PRIVATE_HEADERS: [HeaderName; 9] = [
     header::AUTHORIZATION,
     header::PROXY_AUTHORIZATION,
     header::PROXY_AUTHENTICATE,
@@ -21,16 +21,16 @@ const OWN: [HeaderName; 9] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
-const OWN_TOO: [&str; 2] = ["keep-alive", "proxy-connection"];
+const PRIVATE_HEADER_NAMES: [&str; 2] = ["keep-alive", "proxy-connection"];
 
 /// Names in lower case. Without what proves where it comes from: an adapter has no use for it.
-pub(super) fn passed_on(headers: &HeaderMap, verify: &Verify) -> Vec<(String, String)> {
+pub(super) fn forwarded_headers(headers: &HeaderMap, verify: &VerifyMethod) -> Vec<(String, String)> {
     let listed = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let listed: Vec<&str> = listed.flat_map(|value| value.split(',')).map(str::trim).collect();
     let is_left_out = |name: &HeaderName| {
         let is = |other: &&str| other.eq_ignore_ascii_case(name.as_str());
-        OWN.contains(name)
-            || OWN_TOO.iter().any(is)
+        PRIVATE_HEADERS.contains(name)
+            || PRIVATE_HEADER_NAMES.iter().any(is)
             || verify.headers().into_iter().flatten().any(|own| is(&own))
             || listed.iter().any(is)
     };

@@ -37,7 +37,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::auth::AuthGate;
 use crate::gateway::{GatewayOptions, router};
-use crate::guard::Guard;
+use crate::guard::OriginGuard;
 use crate::limit::ClientLimits;
 use crate::pump::PumpLimits;
 
@@ -167,19 +167,19 @@ struct Bench {
 }
 
 struct Setup {
-    checks: Vec<ChannelCheck>,
+    checks: Vec<WebhookChannel>,
     scripts: Vec<Script>,
     budgets: BudgetLimits,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        let token = || Verify::Token { header: "X-Token".into() };
+        let token = || VerifyMethod::Token { header: "X-Token".into() };
         let checks = vec![
             check("hook", token()),
             check("wait", token()),
-            check("slack", Verify::Slack),
-            check("open", Verify::None),
+            check("slack", VerifyMethod::Slack),
+            check("open", VerifyMethod::None),
             // Known to the door and not to the board.
             check("forgotten", token()),
         ];
@@ -221,10 +221,10 @@ impl Bench {
         let options = GatewayOptions {
             // A token of the gateway's own, which webhooks need not know.
             gate: Arc::new(AuthGate::new("gateway", Some("the gateway's".into()), None, Arc::default())),
-            guard: Guard { surface: "gateway", allowed_hosts: Vec::new(), allowed_origins: Vec::new() },
+            guard: OriginGuard { surface: "gateway", allowed_hosts: Vec::new(), allowed_origins: Vec::new() },
             limits: PumpLimits::default(),
             clients: Arc::new(Live::new(ClientLimits {
-                rate: Rate { per_second: 1.0, burst: 1.0 },
+                rate: RateLimit { per_second: 1.0, burst: 1.0 },
                 max_message: 1024,
                 sign_in: Duration::from_secs(5),
             })),
@@ -261,9 +261,9 @@ impl Bench {
     }
 }
 
-fn check(name: &str, verify: Verify) -> ChannelCheck {
-    let rate = Rate { per_second: 1000.0, burst: 1000.0 };
-    ChannelCheck {
+fn check(name: &str, verify: VerifyMethod) -> WebhookChannel {
+    let rate = RateLimit { per_second: 1000.0, burst: 1000.0 };
+    WebhookChannel {
         name: name.into(),
         verify,
         secret: Some(SECRET.into()),

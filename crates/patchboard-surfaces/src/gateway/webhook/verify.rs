@@ -26,7 +26,7 @@ const MAX_TIME_DIGITS: usize = 15;
 
 /// How a webhook proves where it comes from. Names of headers in any case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verify {
+pub enum VerifyMethod {
     /// The secret in Telegram's own header.
     Telegram,
     /// Slack's signature of time and body.
@@ -39,7 +39,7 @@ pub enum Verify {
     None,
 }
 
-impl Verify {
+impl VerifyMethod {
     /// Headers that only matter here.
     pub(super) fn headers(&self) -> [Option<&str>; 2] {
         match self {
@@ -54,20 +54,20 @@ impl Verify {
 
 /// Why a webhook is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doubt {
+pub(super) enum VerifyError {
     /// What should prove it is missing or wrong. Nobody is told which.
     Signature,
     /// It was signed by the right one, but too long ago, or in the future.
     Stale,
     /// It is not from this machine.
-    Elsewhere,
+    NotLocal,
 }
 
 /// What the head of a webhook has to show.
-pub(super) enum Proof<'a> {
+pub(super) enum Signature<'a> {
     /// Enough, whatever the body is.
-    Shown,
-    Signed {
+    Verified,
+    Unchecked {
         key: &'a [u8],
         /// What is signed before the body.
         prefix: Vec<u8>,
@@ -77,39 +77,39 @@ pub(super) enum Proof<'a> {
     },
 }
 
-pub(super) fn read<'a>(
-    verify: &Verify,
+pub(super) fn read_signature<'a>(
+    verify: &VerifyMethod,
     secret: Option<&'a SecretString>,
     headers: &HeaderMap,
     from: IpAddr,
-) -> Result<Proof<'a>, Doubt> {
-    if *verify == Verify::None {
-        return if is_here(headers, from) { Ok(Proof::Shown) } else { Err(Doubt::Elsewhere) };
+) -> Result<Signature<'a>, VerifyError> {
+    if *verify == VerifyMethod::None {
+        return if is_local(headers, from) { Ok(Signature::Verified) } else { Err(VerifyError::NotLocal) };
     }
     // With nothing to know, everybody would know it.
     let key = secret.map(|secret| secret.expose_secret().as_bytes()).filter(|key| !key.is_empty());
-    let key = key.ok_or(Doubt::Signature)?;
+    let key = key.ok_or(VerifyError::Signature)?;
     let shown = match verify {
-        Verify::Telegram => shows(key, headers, TELEGRAM_HEADER),
-        Verify::Token { header } => shows(key, headers, header),
-        Verify::Slack => signed(key, headers, SLACK_SIGNATURE, b"v0=", Some((SLACK_TIME, ["v0:", ":"]))),
-        Verify::HmacSha256 { header, timestamp_header } => {
+        VerifyMethod::Telegram => check_secret(key, headers, TELEGRAM_HEADER),
+        VerifyMethod::Token { header } => check_secret(key, headers, header),
+        VerifyMethod::Slack => parse_signature(key, headers, SLACK_SIGNATURE, b"v0=", Some((SLACK_TIME, ["v0:", ":"]))),
+        VerifyMethod::HmacSha256 { header, timestamp_header } => {
             let time = timestamp_header.as_deref().map(|header| (header, ["", "."]));
-            signed(key, headers, header, b"sha256=", time)
+            parse_signature(key, headers, header, b"sha256=", time)
         }
-        Verify::None => None,
+        VerifyMethod::None => None,
     };
-    shown.ok_or(Doubt::Signature)
+    shown.ok_or(VerifyError::Signature)
 }
 
-impl Proof<'_> {
-    pub(super) fn covers(&self, body: &[u8], now: Timestamp, window: Duration) -> Result<(), Doubt> {
-        let Self::Signed { key, prefix, signature, at } = self else { return Ok(()) };
-        let mac = Hmac::<Sha256>::new_from_slice(key).map_err(|_| Doubt::Signature)?;
-        mac.chain_update(prefix).chain_update(body).verify_slice(signature).map_err(|_| Doubt::Signature)?;
+impl Signature<'_> {
+    pub(super) fn verify_body(&self, body: &[u8], now: Timestamp, window: Duration) -> Result<(), VerifyError> {
+        let Self::Unchecked { key, prefix, signature, at } = self else { return Ok(()) };
+        let mac = Hmac::<Sha256>::new_from_slice(key).map_err(|_| VerifyError::Signature)?;
+        mac.chain_update(prefix).chain_update(body).verify_slice(signature).map_err(|_| VerifyError::Signature)?;
         let now = u64::try_from(now.as_second()).unwrap_or(0);
         match at {
-            Some(at) if at.abs_diff(now) > window.as_secs() => Err(Doubt::Stale),
+            Some(at) if at.abs_diff(now) > window.as_secs() => Err(VerifyError::Stale),
             Some(_) | None => Ok(()),
         }
     }
@@ -120,10 +120,10 @@ impl Proof<'_> {
     pub(super) fn digest(&self, body: &[u8], query: &str) -> String {
         let mut digest = Sha256::new_with_prefix(body);
         match self {
-            Self::Signed { signature, at: Some(_), .. } => digest.update(signature),
-            Self::Signed { at: None, .. } => {}
-            Self::Shown if query.is_empty() => {}
-            Self::Shown => {
+            Self::Unchecked { signature, at: Some(_), .. } => digest.update(signature),
+            Self::Unchecked { at: None, .. } => {}
+            Self::Verified if query.is_empty() => {}
+            Self::Verified => {
                 digest.update([0]);
                 digest.update(query);
             }
@@ -138,37 +138,37 @@ impl Proof<'_> {
 }
 
 /// From this machine, and not through a proxy on it that speaks for somebody else.
-fn is_here(headers: &HeaderMap, from: IpAddr) -> bool {
+fn is_local(headers: &HeaderMap, from: IpAddr) -> bool {
     let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip", header::VIA.as_str()];
     from.to_canonical().is_loopback() && !forwarded.iter().any(|name| headers.contains_key(*name))
 }
 
 /// The secret itself. Hashes are compared, so that not even its length shows.
-fn shows<'a>(key: &[u8], headers: &HeaderMap, name: &str) -> Option<Proof<'a>> {
-    let given = only(headers, name)?;
-    bool::from(Sha256::digest(given).ct_eq(&Sha256::digest(key))).then_some(Proof::Shown)
+fn check_secret<'a>(key: &[u8], headers: &HeaderMap, name: &str) -> Option<Signature<'a>> {
+    let given = single_header(headers, name)?;
+    bool::from(Sha256::digest(given).ct_eq(&Sha256::digest(key))).then_some(Signature::Verified)
 }
 
 /// `time`: the header that has it, and what is signed before and after it.
-fn signed<'a>(
+fn parse_signature<'a>(
     key: &'a [u8],
     headers: &HeaderMap,
     name: &str,
     scheme: &[u8],
     time: Option<(&str, [&str; 2])>,
-) -> Option<Proof<'a>> {
-    let signature = hex(only(headers, name)?.strip_prefix(scheme)?)?;
+) -> Option<Signature<'a>> {
+    let signature = decode_hex(single_header(headers, name)?.strip_prefix(scheme)?)?;
     let Some((header, [before, after])) = time else {
-        return Some(Proof::Signed { key, prefix: Vec::new(), signature, at: None });
+        return Some(Signature::Unchecked { key, prefix: Vec::new(), signature, at: None });
     };
-    let time = std::str::from_utf8(only(headers, header)?).ok()?;
+    let time = std::str::from_utf8(single_header(headers, header)?).ok()?;
     let is_time = time.len() <= MAX_TIME_DIGITS && time.bytes().all(|byte| byte.is_ascii_digit());
     let at = is_time.then(|| time.parse().ok()).flatten()?;
-    Some(Proof::Signed { key, prefix: format!("{before}{time}{after}").into_bytes(), signature, at: Some(at) })
+    Some(Signature::Unchecked { key, prefix: format!("{before}{time}{after}").into_bytes(), signature, at: Some(at) })
 }
 
 /// Sent twice, one of them may be what another program looks at.
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => Some(value.as_bytes()),
@@ -177,7 +177,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
 }
 
 /// Exactly 64 digits.
-fn hex(text: &[u8]) -> Option<[u8; 32]> {
+fn decode_hex(text: &[u8]) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 2 * bytes.len() {
         return None;

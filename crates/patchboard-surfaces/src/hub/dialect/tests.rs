@@ -14,8 +14,8 @@ struct Client {
 
 impl Client {
     fn new() -> Self {
-        let mut dialect = HubDialect::new(DialectOptions::default());
-        let identity = Identity { principal: "local".into(), grants: Grants::CLIENT };
+        let mut dialect = HubDialect::new(HubDialectOptions::default());
+        let identity = ClientIdentity { principal: "local".into(), grants: Grants::CLIENT };
         dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
         Self { dialect, now: Duration::ZERO }
     }
@@ -36,7 +36,7 @@ impl Client {
 
     fn answer(&mut self, ticket: Ticket, reply: Reply) -> Vec<Step> {
         let mut steps = Vec::new();
-        self.dialect.answered(ticket, Ok(reply), self.now, &mut steps);
+        self.dialect.command_answered(ticket, Ok(reply), self.now, &mut steps);
         steps
     }
 }
@@ -96,7 +96,7 @@ fn answers_that_are_not_recorded_do_not_pile_up() {
         }
     };
     // The question after the inbox is one of them.
-    assert_eq!((asked, last.as_str()), (MAX_UNDER_WAY - 1, "error RATE_LIMITED"));
+    assert_eq!((asked, last.as_str()), (MAX_IN_FLIGHT - 1, "error RATE_LIMITED"));
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn subprotocols_and_tokens_of_an_upgrade() {
             .collect::<Vec<(axum::http::HeaderName, axum::http::HeaderValue)>>()
             .into_iter()
             .collect();
-        let Offered { token, protocol } = Offered::read(&headers);
+        let UpgradeOffer { token, protocol } = UpgradeOffer::read(&headers);
         (token.unwrap_or_default(), protocol.unwrap_or_default())
     };
     let expect = |token: &str, protocol: &str| (token.to_owned(), protocol.to_owned());

@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use super::*;
-use crate::listen::{self, Places};
+use crate::listen::{self, ConnectionSlots};
 
 type Socket = WebSocketStream<TcpStream>;
 
@@ -19,7 +19,7 @@ impl Bench {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (stop, http) = (self.draining.clone(), TaskTracker::new());
-        let places = Places::new(places);
+        let places = ConnectionSlots::new(places);
         http.spawn(listen::serve_or_refuse("hub", socket, None, places, self.router.clone(), stop, http.clone()));
         address
     }
@@ -190,7 +190,7 @@ async fn open_by_hand(address: SocketAddr) -> TcpStream {
 #[tokio::test]
 async fn whoever_does_not_pong_is_cut_off_without_a_close_frame() {
     let brief = Duration::from_millis(20);
-    let times = Times { ping_interval: brief, pong_timeout: brief, ..Times::default() };
+    let times = HubTimeouts { ping_interval: brief, pong_timeout: brief, ..HubTimeouts::default() };
     let bench = Bench::with(Setup { times, ..Setup::default() });
     let mut deaf = open_by_hand(bench.listen(10).await).await;
     let mut heard = Vec::new();
@@ -203,7 +203,8 @@ async fn whoever_pongs_stays_and_whoever_does_not_register_goes() {
     let brief = Duration::from_millis(20);
     // There is room for a hundred pings before it is over, of which a busy machine has to manage two.
     let pong_timeout = Duration::from_secs(600);
-    let times = Times { ping_interval: brief, pong_timeout, register_timeout: brief * 100, ..Times::default() };
+    let times =
+        HubTimeouts { ping_interval: brief, pong_timeout, register_timeout: brief * 100, ..HubTimeouts::default() };
     let bench = Bench::with(Setup { times, ..Setup::default() });
     let address = bench.listen(10).await;
     let (mut app, _) = connect(address, "/", &[]).await;

@@ -8,14 +8,14 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The values of the named fields.
-pub(in crate::hub) type Fields<'a, const N: usize> = [Option<Field<'a>>; N];
+pub(in crate::hub) type JsonFields<'a, const N: usize> = [Option<JsonField<'a>>; N];
 
 /// One value, not looked into yet.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::hub) struct Field<'a>(&'a RawValue);
+pub(in crate::hub) struct JsonField<'a>(&'a RawValue);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::hub) enum Kind {
+pub(in crate::hub) enum JsonKind {
     Null,
     Boolean,
     Number,
@@ -25,23 +25,23 @@ pub(in crate::hub) enum Kind {
 }
 
 /// Reads an object from a whole text. The error says what is wrong with it.
-pub(in crate::hub) fn object<'a, const N: usize>(
+pub(in crate::hub) fn parse_object<'a, const N: usize>(
     text: &'a str,
     names: [&'static str; N],
-) -> Result<Fields<'a, N>, Problem> {
+) -> Result<JsonFields<'a, N>, ObjectError> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let whole: &'a RawValue = serde::Deserialize::deserialize(&mut reader).map_err(Problem::NotJson)?;
-    reader.end().map_err(Problem::NotJson)?;
-    Field(whole).fields(names).ok_or(Problem::NotAnObject)
+    let whole: &'a RawValue = serde::Deserialize::deserialize(&mut reader).map_err(ObjectError::NotJson)?;
+    reader.end().map_err(ObjectError::NotJson)?;
+    JsonField(whole).fields(names).ok_or(ObjectError::NotAnObject)
 }
 
 #[derive(Debug)]
-pub(in crate::hub) enum Problem {
+pub(in crate::hub) enum ObjectError {
     NotJson(serde_json::Error),
     NotAnObject,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ObjectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotJson(error) => write!(f, "not JSON: {error}"),
@@ -50,41 +50,41 @@ impl fmt::Display for Problem {
     }
 }
 
-impl<'a> Field<'a> {
-    pub(in crate::hub) fn kind(self) -> Kind {
+impl<'a> JsonField<'a> {
+    pub(in crate::hub) fn kind(self) -> JsonKind {
         match self.0.get().bytes().next() {
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::Array,
-            Some(b'"') => Kind::Text,
-            Some(b't' | b'f') => Kind::Boolean,
-            Some(b'n') | None => Kind::Null,
-            Some(_) => Kind::Number,
+            Some(b'{') => JsonKind::Object,
+            Some(b'[') => JsonKind::Array,
+            Some(b'"') => JsonKind::Text,
+            Some(b't' | b'f') => JsonKind::Boolean,
+            Some(b'n') | None => JsonKind::Null,
+            Some(_) => JsonKind::Number,
         }
     }
 
     /// `None` when it is no object.
-    pub(in crate::hub) fn fields<const N: usize>(self, names: [&'static str; N]) -> Option<Fields<'a, N>> {
-        if self.kind() != Kind::Object {
+    pub(in crate::hub) fn fields<const N: usize>(self, names: [&'static str; N]) -> Option<JsonFields<'a, N>> {
+        if self.kind() != JsonKind::Object {
             return None;
         }
-        Pick(names).deserialize(&mut serde_json::Deserializer::from_str(self.0.get())).ok()
+        FieldPicker(names).deserialize(&mut serde_json::Deserializer::from_str(self.0.get())).ok()
     }
 
     /// `None` when it is no string.
     pub(in crate::hub) fn text(self) -> Option<String> {
-        if self.kind() != Kind::Text {
+        if self.kind() != JsonKind::Text {
             return None;
         }
-        Words.deserialize(&mut serde_json::Deserializer::from_str(self.0.get())).ok().map(Cow::into_owned)
+        LossyString.deserialize(&mut serde_json::Deserializer::from_str(self.0.get())).ok().map(Cow::into_owned)
     }
 
     /// `None` when it is no array, or has more than `most` items.
-    pub(in crate::hub) fn items(self, most: usize) -> Option<Vec<Field<'a>>> {
-        if self.kind() != Kind::Array {
+    pub(in crate::hub) fn items(self, most: usize) -> Option<Vec<JsonField<'a>>> {
+        if self.kind() != JsonKind::Array {
             return None;
         }
         let items: Vec<&'a RawValue> = serde_json::from_str(self.0.get()).ok()?;
-        (items.len() <= most).then(|| items.into_iter().map(Field).collect())
+        (items.len() <= most).then(|| items.into_iter().map(JsonField).collect())
     }
 
     /// `None` when it is no number, or none that can be told from infinity.
@@ -98,18 +98,18 @@ impl<'a> Field<'a> {
 }
 
 /// Picks the named fields out of an object.
-struct Pick<const N: usize>([&'static str; N]);
+struct FieldPicker<const N: usize>([&'static str; N]);
 
-impl<'de, const N: usize> DeserializeSeed<'de> for Pick<N> {
-    type Value = Fields<'de, N>;
+impl<'de, const N: usize> DeserializeSeed<'de> for FieldPicker<N> {
+    type Value = JsonFields<'de, N>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de, const N: usize> Visitor<'de> for Pick<N> {
-    type Value = Fields<'de, N>;
+impl<'de, const N: usize> Visitor<'de> for FieldPicker<N> {
+    type Value = JsonFields<'de, N>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -117,11 +117,11 @@ impl<'de, const N: usize> Visitor<'de> for Pick<N> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = [None; N];
-        while let Some(key) = map.next_key_seed(Words)? {
+        while let Some(key) = map.next_key_seed(LossyString)? {
             let value: &'de RawValue = map.next_value()?;
             let place = self.0.iter().position(|name| *name == key);
             if let Some(slot) = place.and_then(|place| found.get_mut(place)) {
-                *slot = Some(Field(value));
+                *slot = Some(JsonField(value));
             }
         }
         Ok(found)
@@ -129,9 +129,9 @@ impl<'de, const N: usize> Visitor<'de> for Pick<N> {
 }
 
 /// A string, whatever its escapes stand for.
-struct Words;
+struct LossyString;
 
-impl<'de> DeserializeSeed<'de> for Words {
+impl<'de> DeserializeSeed<'de> for LossyString {
     type Value = Cow<'de, str>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -139,7 +139,7 @@ impl<'de> DeserializeSeed<'de> for Words {
     }
 }
 
-impl<'de> Visitor<'de> for Words {
+impl<'de> Visitor<'de> for LossyString {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,21 +2,21 @@
 
 use serde::Serialize;
 
-use super::{InputMethod, Priority};
+use super::{InputMethod, NotificationPriority};
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Page<T> {
+pub(in crate::hub) struct PageBody<T> {
     pub(in crate::hub) items: Vec<T>,
     pub(in crate::hub) next_cursor: Option<String>,
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct List<T> {
+pub(in crate::hub) struct ListBody<T> {
     pub(in crate::hub) items: Vec<T>,
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Message<'a> {
+pub(in crate::hub) struct MessageView<'a> {
     pub(in crate::hub) id: String,
     pub(in crate::hub) text: &'a str,
     pub(in crate::hub) state: &'static str,
@@ -30,16 +30,16 @@ pub(in crate::hub) struct Message<'a> {
     pub(in crate::hub) confidence: Option<f32>,
     /// What `newer_than` takes.
     pub(in crate::hub) version: u64,
-    pub(in crate::hub) attempts: Vec<Attempt<'a>>,
+    pub(in crate::hub) attempts: Vec<AttemptView<'a>>,
     /// Left out in lists, as are `decisions`: together they can be large.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::hub) notifications: Option<Vec<Notification<'a>>>,
+    pub(in crate::hub) notifications: Option<Vec<NotificationView<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::hub) decisions: Option<Vec<Decision<'a>>>,
+    pub(in crate::hub) decisions: Option<Vec<DecisionView<'a>>>,
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Attempt<'a> {
+pub(in crate::hub) struct AttemptView<'a> {
     pub(in crate::hub) client: &'a str,
     pub(in crate::hub) state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,26 +49,26 @@ pub(in crate::hub) struct Attempt<'a> {
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Notification<'a> {
+pub(in crate::hub) struct NotificationView<'a> {
     pub(in crate::hub) client: &'a str,
     pub(in crate::hub) title: &'a str,
     pub(in crate::hub) body: &'a str,
-    pub(in crate::hub) priority: Priority,
+    pub(in crate::hub) priority: NotificationPriority,
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Decision<'a> {
+pub(in crate::hub) struct DecisionView<'a> {
     pub(in crate::hub) stage: &'static str,
     pub(in crate::hub) clients: Vec<&'a str>,
     /// What they get, where that is not the whole text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hub) text: Option<&'a str>,
     pub(in crate::hub) reason: &'a str,
-    pub(in crate::hub) candidates: Vec<Candidate<'a>>,
+    pub(in crate::hub) candidates: Vec<CandidateView<'a>>,
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Candidate<'a> {
+pub(in crate::hub) struct CandidateView<'a> {
     pub(in crate::hub) client: &'a str,
     pub(in crate::hub) score: f32,
     pub(in crate::hub) confidence: f32,
@@ -76,7 +76,7 @@ pub(in crate::hub) struct Candidate<'a> {
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Client<'a> {
+pub(in crate::hub) struct ClientView<'a> {
     pub(in crate::hub) name: &'a str,
     pub(in crate::hub) description: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,22 +90,22 @@ pub(in crate::hub) struct Client<'a> {
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Paired<'a> {
+pub(in crate::hub) struct PairingToken<'a> {
     pub(in crate::hub) token: &'a str,
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Done {
+pub(in crate::hub) struct DoneBody {
     pub(in crate::hub) ok: bool,
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Failure<'a> {
-    pub(in crate::hub) error: Fault<'a>,
+pub(in crate::hub) struct ErrorBody<'a> {
+    pub(in crate::hub) error: ErrorDetail<'a>,
 }
 
 #[derive(Serialize)]
-pub(in crate::hub) struct Fault<'a> {
+pub(in crate::hub) struct ErrorDetail<'a> {
     pub(in crate::hub) code: &'a str,
     pub(in crate::hub) message: &'a str,
 }

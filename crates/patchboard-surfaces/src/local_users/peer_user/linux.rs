@@ -23,7 +23,7 @@ const ENOENT: i32 = 2;
 
 /// States of a connection whose other end a process may still hold. One that is being made or has been closed is not
 /// asked about: the kernel has no user for it and says 0, which is root.
-const HELD: [u8; 4] = [ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT];
+const CONNECTED_STATES: [u8; 4] = [ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT];
 const ESTABLISHED: u8 = 1;
 const FIN_WAIT1: u8 = 4;
 const FIN_WAIT2: u8 = 5;
@@ -32,7 +32,7 @@ const LISTEN: u8 = 10;
 
 pub(super) fn find(client: SocketAddr, server: SocketAddr) -> io::Result<PeerUser> {
     let request = encode(client, server);
-    decode(&ask(&request)?, &request)
+    decode(&query_kernel(&request)?, &request)
 }
 
 /// Asks about a connection from nowhere, which no socket has but one that listens.
@@ -42,10 +42,10 @@ pub(super) fn find_listener(address: SocketAddr) -> io::Result<PeerUser> {
         IpAddr::V6(_) => IpAddr::from([0; 16]),
     };
     let request = encode(address, SocketAddr::new(nowhere, 0));
-    decode_listener(&ask(&request)?, address.port())
+    decode_listener(&query_kernel(&request)?, address.port())
 }
 
-fn ask(request: &[u8; REQUEST]) -> io::Result<Vec<u8>> {
+fn query_kernel(request: &[u8; REQUEST]) -> io::Result<Vec<u8>> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
     sendto(&socket, request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut reply = vec![0; 512];
@@ -69,7 +69,7 @@ fn encode(client: SocketAddr, server: SocketAddr) -> [u8; REQUEST] {
     bytes.extend([family, IPPROTO_TCP, 0, 0]);
     // All states; it does not matter for a single socket.
     bytes.extend(u32::MAX.to_ne_bytes());
-    bytes.extend(identity(client_ip, client.port(), server_ip, server.port()));
+    bytes.extend(encode_socket_id(client_ip, client.port(), server_ip, server.port()));
     // Any interface.
     bytes.extend(0_u32.to_ne_bytes());
     // No cookie is known.
@@ -82,7 +82,7 @@ fn encode(client: SocketAddr, server: SocketAddr) -> [u8; REQUEST] {
 }
 
 /// Ports and addresses in the order of the network; an address of version 4 takes the first of four words.
-fn identity(own_ip: IpAddr, own_port: u16, other_ip: IpAddr, other_port: u16) -> Vec<u8> {
+fn encode_socket_id(own_ip: IpAddr, own_port: u16, other_ip: IpAddr, other_port: u16) -> Vec<u8> {
     let words = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => {
             let mut words = ip.octets().to_vec();
@@ -101,35 +101,35 @@ fn identity(own_ip: IpAddr, own_port: u16, other_ip: IpAddr, other_port: u16) ->
 
 fn decode(reply: &[u8], request: &[u8; REQUEST]) -> io::Result<PeerUser> {
     // A port that is listened at is found too where there is no connection.
-    holder(reply, |state, body| is_same(body, request) && HELD.contains(&state))
+    socket_owner(reply, |state, body| is_requested_socket(body, request) && CONNECTED_STATES.contains(&state))
 }
 
 fn decode_listener(reply: &[u8], port: u16) -> io::Result<PeerUser> {
-    holder(reply, |state, body| state == LISTEN && field(body, 4).map(u16::from_be_bytes) == Some(port))
+    socket_owner(reply, |state, body| state == LISTEN && fixed_bytes(body, 4).map(u16::from_be_bytes) == Some(port))
 }
 
 /// The user of the socket that the kernel answers with, if it is the wanted one and a process holds it.
-fn holder(reply: &[u8], is_wanted: impl Fn(u8, &[u8]) -> bool) -> io::Result<PeerUser> {
+fn socket_owner(reply: &[u8], is_wanted: impl Fn(u8, &[u8]) -> bool) -> io::Result<PeerUser> {
     let cut = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is too short");
-    let kind = u16::from_ne_bytes(field(reply, 4).ok_or_else(cut)?);
+    let kind = u16::from_ne_bytes(fixed_bytes(reply, 4).ok_or_else(cut)?);
     match kind {
         NLMSG_ERROR => {
-            let code = -i32::from_ne_bytes(field(reply, HEADER).ok_or_else(cut)?);
-            if code == ENOENT { Ok(PeerUser::Gone) } else { Err(io::Error::from_raw_os_error(code)) }
+            let code = -i32::from_ne_bytes(fixed_bytes(reply, HEADER).ok_or_else(cut)?);
+            if code == ENOENT { Ok(PeerUser::NotFound) } else { Err(io::Error::from_raw_os_error(code)) }
         }
         SOCK_DIAG_BY_FAMILY => {
             let body = reply.get(HEADER..REPLY).ok_or_else(cut)?;
-            let [state] = field(body, 1).ok_or_else(cut)?;
-            let user = u32::from_ne_bytes(field(body, 64).ok_or_else(cut)?);
-            let inode = u32::from_ne_bytes(field(body, 68).ok_or_else(cut)?);
-            Ok(if inode != 0 && is_wanted(state, body) { PeerUser::Known(user) } else { PeerUser::Gone })
+            let [state] = fixed_bytes(body, 1).ok_or_else(cut)?;
+            let user = u32::from_ne_bytes(fixed_bytes(body, 64).ok_or_else(cut)?);
+            let inode = u32::from_ne_bytes(fixed_bytes(body, 68).ok_or_else(cut)?);
+            Ok(if inode != 0 && is_wanted(state, body) { PeerUser::Known(user) } else { PeerUser::NotFound })
         }
         other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the kernel answered with type {other}"))),
     }
 }
 
 /// Whether the answer names the connection that was asked about: ports and both addresses.
-fn is_same(body: &[u8], request: &[u8; REQUEST]) -> bool {
+fn is_requested_socket(body: &[u8], request: &[u8; REQUEST]) -> bool {
     let (answered, asked) = (body.get(4..40), request.get(HEADER + 8..HEADER + 44));
     let Some((answered, asked)) = answered.zip(asked) else { return false };
     // A socket of version 6 that talks to version 4 answers in its own family, with mapped addresses.
@@ -138,12 +138,12 @@ fn is_same(body: &[u8], request: &[u8; REQUEST]) -> bool {
 
 /// The same ports and addresses in version 4, if both addresses are mapped ones.
 fn unmapped(identity: &[u8]) -> Option<Vec<u8>> {
-    let address = |at| field::<16>(identity, at).map(std::net::Ipv6Addr::from)?.to_ipv4_mapped().map(IpAddr::V4);
-    let port = |at| field(identity, at).map(u16::from_be_bytes);
-    Some(self::identity(address(4)?, port(0)?, address(20)?, port(2)?))
+    let address = |at| fixed_bytes::<16>(identity, at).map(std::net::Ipv6Addr::from)?.to_ipv4_mapped().map(IpAddr::V4);
+    let port = |at| fixed_bytes(identity, at).map(u16::from_be_bytes);
+    Some(self::encode_socket_id(address(4)?, port(0)?, address(20)?, port(2)?))
 }
 
-fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+fn fixed_bytes<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::*;
 
 fn opened() -> RunsDialect {
-    let mut dialect = RunsDialect::new(DialectOptions::default());
-    let identity = Identity { principal: "local".into(), grants: Grants::CLIENT };
+    let mut dialect = RunsDialect::new(RunsDialectOptions::default());
+    let identity = ClientIdentity { principal: "local".into(), grants: Grants::CLIENT };
     dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
     dialect
 }
@@ -30,7 +30,7 @@ fn frames(steps: &[Step]) -> Vec<Value> {
 #[test]
 fn questions_under_way_are_bounded() {
     let mut dialect = opened();
-    for number in 0..MAX_UNDER_WAY {
+    for number in 0..MAX_IN_FLIGHT {
         let request = json!({ "type": "tools_list", "id": number.to_string() }).to_string();
         assert!(matches!(send(&mut dialect, &request)[..], [Step::Ask(..)]));
     }
@@ -59,7 +59,7 @@ fn pages_of_tools_are_bounded() {
         let next = Some(patchboard_core::port::Cursor("more".to_owned()));
         let endless = patchboard_core::port::Page { items: Vec::new(), next };
         steps.clear();
-        dialect.answered(ticket, Ok(Reply::Tools(endless)), Duration::ZERO, &mut steps);
+        dialect.command_answered(ticket, Ok(Reply::Tools(endless)), Duration::ZERO, &mut steps);
     }
     assert_eq!(pages, MAX_TOOL_PAGES);
     assert_eq!(frames(&steps), [json!({ "type": "tools_list", "id": "1", "tools": [] })]);
@@ -162,7 +162,7 @@ proptest! {
                     if starts && !matches!(answer, Ok(Reply::RunStarted(_))) {
                         under_way -= 1;
                     }
-                    dialect.answered(ticket, answer, now, &mut steps);
+                    dialect.command_answered(ticket, answer, now, &mut steps);
                 }
                 Happening::Observed(which, last) if which < follows.len() => {
                     let event = match last {
@@ -170,7 +170,7 @@ proptest! {
                         false => Event::Text(patchboard_core::event::Pieces::one("x")),
                     };
                     let follow = follows[which];
-                    let is_own = dialect.follows.get(&follow).is_some_and(|follow| follow.relation == Relation::Own);
+                    let is_own = dialect.follows.get(&follow).is_some_and(|follow| follow.relation == RunRelation::Own);
                     let run: RunId = "018f3c2a-7b1d-7e5f-9a0b-1c2d3e4f5a6b".parse().unwrap();
                     let at = jiff::Timestamp::UNIX_EPOCH;
                     let record = Envelope { topic: Topic::Run(run), seq: Seq(1), at, node: None, event };
@@ -184,7 +184,7 @@ proptest! {
                 }
                 Happening::FollowEnded(which, broken) if which < follows.len() => {
                     let follow = follows.remove(which);
-                    let is_own = dialect.follows.get(&follow).is_some_and(|follow| follow.relation == Relation::Own);
+                    let is_own = dialect.follows.get(&follow).is_some_and(|follow| follow.relation == RunRelation::Own);
                     let problem = broken.then(|| BoardError::invalid("broken"));
                     dialect.follow_ended(follow, problem, &mut steps);
                     prop_assert_eq!(frames(&steps).len(), 1, "an end that is not told otherwise is an error");
@@ -203,22 +203,22 @@ proptest! {
                     }
                     Step::Follow { follow, .. } => follows.push(follow),
                     Step::Write(_)
-                    | Step::Withdraw(_)
-                    | Step::SeeThrough(_)
+                    | Step::CancelAsk(_)
+                    | Step::AwaitReply(_)
                     | Step::Authenticate(_)
                     | Step::WakeAt(_)
-                    | Step::Rest
+                    | Step::CancelWake
                     | Step::Close { .. }
                     | Step::Ping
                     | Step::Drop => {}
                 }
             }
             prop_assert!((0..=1).contains(&under_way), "{} runs at a time", under_way);
-            prop_assert!(dialect.waiting.len() <= MAX_WAITING);
-            prop_assert!(under_way == 1 || dialect.waiting.is_empty(), "nobody waits for nothing");
+            prop_assert!(dialect.queued_runs.len() <= MAX_QUEUED_RUNS);
+            prop_assert!(under_way == 1 || dialect.queued_runs.is_empty(), "nobody waits for nothing");
         }
         let mut last = Vec::new();
-        dialect.closed(Gone::ByClient, &mut last);
+        dialect.closed(CloseCause::Client, &mut last);
         prop_assert!(last.len() <= 1);
     }
 }

@@ -7,7 +7,7 @@ use patchboard_core::id::RunId;
 /// Between the first day of the Gregorian calendar, where these UUIDs begin to count, and the Unix epoch: in 100 ns.
 const GREGORIAN_OFFSET: i128 = 0x01B2_1DD2_1381_4000;
 
-pub(super) fn id(run: RunId, at: Timestamp) -> String {
+pub(super) fn checkpoint_id(run: RunId, at: Timestamp) -> String {
     let ticks = at.as_nanosecond() / 100 + GREGORIAN_OFFSET;
     // Times before the calendar have no number.
     let ticks = u64::try_from(ticks).unwrap_or(0);

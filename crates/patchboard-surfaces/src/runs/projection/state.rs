@@ -12,30 +12,30 @@ use patchboard_core::tool::ToolOutput;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::super::wire::event::Usage;
-use graph::Graph;
-use tree::Tree;
+use super::super::wire::event::RunUsage;
+use graph::TaskGraphState;
+use tree::SearchTree;
 
 mod graph;
 mod tree;
 
-pub(super) struct State {
+pub(super) struct StateSnapshot {
     strategy: StrategyKind,
     input_message: Arc<str>,
-    core: Core,
-    understood: Option<Understood>,
-    tree: Tree,
-    graph: Graph,
+    core: CoreState,
+    understood: Option<TaskUnderstanding>,
+    tree: SearchTree,
+    graph: TaskGraphState,
 }
 
 /// The whole state of react, and the core of the others'.
 #[derive(Default, Serialize)]
-struct Core {
+struct CoreState {
     /// Always null: approvals are answered while a call waits, not between nodes.
     approval_result: Option<String>,
     message_count_after_last_think: Option<usize>,
-    messages: Vec<Said>,
-    tool_calls: Vec<Call>,
+    messages: Vec<StateMessage>,
+    tool_calls: Vec<StateCall>,
     tool_results: Vec<CallResult>,
     total_usage: Option<SortedUsage>,
     turn_count: u32,
@@ -44,14 +44,14 @@ struct Core {
 
 /// `{"User": "text"}` and so on.
 #[derive(Serialize)]
-enum Said {
+enum StateMessage {
     System(Arc<str>),
     User(Arc<str>),
     Assistant(Arc<str>),
 }
 
 #[derive(Serialize)]
-struct Call {
+struct StateCall {
     /// As text, whatever it holds.
     arguments: String,
     id: Arc<str>,
@@ -67,7 +67,7 @@ struct CallResult {
 }
 
 #[derive(Serialize)]
-struct Understood {
+struct TaskUnderstanding {
     core_goal: Arc<str>,
     key_constraints: Vec<Arc<str>>,
     relevant_context: Arc<str>,
@@ -80,29 +80,29 @@ struct SortedUsage {
     total_tokens: u32,
 }
 
-impl Default for State {
+impl Default for StateSnapshot {
     fn default() -> Self {
         Self {
             strategy: StrategyKind::React,
             input_message: "".into(),
-            core: Core::default(),
+            core: CoreState::default(),
             understood: None,
-            tree: Tree::default(),
-            graph: Graph::default(),
+            tree: SearchTree::default(),
+            graph: TaskGraphState::default(),
         }
     }
 }
 
-impl State {
+impl StateSnapshot {
     pub(super) fn new(briefing: &Briefing) -> Self {
-        let mut core = Core::default();
+        let mut core = CoreState::default();
         if !briefing.system.is_empty() {
-            core.messages.push(Said::System(briefing.system.clone()));
+            core.messages.push(StateMessage::System(briefing.system.clone()));
         }
         for message in &briefing.history {
-            core.remember(message);
+            core.add_history(message);
         }
-        core.messages.push(Said::User(briefing.message.clone()));
+        core.messages.push(StateMessage::User(briefing.message.clone()));
         Self { strategy: briefing.strategy, input_message: briefing.message.clone(), core, ..Self::default() }
     }
 
@@ -120,7 +120,7 @@ impl State {
     pub(super) fn tool_started(&mut self, call: &CallId, name: &Arc<str>) {
         // In a search the model writes calls into its candidates; their arguments are not on record.
         if self.strategy == StrategyKind::Tot && self.core.tool_calls.iter().all(|known| known.id != call.0) {
-            self.core.tool_calls.push(Call { arguments: String::new(), id: call.0.clone(), name: name.clone() });
+            self.core.tool_calls.push(StateCall { arguments: String::new(), id: call.0.clone(), name: name.clone() });
         }
     }
 
@@ -128,7 +128,7 @@ impl State {
         self.core.tool_finished(call, output);
     }
 
-    pub(super) fn used(&mut self, tokens: TokenCount) -> Usage {
+    pub(super) fn add_usage(&mut self, tokens: TokenCount) -> RunUsage {
         let clamp = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         let used = SortedUsage {
             completion_tokens: clamp(tokens.output),
@@ -142,19 +142,19 @@ impl State {
     }
 
     /// Of the last call.
-    pub(super) fn usage(&self) -> Option<Usage> {
+    pub(super) fn usage(&self) -> Option<RunUsage> {
         self.core.usage.map(Into::into)
     }
 
-    pub(super) fn total_usage(&self) -> Option<Usage> {
+    pub(super) fn total_usage(&self) -> Option<RunUsage> {
         self.core.total_usage.map(Into::into)
     }
 
     /// Findings may be told twice, when a node was cut short; taking one again changes nothing.
-    pub(super) fn found(&mut self, finding: &Finding) {
+    pub(super) fn add_finding(&mut self, finding: &Finding) {
         match finding {
             Finding::Understood { goal, constraints, context } => {
-                self.understood = Some(Understood {
+                self.understood = Some(TaskUnderstanding {
                     core_goal: goal.clone(),
                     key_constraints: constraints.clone(),
                     relevant_context: context.clone(),
@@ -168,7 +168,7 @@ impl State {
                 let kept = self.tree.evaluated(*chosen, scores, self.core.messages.len());
                 self.core.messages.truncate(kept);
                 if let Some(thought) = self.tree.chosen_thought() {
-                    self.core.messages.push(Said::Assistant(thought));
+                    self.core.messages.push(StateMessage::Assistant(thought));
                     self.core.message_count_after_last_think = Some(self.core.messages.len());
                 }
             }
@@ -185,7 +185,7 @@ impl State {
     }
 
     /// A node is done, and with it what its kind does to the state.
-    pub(super) fn left(&mut self, node: &str) {
+    pub(super) fn node_left(&mut self, node: &str) {
         if node == "observe" {
             self.core.observed();
         }
@@ -193,30 +193,30 @@ impl State {
 
     pub(super) fn encode(&self) -> Box<RawValue> {
         #[derive(Serialize)]
-        struct Dup<'a> {
-            core: &'a Core,
-            understood: &'a Option<Understood>,
+        struct DupState<'a> {
+            core: &'a CoreState,
+            understood: &'a Option<TaskUnderstanding>,
         }
         #[derive(Serialize)]
-        struct Tot<'a> {
-            core: &'a Core,
-            tot: tree::Shown<'a>,
+        struct TotState<'a> {
+            core: &'a CoreState,
+            tot: tree::TreeView<'a>,
         }
         #[derive(Serialize)]
-        struct Got<'a> {
+        struct GotState<'a> {
             input_message: &'a str,
             #[serde(flatten)]
-            graph: graph::Shown<'a>,
+            graph: graph::GraphView<'a>,
         }
         let encoded = match self.strategy {
             StrategyKind::React => serde_json::value::to_raw_value(&self.core),
             StrategyKind::Dup => {
-                serde_json::value::to_raw_value(&Dup { core: &self.core, understood: &self.understood })
+                serde_json::value::to_raw_value(&DupState { core: &self.core, understood: &self.understood })
             }
-            StrategyKind::Tot => serde_json::value::to_raw_value(&Tot { core: &self.core, tot: self.tree.shown() }),
+            StrategyKind::Tot => serde_json::value::to_raw_value(&TotState { core: &self.core, tot: self.tree.view() }),
             StrategyKind::Got => {
-                let graph = self.graph.shown();
-                serde_json::value::to_raw_value(&Got { input_message: &self.input_message, graph })
+                let graph = self.graph.view();
+                serde_json::value::to_raw_value(&GotState { input_message: &self.input_message, graph })
             }
         };
         // Strings, numbers and lists of them always encode.
@@ -224,25 +224,29 @@ impl State {
     }
 }
 
-impl Core {
-    fn remember(&mut self, message: &Message) {
+impl CoreState {
+    fn add_history(&mut self, message: &Message) {
         let mut has_results = false;
         for part in &message.parts {
             if let Part::ToolResult(result) = part {
                 has_results = true;
-                self.messages.push(Said::User(told(&result.name, &result.content, result.is_error)));
+                self.messages.push(StateMessage::User(tool_result_text(
+                    &result.name,
+                    &result.content,
+                    result.is_error,
+                )));
             }
         }
         let text = message.text();
         match message.role {
-            Role::Assistant => self.messages.push(Said::Assistant(text.into())),
+            Role::Assistant => self.messages.push(StateMessage::Assistant(text.into())),
             Role::User if has_results && text.is_empty() => {}
-            Role::User => self.messages.push(Said::User(text.into())),
+            Role::User => self.messages.push(StateMessage::User(text.into())),
         }
     }
 
     fn answered(&mut self, text: &str, calls: &[ToolCall]) {
-        self.messages.push(Said::Assistant(text.into()));
+        self.messages.push(StateMessage::Assistant(text.into()));
         self.message_count_after_last_think = Some(self.messages.len());
         self.tool_results.clear();
         self.tool_calls = calls
@@ -252,7 +256,7 @@ impl Core {
                     ToolInput::Json(value) => value.to_string(),
                     ToolInput::Malformed(text) => text.to_string(),
                 };
-                Call { arguments, id: call.id.0.clone(), name: call.name.clone() }
+                StateCall { arguments, id: call.id.0.clone(), name: call.name.clone() }
             })
             .collect();
     }
@@ -273,7 +277,7 @@ impl Core {
 
     fn observed(&mut self) {
         for result in self.tool_results.drain(..) {
-            self.messages.push(Said::User(told(&result.name, &result.content, result.is_error)));
+            self.messages.push(StateMessage::User(tool_result_text(&result.name, &result.content, result.is_error)));
         }
         self.tool_calls.clear();
         self.turn_count += 1;
@@ -281,7 +285,7 @@ impl Core {
 }
 
 /// How a tool's answer reads among messages that know only three roles.
-fn told(name: &str, content: &str, is_error: bool) -> Arc<str> {
+fn tool_result_text(name: &str, content: &str, is_error: bool) -> Arc<str> {
     let what = if is_error { "error" } else { "result" };
     format!("Tool {name} {what}:\n{content}").into()
 }
@@ -298,7 +302,7 @@ impl SortedUsage {
     }
 }
 
-impl From<SortedUsage> for Usage {
+impl From<SortedUsage> for RunUsage {
     fn from(used: SortedUsage) -> Self {
         let SortedUsage { completion_tokens, prompt_tokens, total_tokens } = used;
         Self { prompt_tokens, completion_tokens, total_tokens }

@@ -25,11 +25,11 @@ fn records(events: Vec<(Option<u32>, Event)>) -> Vec<Envelope> {
     records
 }
 
-fn told(records: &[Envelope], after: u64, dialogue: Dialogue) -> Vec<String> {
+fn told(records: &[Envelope], after: u64, dialogue: ClientLevel) -> Vec<String> {
     let mut projection = Projection::new("r".into(), after, dialogue);
     let mut frames = Vec::new();
     for record in records {
-        projection.take(record, &mut |frame| frames.push(frame));
+        projection.project(record, &mut |frame| frames.push(frame));
     }
     frames
 }
@@ -200,7 +200,7 @@ proptest! {
 
     #[test]
     fn whoever_left_after_any_event_gets_exactly_the_rest(records in any_run(), strict in any::<bool>()) {
-        let dialogue = if strict { Dialogue::Strict } else { Dialogue::Full };
+        let dialogue = if strict { ClientLevel::Strict } else { ClientLevel::Full };
         let whole = told(&records, 0, dialogue);
         let (end, events) = whole.split_last().unwrap();
         for (frame, number) in events.iter().zip(1..) {
@@ -220,7 +220,7 @@ proptest! {
 
     #[test]
     fn both_dialogues_number_alike(records in any_run()) {
-        let (full, strict) = (told(&records, 0, Dialogue::Full), told(&records, 0, Dialogue::Strict));
+        let (full, strict) = (told(&records, 0, ClientLevel::Full), told(&records, 0, ClientLevel::Strict));
         prop_assert_eq!(full.len(), strict.len());
         for (full, strict) in full.iter().zip(&strict) {
             let (full, strict): (Value, Value) =
@@ -239,7 +239,7 @@ proptest! {
     #[test]
     fn states_are_sorted_and_updates_repeat_values(records in any_run()) {
         let mut values = None;
-        let frames = told(&records, 0, Dialogue::Full);
+        let frames = told(&records, 0, ClientLevel::Full);
         let (_end, events) = frames.split_last().unwrap();
         for frame in events {
             let Carrier { event: State { kind, state } } = serde_json::from_str(frame).unwrap();
@@ -268,7 +268,7 @@ fn the_reply_is_what_was_said_for_the_user() {
         let mut events = vec![(None, briefing(StrategyKind::React, None))];
         events.extend(middle);
         events.push((None, Event::RunEnded { outcome: RunOutcome::Completed }));
-        let frames = self::told(&records(events), 0, Dialogue::Full);
+        let frames = self::told(&records(events), 0, ClientLevel::Full);
         let frames: Vec<Value> = frames.iter().map(|frame| serde_json::from_str(frame).unwrap()).collect();
         let chunks = frames.iter().filter(|frame| frame["event"]["type"] == "message_chunk");
         let chunks: String = chunks.map(|frame| frame["event"]["content"].as_str().unwrap()).collect();
@@ -324,7 +324,7 @@ fn summaries_are_cut_between_characters() {
 #[test]
 fn checkpoint_ids_are_of_version_six_and_keep_the_time() {
     let at: Timestamp = "2026-11-15T12:00:00.123456700Z".parse().unwrap();
-    let id = checkpoint::id(run(), at);
+    let id = checkpoint::checkpoint_id(run(), at);
     assert_eq!(id, "1f1e0ec1-567f-6687-9a0b-1d2d3e4f5a6b");
     let digits = id.replace('-', "");
     let number = u128::from_str_radix(&digits, 16).unwrap();
@@ -333,7 +333,7 @@ fn checkpoint_ids_are_of_version_six_and_keep_the_time() {
     let ticks = (number >> 80 << 12) | ((number >> 64) & 0xfff);
     let nanoseconds = (ticks as i128 - 0x01B2_1DD2_1381_4000) * 100;
     assert_eq!(nanoseconds, at.as_nanosecond());
-    assert!(checkpoint::id(run(), "2026-11-15T12:00:01Z".parse().unwrap()) > id, "they sort by time");
+    assert!(checkpoint::checkpoint_id(run(), "2026-11-15T12:00:01Z".parse().unwrap()) > id, "they sort by time");
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn an_empty_answer_says_so_and_drafts_are_thoughts() {
         events.extend([(Some(1), entered(1, speaking)), (Some(1), whole())]);
         events.extend([(Some(1), Event::NodeLeft(NodeOutcome::Done))]);
         events.push((None, Event::RunEnded { outcome: RunOutcome::Completed }));
-        let frames: Vec<Value> = told(&records(events), 0, Dialogue::Full)
+        let frames: Vec<Value> = told(&records(events), 0, ClientLevel::Full)
             .iter()
             .map(|frame| serde_json::from_str(frame).unwrap())
             .collect();

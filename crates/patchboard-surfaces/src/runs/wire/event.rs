@@ -7,25 +7,25 @@ use std::borrow::Cow;
 
 /// `{"type":"run_stream_event","id":…,"event":{session_id, node_id, event_id, type, …}}`
 #[derive(Serialize)]
-pub(in crate::runs) struct Frame<'a> {
+pub(in crate::runs) struct RunEventFrame<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     id: &'a str,
-    event: Numbered<'a>,
+    event: NumberedEvent<'a>,
 }
 
 #[derive(Serialize)]
-struct Numbered<'a> {
+struct NumberedEvent<'a> {
     session_id: &'a str,
     node_id: &'a str,
     event_id: u64,
     #[serde(flatten)]
-    payload: &'a Payload<'a>,
+    payload: &'a EventPayload<'a>,
 }
 
-impl<'a> Frame<'a> {
-    pub(in crate::runs) fn new(run: &'a str, node_id: &'a str, event_id: u64, payload: &'a Payload<'a>) -> Self {
-        let event = Numbered { session_id: run, node_id, event_id, payload };
+impl<'a> RunEventFrame<'a> {
+    pub(in crate::runs) fn new(run: &'a str, node_id: &'a str, event_id: u64, payload: &'a EventPayload<'a>) -> Self {
+        let event = NumberedEvent { session_id: run, node_id, event_id, payload };
         Self { kind: "run_stream_event", id: run, event }
     }
 }
@@ -33,7 +33,7 @@ impl<'a> Frame<'a> {
 /// What happened. Fields that do not apply are null, not absent.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(in crate::runs) enum Payload<'a> {
+pub(in crate::runs) enum EventPayload<'a> {
     RunStart {
         run_id: &'a str,
         message: &'a str,
@@ -54,7 +54,7 @@ pub(in crate::runs) enum Payload<'a> {
         content: &'a str,
         id: &'a str,
     },
-    Usage(Usage),
+    Usage(RunUsage),
     Values {
         state: &'a RawValue,
     },
@@ -64,7 +64,7 @@ pub(in crate::runs) enum Payload<'a> {
     },
     /// For clients that refuse types they do not know: the event they would have been sent.
     Custom {
-        value: &'a Payload<'a>,
+        value: &'a EventPayload<'a>,
     },
     Checkpoint {
         checkpoint_id: String,
@@ -151,7 +151,7 @@ pub(in crate::runs) enum NodeResult<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(in crate::runs) struct Usage {
+pub(in crate::runs) struct RunUsage {
     pub(in crate::runs) prompt_tokens: u32,
     pub(in crate::runs) completion_tokens: u32,
     pub(in crate::runs) total_tokens: u32,
@@ -165,9 +165,9 @@ pub(in crate::runs) struct RunEnd<'a> {
     pub(in crate::runs) id: &'a str,
     pub(in crate::runs) reply: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::runs) usage: Option<Usage>,
+    pub(in crate::runs) usage: Option<RunUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::runs) total_usage: Option<Usage>,
+    pub(in crate::runs) total_usage: Option<RunUsage>,
     pub(in crate::runs) session_id: &'a str,
     pub(in crate::runs) node_id: &'a str,
     pub(in crate::runs) event_id: u64,

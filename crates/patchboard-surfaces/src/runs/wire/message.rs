@@ -7,43 +7,43 @@ use serde::{Deserialize, Deserializer};
 
 /// The words of a message. Parts of text stand below each other.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::runs) struct Said(pub(in crate::runs) String);
+pub(in crate::runs) struct MessageText(pub(in crate::runs) String);
 
 #[derive(Deserialize)]
 #[serde(expecting = "a part with `type` and `text`")]
-struct Part {
+struct TextPart {
     #[serde(rename = "type")]
     kind: String,
     text: Option<String>,
 }
 
-impl<'de> Deserialize<'de> for Said {
+impl<'de> Deserialize<'de> for MessageText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Message)
+        deserializer.deserialize_any(MessageVisitor)
     }
 }
 
-struct Message;
+struct MessageVisitor;
 
-impl<'de> Visitor<'de> for Message {
-    type Value = Said;
+impl<'de> Visitor<'de> for MessageVisitor {
+    type Value = MessageText;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string or a list of parts")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Said, E> {
-        Ok(Said(text.to_owned()))
+    fn visit_str<E: Error>(self, text: &str) -> Result<MessageText, E> {
+        Ok(MessageText(text.to_owned()))
     }
 
-    fn visit_string<E: Error>(self, text: String) -> Result<Said, E> {
-        Ok(Said(text))
+    fn visit_string<E: Error>(self, text: String) -> Result<MessageText, E> {
+        Ok(MessageText(text))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Said, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<MessageText, A::Error> {
         let mut said = String::new();
         let mut number = 0_usize;
-        while let Some(Part { kind, text }) = parts.next_element()? {
+        while let Some(TextPart { kind, text }) = parts.next_element()? {
             number += 1;
             if kind != "text" {
                 return Err(A::Error::custom(format!(
@@ -58,6 +58,6 @@ impl<'de> Visitor<'de> for Message {
             }
             said.push_str(&text);
         }
-        Ok(Said(said))
+        Ok(MessageText(said))
     }
 }

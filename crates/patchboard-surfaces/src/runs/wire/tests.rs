@@ -3,13 +3,13 @@ use proptest::prelude::*;
 use super::*;
 
 fn problem(text: &str) -> (Option<String>, String) {
-    let Unreadable { id, problem } = Request::parse(text).expect_err("it should not be read");
+    let ParseFailure { id, problem } = Request::parse(text).expect_err("it should not be read");
     (id, problem)
 }
 
 #[test]
 fn bytes_that_are_no_text_are_refused_under_their_id() {
-    let Unreadable { id, problem } =
+    let ParseFailure { id, problem } =
         Request::parse_bytes(b"{\"type\":\"ping\",\"id\":\"7\",\"x\":\"\xff\"}").unwrap_err();
     assert_eq!(id.as_deref(), Some("7"));
     assert_eq!(problem, "parse error: invalid utf-8 sequence of 1 bytes from index 29");
@@ -52,7 +52,7 @@ fn only_the_requests_own_id_is_salvaged() {
         ("\"\\", None),
         ("", None),
     ] {
-        assert_eq!(salvage::id(text).as_deref(), expected, "{text}");
+        assert_eq!(id_recovery::recover_id(text).as_deref(), expected, "{text}");
     }
 }
 

@@ -34,14 +34,14 @@ pub(super) fn listeners(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     }
     let open = open.join(", ");
     let user = rustix::process::geteuid().as_raw();
-    let mut findings = vec![match local_users::kernel_tells_users() {
-        local_users::KernelAnswer::Yes => DoctorFinding::Good(format!(
+    let mut findings = vec![match local_users::probe_peer_lookup() {
+        local_users::PeerLookupSupport::Supported => DoctorFinding::Good(format!(
             "access: without a token {open} serve processes of user {user} and of root only, as the kernel tells them"
         )),
-        local_users::KernelAnswer::NotAsked => DoctorFinding::Note(format!(
+        local_users::PeerLookupSupport::Unavailable => DoctorFinding::Note(format!(
             "access: without a token {open} serve every user of this machine, as this system does not tell who connects"
         )),
-        local_users::KernelAnswer::No => DoctorFinding::Bad {
+        local_users::PeerLookupSupport::Failing => DoctorFinding::Bad {
             problem: format!(
                 "access: {open} ask for no token, and this kernel does not tell who connects: all are refused"
             ),

@@ -2,7 +2,7 @@
 
 use super::MarkupMode;
 use super::inline::{TextRun, TextStyle, parse_runs};
-use super::wrapping::{words, wrap_runs};
+use super::wrapping::{split_words, wrap_runs};
 
 /// A longer table is shown in parts.
 const MAX_ROWS: usize = 300;
@@ -91,7 +91,7 @@ fn widths(head: &[Vec<TextRun>], body: &[Vec<Vec<TextRun>>], room: usize) -> Opt
 }
 
 fn length(cell: &[TextRun]) -> usize {
-    words(cell).0.iter().map(|word| word.spaces + word.columns).sum()
+    split_words(cell).0.iter().map(|word| word.spaces + word.columns).sum()
 }
 
 fn grid(

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use patchboard_surfaces::gateway::Verify;
+use patchboard_surfaces::gateway::VerifyMethod;
 use secrecy::ExposeSecret;
 
 use super::checks;
@@ -35,20 +35,20 @@ fn each_way_as_configured() {
     let bench = Bench::with_file(text).env("TOKEN", "hunter2");
     let (loaded, secrets) = Config::load_for_start(bench.request()).unwrap();
     let found = checks(&loaded.config, &secrets);
-    let ways: Vec<(&str, &Verify)> = found.iter().map(|check| (&*check.name, &check.verify)).collect();
-    let signed = |header: &str, time: Option<&str>| Verify::HmacSha256 {
+    let ways: Vec<(&str, &VerifyMethod)> = found.iter().map(|check| (&*check.name, &check.verify)).collect();
+    let signed = |header: &str, time: Option<&str>| VerifyMethod::HmacSha256 {
         header: header.into(),
         timestamp_header: time.map(Into::into),
     };
     assert_eq!(
         ways,
         [
-            ("a", &Verify::Telegram),
-            ("b", &Verify::Slack),
+            ("a", &VerifyMethod::Telegram),
+            ("b", &VerifyMethod::Slack),
             ("c", &signed("x-hub-signature-256", None)),
             ("d", &signed("X-Sign", Some("X-Time"))),
-            ("e", &Verify::Token { header: "x-webhook-token".into() }),
-            ("f", &Verify::None),
+            ("e", &VerifyMethod::Token { header: "x-webhook-token".into() }),
+            ("f", &VerifyMethod::None),
         ]
     );
     assert_eq!((found[0].rate.per_second, found[0].rate.burst), (7.0, 50.0));

@@ -2,12 +2,12 @@ use axum::http::HeaderValue;
 
 use super::*;
 
-fn passed(verify: &Verify, headers: &[(&str, &[u8])]) -> Vec<(String, String)> {
+fn passed(verify: &VerifyMethod, headers: &[(&str, &[u8])]) -> Vec<(String, String)> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value).unwrap());
     }
-    passed_on(&map, verify)
+    forwarded_headers(&map, verify)
 }
 
 fn names(headers: &[(String, String)]) -> Vec<&str> {
@@ -46,7 +46,7 @@ fn an_adapter_sees_what_is_meant_for_it() {
         ("x-slack-retry-num", "1"),
     ];
     let expected: Vec<_> = expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    assert_eq!(passed(&Verify::Slack, headers), expected);
+    assert_eq!(passed(&VerifyMethod::Slack, headers), expected);
 }
 
 #[test]
@@ -62,13 +62,13 @@ fn what_proves_it_is_not_passed_on() {
     .map(|name| (name, b"x".as_slice()))
     .to_vec();
     for (verify, hidden) in [
-        (Verify::None, &[][..]),
-        (Verify::Telegram, &["x-telegram-bot-api-secret-token"][..]),
-        (Verify::Slack, &["x-slack-signature", "x-slack-request-timestamp"][..]),
-        (Verify::Token { header: "X-OWN".into() }, &["x-own"][..]),
-        (Verify::HmacSha256 { header: "x-sign".into(), timestamp_header: None }, &["x-sign"][..]),
+        (VerifyMethod::None, &[][..]),
+        (VerifyMethod::Telegram, &["x-telegram-bot-api-secret-token"][..]),
+        (VerifyMethod::Slack, &["x-slack-signature", "x-slack-request-timestamp"][..]),
+        (VerifyMethod::Token { header: "X-OWN".into() }, &["x-own"][..]),
+        (VerifyMethod::HmacSha256 { header: "x-sign".into(), timestamp_header: None }, &["x-sign"][..]),
         (
-            Verify::HmacSha256 { header: "x-sign".into(), timestamp_header: Some("X-time".into()) },
+            VerifyMethod::HmacSha256 { header: "x-sign".into(), timestamp_header: Some("X-time".into()) },
             &["x-sign", "x-time"][..],
         ),
     ] {
@@ -83,11 +83,11 @@ fn what_proves_it_is_not_passed_on() {
 fn there_are_not_endlessly_many() {
     let many: Vec<String> = (0..100).map(|number| format!("x-{number}")).collect();
     let many: Vec<(&str, &[u8])> = many.iter().map(|name| (name.as_str(), b"x".as_slice())).collect();
-    let seen = passed(&Verify::None, &many);
+    let seen = passed(&VerifyMethod::None, &many);
     assert_eq!(seen.len(), MAX_HEADERS);
     assert_eq!(names(&seen)[..2], ["x-0", "x-1"], "the first ones");
 
     let long = vec![b'x'; 6000];
-    let seen = passed(&Verify::None, &[("a", &long), ("b", &long), ("c", &long), ("d", b"short")]);
+    let seen = passed(&VerifyMethod::None, &[("a", &long), ("b", &long), ("c", &long), ("d", b"short")]);
     assert_eq!(names(&seen), ["a", "b", "d"], "what fits");
 }

@@ -68,7 +68,7 @@ async fn bodies_are_bounded_in_size_and_time() {
     assert_eq!(send(Body::from_stream(broken)).await.said(), (400, "the body broke off"));
     let before = Instant::now();
     assert_eq!(send(Body::from_stream(endless())).await.said(), (408, "the body did not arrive in time"));
-    assert_eq!(before.elapsed(), BODY_PATIENCE);
+    assert_eq!(before.elapsed(), BODY_TIMEOUT);
 }
 
 /// Never says anything.
@@ -147,7 +147,7 @@ async fn without_a_proof_only_this_machine() {
 #[tokio::test(start_paused = true)]
 async fn each_channel_has_a_rate_of_its_own() {
     let mut setup = Setup::default();
-    setup.checks[0].rate = Rate { per_second: 0.4, burst: 2.0 };
+    setup.checks[0].rate = RateLimit { per_second: 0.4, burst: 2.0 };
     let bench = Bench::with(setup);
     // What is wrong costs nobody's turn.
     for _ in 0..5 {

@@ -10,7 +10,7 @@ const WINDOW: Duration = Duration::from_secs(300);
 
 /// All that decides about a webhook.
 struct Case {
-    verify: Verify,
+    verify: VerifyMethod,
     secret: Option<&'static str>,
     headers: Vec<(String, Vec<u8>)>,
     body: Vec<u8>,
@@ -18,7 +18,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(verify: Verify, headers: &[(&str, &str)]) -> Self {
+    fn new(verify: VerifyMethod, headers: &[(&str, &str)]) -> Self {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
         Self { verify, secret: Some(SECRET), headers, body: b"hello".to_vec(), from: HERE }
     }
@@ -31,24 +31,24 @@ impl Case {
         head
     }
 
-    fn check(&self, now: i64) -> Result<String, Doubt> {
+    fn check(&self, now: i64) -> Result<String, VerifyError> {
         self.check_with("", now)
     }
 
-    fn check_with(&self, query: &str, now: i64) -> Result<String, Doubt> {
+    fn check_with(&self, query: &str, now: i64) -> Result<String, VerifyError> {
         let secret = self.secret.map(SecretString::from);
-        let proof = read(&self.verify, secret.as_ref(), &self.head(), self.from)?;
-        proof.covers(&self.body, Timestamp::from_second(now).unwrap(), WINDOW)?;
+        let proof = read_signature(&self.verify, secret.as_ref(), &self.head(), self.from)?;
+        proof.verify_body(&self.body, Timestamp::from_second(now).unwrap(), WINDOW)?;
         Ok(proof.digest(&self.body, query))
     }
 }
 
-fn hmac() -> Verify {
-    Verify::HmacSha256 { header: "X-Signature".into(), timestamp_header: None }
+fn hmac() -> VerifyMethod {
+    VerifyMethod::HmacSha256 { header: "X-Signature".into(), timestamp_header: None }
 }
 
-fn hmac_of_time() -> Verify {
-    Verify::HmacSha256 { header: "X-Signature".into(), timestamp_header: Some("X-Time".into()) }
+fn hmac_of_time() -> VerifyMethod {
+    VerifyMethod::HmacSha256 { header: "X-Signature".into(), timestamp_header: Some("X-Time".into()) }
 }
 
 fn sign(key: &[u8], pieces: &[&[u8]]) -> String {
@@ -73,7 +73,7 @@ fn examples_of_the_services_own_documents() {
             &trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
             .to_vec(),
         ..Case::new(
-            Verify::Slack,
+            VerifyMethod::Slack,
             &[
                 ("X-Slack-Request-Timestamp", "1531420618"),
                 ("X-Slack-Signature", "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"),
@@ -86,7 +86,7 @@ fn examples_of_the_services_own_documents() {
         secret: Some("It's a Secret to Everybody"),
         body: b"Hello, World!".to_vec(),
         ..Case::new(
-            Verify::HmacSha256 { header: SIGNATURE_HEADER.into(), timestamp_header: None },
+            VerifyMethod::HmacSha256 { header: SIGNATURE_HEADER.into(), timestamp_header: None },
             &[("X-Hub-Signature-256", signature)],
         )
     };
@@ -95,19 +95,19 @@ fn examples_of_the_services_own_documents() {
 
 #[test]
 fn secrets_are_compared_whole() {
-    let token = || Verify::Token { header: "X-Own".into() };
-    for (verify, name) in [(Verify::Telegram, "x-telegram-bot-api-secret-token"), (token(), "x-OWN")] {
+    let token = || VerifyMethod::Token { header: "X-Own".into() };
+    for (verify, name) in [(VerifyMethod::Telegram, "x-telegram-bot-api-secret-token"), (token(), "x-OWN")] {
         for (given, is_right) in
             [("sesame", true), ("sesam", false), ("sesame ", false), ("Sesame", false), ("", false), ("sésame", false)]
         {
             let case = Case::new(verify.clone(), &[(name, given)]);
-            let expected = if is_right { Ok(sha256(&[b"hello"])) } else { Err(Doubt::Signature) };
+            let expected = if is_right { Ok(sha256(&[b"hello"])) } else { Err(VerifyError::Signature) };
             assert_eq!(case.check(NOW), expected, "{given:?}");
         }
-        assert_eq!(Case::new(verify.clone(), &[]).check(NOW), Err(Doubt::Signature));
-        assert_eq!(Case::new(verify.clone(), &[("x-other", SECRET)]).check(NOW), Err(Doubt::Signature));
+        assert_eq!(Case::new(verify.clone(), &[]).check(NOW), Err(VerifyError::Signature));
+        assert_eq!(Case::new(verify.clone(), &[("x-other", SECRET)]).check(NOW), Err(VerifyError::Signature));
         let twice = Case::new(verify, &[(name, SECRET), (name, SECRET)]);
-        assert_eq!(twice.check(NOW), Err(Doubt::Signature));
+        assert_eq!(twice.check(NOW), Err(VerifyError::Signature));
     }
 }
 
@@ -116,12 +116,12 @@ fn without_a_secret_nobody_is_right() {
     let empty = sign(b"", &[b"hello"]);
     for secret in [None, Some("")] {
         for (verify, value) in [
-            (Verify::Token { header: "X-Signature".into() }, String::new()),
+            (VerifyMethod::Token { header: "X-Signature".into() }, String::new()),
             (hmac(), format!("sha256={empty}")),
             (hmac(), String::new()),
         ] {
             let case = Case { secret, ..Case::new(verify, &[("x-signature", &value)]) };
-            assert_eq!(case.check(NOW), Err(Doubt::Signature), "{secret:?} {value:?}");
+            assert_eq!(case.check(NOW), Err(VerifyError::Signature), "{secret:?} {value:?}");
         }
     }
 }
@@ -150,11 +150,11 @@ fn signatures_are_read_strictly() {
         format!("sha256={}", sign(SECRET.as_bytes(), &[b"hello "])),
         format!("sha256={good},sha256={good}"),
     ] {
-        assert_eq!(check(&wrong), Err(Doubt::Signature), "{wrong}");
+        assert_eq!(check(&wrong), Err(VerifyError::Signature), "{wrong}");
     }
     let value = format!("sha256={good}");
     let twice = Case::new(hmac(), &[("x-signature", &value), ("X-Signature", "sha256=00")]);
-    assert_eq!(twice.check(NOW), Err(Doubt::Signature));
+    assert_eq!(twice.check(NOW), Err(VerifyError::Signature));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn times_are_signed_and_fresh() {
     let slack = |time: &str, signed: &str| {
         let signature = format!("v0={}", sign(SECRET.as_bytes(), &[b"v0:", signed.as_bytes(), b":hello"]));
         let headers = [("x-slack-request-timestamp", time), ("x-slack-signature", signature.as_str())];
-        Case::new(Verify::Slack, &headers).check(NOW)
+        Case::new(VerifyMethod::Slack, &headers).check(NOW)
     };
     let own = |time: &str, signed: &str| {
         let signature = format!("sha256={}", sign(SECRET.as_bytes(), &[signed.as_bytes(), b".hello"]));
@@ -172,17 +172,17 @@ fn times_are_signed_and_fresh() {
         (0, None),
         (300, None),
         (-300, None),
-        (301, Some(Doubt::Stale)),
-        (-301, Some(Doubt::Stale)),
-        (-NOW, Some(Doubt::Stale)),
-        (10_000_000_000, Some(Doubt::Stale)),
+        (301, Some(VerifyError::Stale)),
+        (-301, Some(VerifyError::Stale)),
+        (-NOW, Some(VerifyError::Stale)),
+        (10_000_000_000, Some(VerifyError::Stale)),
     ] {
         let time = (NOW + off).to_string();
         assert_eq!(slack(&time, &time).err(), expected, "{off}");
         assert_eq!(own(&time, &time).err(), expected, "{off}");
         let other = (NOW + off + 1).to_string();
-        assert_eq!(slack(&time, &other), Err(Doubt::Signature), "{off}: wrong before it is stale");
-        assert_eq!(own(&time, &other), Err(Doubt::Signature), "{off}");
+        assert_eq!(slack(&time, &other), Err(VerifyError::Signature), "{off}: wrong before it is stale");
+        assert_eq!(own(&time, &other), Err(VerifyError::Signature), "{off}");
     }
     let now = NOW.to_string();
     let odd = [
@@ -198,28 +198,29 @@ fn times_are_signed_and_fresh() {
         "１７".to_owned(),
     ];
     for time in odd {
-        assert_eq!(slack(&time, &time), Err(Doubt::Signature), "{time:?}");
-        assert_eq!(own(&time, &time), Err(Doubt::Signature), "{time:?}");
+        assert_eq!(slack(&time, &time), Err(VerifyError::Signature), "{time:?}");
+        assert_eq!(own(&time, &time), Err(VerifyError::Signature), "{time:?}");
     }
     // No time, or two.
     let signature = format!("v0={}", sign(SECRET.as_bytes(), &[b"v0:", now.as_bytes(), b":hello"]));
     let none = [("x-slack-signature", signature.as_str())];
-    assert_eq!(Case::new(Verify::Slack, &none).check(NOW), Err(Doubt::Signature));
+    assert_eq!(Case::new(VerifyMethod::Slack, &none).check(NOW), Err(VerifyError::Signature));
     let time = ("x-slack-request-timestamp", now.as_str());
-    assert_eq!(Case::new(Verify::Slack, &[none[0], time, time]).check(NOW), Err(Doubt::Signature));
-    assert!(Case::new(Verify::Slack, &[none[0], time]).check(NOW).is_ok());
+    assert_eq!(Case::new(VerifyMethod::Slack, &[none[0], time, time]).check(NOW), Err(VerifyError::Signature));
+    assert!(Case::new(VerifyMethod::Slack, &[none[0], time]).check(NOW).is_ok());
     // What was signed without a time is not good with one.
     let bare = format!("sha256={}", sign(SECRET.as_bytes(), &[b"hello"]));
     let case = Case::new(hmac_of_time(), &[("x-signature", &bare), ("x-time", &now)]);
-    assert_eq!(case.check(NOW), Err(Doubt::Signature));
+    assert_eq!(case.check(NOW), Err(VerifyError::Signature));
 }
 
 #[test]
 fn a_clock_before_1970_lets_nothing_old_in() {
     let time = "0";
     let signature = format!("v0={}", sign(SECRET.as_bytes(), &[b"v0:0:hello"]));
-    let case = Case::new(Verify::Slack, &[("x-slack-request-timestamp", time), ("x-slack-signature", &signature)]);
-    assert_eq!(case.check(301), Err(Doubt::Stale));
+    let case =
+        Case::new(VerifyMethod::Slack, &[("x-slack-request-timestamp", time), ("x-slack-signature", &signature)]);
+    assert_eq!(case.check(301), Err(VerifyError::Stale));
     assert!(case.check(-5).is_ok());
 }
 
@@ -234,7 +235,7 @@ fn digests_tell_times_apart_where_they_are_signed() {
     };
     assert_eq!(at(NOW, str::to_owned), at(NOW, str::to_uppercase));
     assert_ne!(at(NOW, str::to_owned), at(NOW - 1, str::to_owned));
-    let token = Case::new(Verify::Token { header: "x-own".into() }, &[("x-own", SECRET)]);
+    let token = Case::new(VerifyMethod::Token { header: "x-own".into() }, &[("x-own", SECRET)]);
     assert_eq!(token.check(NOW), Ok(sha256(&[b"hello"])));
     assert_eq!(token.check(NOW + 999), token.check(NOW));
 }
@@ -245,8 +246,8 @@ fn digests_tell_queries_apart_where_nothing_is_signed() {
     let signature = format!("sha256={}", sign(SECRET.as_bytes(), &[b"hello"]));
     let signed = Case::new(hmac(), &[("x-signature", &signature)]);
     assert_eq!(signed.check_with("peer=a", NOW), signed.check_with("peer=b", NOW));
-    let token = Case::new(Verify::Token { header: "x-own".into() }, &[("x-own", SECRET)]);
-    for shown in [token, Case::new(Verify::None, &[])] {
+    let token = Case::new(VerifyMethod::Token { header: "x-own".into() }, &[("x-own", SECRET)]);
+    for shown in [token, Case::new(VerifyMethod::None, &[])] {
         assert_eq!(shown.check_with("peer=a", NOW), shown.check_with("peer=a", NOW));
         assert_ne!(shown.check_with("peer=a", NOW), shown.check_with("peer=b", NOW));
         assert_ne!(shown.check_with("peer=a", NOW), shown.check(NOW));
@@ -255,17 +256,17 @@ fn digests_tell_queries_apart_where_nothing_is_signed() {
 
 #[test]
 fn none_is_for_this_machine() {
-    let from = |address: &str| Case { from: address.parse().unwrap(), ..Case::new(Verify::None, &[]) };
+    let from = |address: &str| Case { from: address.parse().unwrap(), ..Case::new(VerifyMethod::None, &[]) };
     for address in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
         assert!(from(address).check(NOW).is_ok(), "{address}");
         assert!(Case { secret: None, ..from(address) }.check(NOW).is_ok(), "{address}");
     }
     for address in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "0.0.0.0", "10.0.0.1"] {
-        assert_eq!(from(address).check(NOW), Err(Doubt::Elsewhere), "{address}");
+        assert_eq!(from(address).check(NOW), Err(VerifyError::NotLocal), "{address}");
     }
     for header in ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"] {
-        let forwarded = Case::new(Verify::None, &[(header, "127.0.0.1")]);
-        assert_eq!(forwarded.check(NOW), Err(Doubt::Elsewhere), "{header}");
+        let forwarded = Case::new(VerifyMethod::None, &[(header, "127.0.0.1")]);
+        assert_eq!(forwarded.check(NOW), Err(VerifyError::NotLocal), "{header}");
     }
 }
 
@@ -279,13 +280,13 @@ fn any_value() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn any_verify() -> impl Strategy<Value = Verify> {
+fn any_verify() -> impl Strategy<Value = VerifyMethod> {
     prop_oneof![
-        Just(Verify::Telegram),
-        Just(Verify::Slack),
+        Just(VerifyMethod::Telegram),
+        Just(VerifyMethod::Slack),
         Just(hmac()),
         Just(hmac_of_time()),
-        Just(Verify::Token { header: "x-own".into() })
+        Just(VerifyMethod::Token { header: "x-own".into() })
     ]
 }
 
@@ -302,7 +303,7 @@ proptest! {
         ];
         let headers = values.into_iter().map(|(name, value)| (names[name].to_owned(), value)).collect();
         let case = Case { verify, secret: Some("not to be guessed"), headers, body, from: HERE };
-        prop_assert_eq!(case.check(NOW), Err(Doubt::Signature));
+        prop_assert_eq!(case.check(NOW), Err(VerifyError::Signature));
     }
 
     #[test]
@@ -315,7 +316,7 @@ proptest! {
     ) {
         let time = (NOW + off).to_string();
         let (verify, scheme, names, around) = match is_slack {
-            true => (Verify::Slack, "v0", ["x-slack-signature", "x-slack-request-timestamp"], ["v0:", ":"]),
+            true => (VerifyMethod::Slack, "v0", ["x-slack-signature", "x-slack-request-timestamp"], ["v0:", ":"]),
             false => (hmac_of_time(), "sha256", ["x-signature", "x-time"], ["", "."]),
         };
         let signed = [around[0].as_bytes(), time.as_bytes(), around[1].as_bytes(), &body];
@@ -331,16 +332,16 @@ proptest! {
             false => changed[at.index(body.len())] ^= 1 << bit,
         }
         let case = Case { body: changed, ..case };
-        prop_assert_eq!(case.check(NOW), Err(Doubt::Signature));
+        prop_assert_eq!(case.check(NOW), Err(VerifyError::Signature));
         let case = Case { body: [&body[..], b"x"].concat(), ..case };
-        prop_assert_eq!(case.check(NOW), Err(Doubt::Signature));
+        prop_assert_eq!(case.check(NOW), Err(VerifyError::Signature));
         // One digit of the signature.
         let digit = scheme.len() + 1 + at.index(64);
         let mut wrong = signature.clone().into_bytes();
         wrong[digit] = if wrong[digit] == b'0' { b'1' } else { b'0' };
         let mut case = Case { body, ..case };
         case.headers[0].1 = wrong;
-        prop_assert_eq!(case.check(NOW), Err(Doubt::Signature));
+        prop_assert_eq!(case.check(NOW), Err(VerifyError::Signature));
         case.headers[0].1 = signature.into_bytes();
         prop_assert_eq!(case.check(NOW), digest);
     }

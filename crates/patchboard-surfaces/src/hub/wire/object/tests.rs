@@ -1,21 +1,21 @@
 use super::*;
 
-fn field(text: &str) -> Field<'_> {
-    let [field] = object(text, ["x"]).unwrap();
+fn field(text: &str) -> JsonField<'_> {
+    let [field] = parse_object(text, ["x"]).unwrap();
     field.unwrap()
 }
 
 #[test]
 fn values_are_what_they_are() {
     for (text, kind) in [
-        (r#"{"x":null}"#, Kind::Null),
-        (r#"{"x": true}"#, Kind::Boolean),
-        (r#"{"x":-1e999}"#, Kind::Number),
-        (r#"{"x":""}"#, Kind::Text),
-        (r#"{"x":[]}"#, Kind::Array),
-        (r#"{"x":{}}"#, Kind::Object),
-        (r#"{"\u0078":{}}"#, Kind::Object),
-        (r#"{"x":1,"x":2,"y":[],"x":"last"}"#, Kind::Text),
+        (r#"{"x":null}"#, JsonKind::Null),
+        (r#"{"x": true}"#, JsonKind::Boolean),
+        (r#"{"x":-1e999}"#, JsonKind::Number),
+        (r#"{"x":""}"#, JsonKind::Text),
+        (r#"{"x":[]}"#, JsonKind::Array),
+        (r#"{"x":{}}"#, JsonKind::Object),
+        (r#"{"\u0078":{}}"#, JsonKind::Object),
+        (r#"{"x":1,"x":2,"y":[],"x":"last"}"#, JsonKind::Text),
     ] {
         assert_eq!(field(text).kind(), kind, "{text}");
     }
@@ -42,9 +42,9 @@ fn half_a_character_does_not_spoil_the_rest() {
 fn deep_nesting_harms_nobody() {
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     let text = format!(r#"{{"y":{deep},"x":{deep}}}"#);
-    assert_eq!(field(&text).kind(), Kind::Array);
+    assert_eq!(field(&text).kind(), JsonKind::Array);
     assert_eq!(field(&text).items(1).unwrap().len(), 1);
-    assert!(object(&"{\"x\":".repeat(200_000), ["x"]).is_err());
+    assert!(parse_object(&"{\"x\":".repeat(200_000), ["x"]).is_err());
 }
 
 #[test]
@@ -57,6 +57,6 @@ fn what_is_no_object_is_told_apart() {
         ("[1]", "not a JSON object"),
         ("\"{}\"", "not a JSON object"),
     ] {
-        assert_eq!(object(text, ["x"]).unwrap_err().to_string(), problem, "{text}");
+        assert_eq!(parse_object(text, ["x"]).unwrap_err().to_string(), problem, "{text}");
     }
 }

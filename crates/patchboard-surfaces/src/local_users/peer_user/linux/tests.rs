@@ -22,16 +22,16 @@ fn one_connection_is_found_and_no_other() {
     };
     assert_eq!(find(mapped(from), mapped(server)).unwrap(), OWN(), "a listener of both versions names it like this");
     let elsewhere = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 2).into(), from.port());
-    assert_eq!(find(elsewhere, server).unwrap(), PeerUser::Gone);
+    assert_eq!(find(elsewhere, server).unwrap(), PeerUser::NotFound);
     let unused = SocketAddr::new(from.ip(), 1);
-    assert_eq!(find(unused, server).unwrap(), PeerUser::Gone);
+    assert_eq!(find(unused, server).unwrap(), PeerUser::NotFound);
 }
 
 #[test]
 fn a_port_that_is_only_listened_at_is_no_connection() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    assert_eq!(find(address, SocketAddr::new(address.ip(), 9)).unwrap(), PeerUser::Gone);
+    assert_eq!(find(address, SocketAddr::new(address.ip(), 9)).unwrap(), PeerUser::NotFound);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn who_listens_is_found_and_who_does_not_is_not() {
         let _client = TcpStream::connect(at).unwrap();
         assert_eq!(find_listener(at).unwrap(), OWN(), "{address}");
         drop(listener);
-        assert_eq!(find_listener(at).unwrap(), PeerUser::Gone, "{address}");
+        assert_eq!(find_listener(at).unwrap(), PeerUser::NotFound, "{address}");
     }
     let everywhere = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), everywhere.local_addr().unwrap().port());
@@ -74,7 +74,7 @@ fn half_closed_is_still_somebodys_and_closed_is_nobodys() {
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(find(from, server).unwrap(), OWN());
     drop(client);
-    assert_eq!(find(from, server).unwrap(), PeerUser::Gone);
+    assert_eq!(find(from, server).unwrap(), PeerUser::NotFound);
     drop(listener);
 }
 
@@ -98,7 +98,7 @@ fn whatever_the_kernel_answers_is_decoded_or_refused() {
     {
         let mut other = reply.clone();
         answer(&mut other, at, &bytes);
-        assert_eq!(decode(&other, &request).unwrap(), PeerUser::Gone, "{at} {bytes:?}");
+        assert_eq!(decode(&other, &request).unwrap(), PeerUser::NotFound, "{at} {bytes:?}");
     }
     for length in 0..REPLY {
         assert!(decode(reply.get(..length).unwrap(), &request).is_err(), "{length}");
@@ -108,5 +108,5 @@ fn whatever_the_kernel_answers_is_decoded_or_refused() {
     answer(&mut refused, HEADER, &(-13_i32).to_ne_bytes());
     assert_eq!(decode(&refused, &request).unwrap_err().raw_os_error(), Some(13));
     answer(&mut refused, HEADER, &(-ENOENT).to_ne_bytes());
-    assert_eq!(decode(&refused, &request).unwrap(), PeerUser::Gone);
+    assert_eq!(decode(&refused, &request).unwrap(), PeerUser::NotFound);
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 type Edge = (Arc<str>, Arc<str>);
 
 #[derive(Default)]
-pub(super) struct Graph {
+pub(super) struct TaskGraphState {
     nodes: Vec<GraphNode>,
     edges: Vec<Edge>,
     states: BTreeMap<Arc<str>, TaskState>,
@@ -26,11 +26,11 @@ struct GraphNode {
 struct TaskState {
     error: Option<Arc<str>>,
     result: Option<Arc<str>>,
-    status: Status,
+    status: TaskStatus,
 }
 
 #[derive(Default, Serialize)]
-enum Status {
+enum TaskStatus {
     #[default]
     Pending,
     Running,
@@ -39,7 +39,7 @@ enum Status {
 }
 
 #[derive(Serialize)]
-pub(super) struct Shown<'a> {
+pub(super) struct GraphView<'a> {
     node_states: &'a BTreeMap<Arc<str>, TaskState>,
     task_graph: TaskGraph<'a>,
 }
@@ -50,7 +50,7 @@ struct TaskGraph<'a> {
     nodes: &'a [GraphNode],
 }
 
-impl Graph {
+impl TaskGraphState {
     /// Another plan takes the place of the one before.
     pub(super) fn planned(&mut self, tasks: &[Task], edges: &[Edge]) {
         *self = Self::default();
@@ -58,15 +58,15 @@ impl Graph {
     }
 
     pub(super) fn started(&mut self, task: &Arc<str>) {
-        self.set(task, TaskState { status: Status::Running, ..TaskState::default() });
+        self.set(task, TaskState { status: TaskStatus::Running, ..TaskState::default() });
     }
 
     pub(super) fn completed(&mut self, task: &Arc<str>, result: &Arc<str>) {
-        self.set(task, TaskState { status: Status::Done, result: Some(result.clone()), error: None });
+        self.set(task, TaskState { status: TaskStatus::Done, result: Some(result.clone()), error: None });
     }
 
     pub(super) fn failed(&mut self, task: &Arc<str>, error: &Arc<str>) {
-        self.set(task, TaskState { status: Status::Failed, result: None, error: Some(error.clone()) });
+        self.set(task, TaskState { status: TaskStatus::Failed, result: None, error: Some(error.clone()) });
     }
 
     pub(super) fn expanded(&mut self, tasks: &[Task], edges: &[Edge], dropped: &[Edge]) {
@@ -74,8 +74,8 @@ impl Graph {
         self.add(tasks, edges);
     }
 
-    pub(super) fn shown(&self) -> Shown<'_> {
-        Shown { node_states: &self.states, task_graph: TaskGraph { edges: &self.edges, nodes: &self.nodes } }
+    pub(super) fn view(&self) -> GraphView<'_> {
+        GraphView { node_states: &self.states, task_graph: TaskGraph { edges: &self.edges, nodes: &self.nodes } }
     }
 
     fn add(&mut self, tasks: &[Task], edges: &[Edge]) {

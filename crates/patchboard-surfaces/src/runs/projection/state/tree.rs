@@ -7,33 +7,33 @@ use serde::Serialize;
 use super::finite;
 
 #[derive(Default)]
-pub(super) struct Tree {
+pub(super) struct SearchTree {
     depth: u32,
     /// One for each depth of the present path; the candidates after the root are of depth 1 and come first.
-    levels: Vec<Level>,
+    levels: Vec<TreeLevel>,
     explored_paths: Vec<Vec<u32>>,
     path_failed_reason: Option<Arc<str>>,
 }
 
 #[derive(Default)]
-struct Level {
+struct TreeLevel {
     /// How many messages there were before one of its candidates was chosen.
     messages_before: usize,
-    candidates: Vec<Candidate>,
+    candidates: Vec<CandidateState>,
     chosen: Option<u32>,
     tried: Vec<u32>,
 }
 
 #[derive(Serialize)]
-struct Candidate {
+struct CandidateState {
     score: Option<f32>,
     thought: Arc<str>,
     tool_calls: [(); 0],
 }
 
 #[derive(Serialize)]
-pub(super) struct Shown<'a> {
-    candidates: &'a [Candidate],
+pub(super) struct TreeView<'a> {
+    candidates: &'a [CandidateState],
     chosen_index: Option<u32>,
     depth: u32,
     /// Choices, depth by depth, that were given up.
@@ -44,16 +44,16 @@ pub(super) struct Shown<'a> {
     tried_indices: &'a [u32],
 }
 
-impl Tree {
+impl SearchTree {
     /// Answers how many of the `messages` stay: those of the path so far.
     pub(super) fn expanded(&mut self, depth: u32, candidates: &[Arc<str>], messages: usize) -> usize {
         self.depth = depth;
         let level = usize::try_from(depth.saturating_sub(1)).unwrap_or(usize::MAX);
         let kept = self.levels.get(level).map_or(messages, |level| level.messages_before);
         self.levels.truncate(level);
-        let thought = |thought: &Arc<str>| Candidate { score: None, thought: thought.clone(), tool_calls: [] };
+        let thought = |thought: &Arc<str>| CandidateState { score: None, thought: thought.clone(), tool_calls: [] };
         let candidates = candidates.iter().map(thought).collect();
-        self.levels.push(Level { messages_before: kept, candidates, ..Level::default() });
+        self.levels.push(TreeLevel { messages_before: kept, candidates, ..TreeLevel::default() });
         kept
     }
 
@@ -96,9 +96,9 @@ impl Tree {
         }
     }
 
-    pub(super) fn shown(&self) -> Shown<'_> {
+    pub(super) fn view(&self) -> TreeView<'_> {
         let level = self.levels.last();
-        Shown {
+        TreeView {
             candidates: level.map_or(&[], |level| &level.candidates),
             chosen_index: level.and_then(|level| level.chosen),
             depth: self.depth,

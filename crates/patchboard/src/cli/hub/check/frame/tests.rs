@@ -3,9 +3,9 @@ use std::time::Duration;
 use patchboard_core::access::Grants;
 use patchboard_core::command::Command;
 use patchboard_core::reply::Reply;
-use patchboard_surfaces::auth::Identity;
+use patchboard_surfaces::auth::ClientIdentity;
 use patchboard_surfaces::dialect::{Dialect, Step};
-use patchboard_surfaces::hub::{self, DialectOptions};
+use patchboard_surfaces::hub::{self, HubDialectOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -164,8 +164,12 @@ fn responses_are_read_as_the_hub_does() {
 
 /// The hub itself, as far as a connection of it goes.
 fn real_hub() -> Box<dyn Dialect> {
-    let mut hub = hub::dialect(DialectOptions::default());
-    hub.opened(Some(Identity { principal: "local".into(), grants: Grants::CLIENT }), Duration::ZERO, &mut Vec::new());
+    let mut hub = hub::dialect(HubDialectOptions::default());
+    hub.opened(
+        Some(ClientIdentity { principal: "local".into(), grants: Grants::CLIENT }),
+        Duration::ZERO,
+        &mut Vec::new(),
+    );
     hub
 }
 
@@ -199,7 +203,7 @@ fn the_hub_agrees_about_responses() {
     let registration = json!({ "name": "notes", "description": "I take notes." });
     let steps = heard(&mut hub, &json!({ "type": "registration", "payload": registration }));
     let [Step::Ask(ticket, _)] = steps.as_slice() else { panic!("{steps:?}") };
-    hub.answered(*ticket, Ok(Reply::Registered { client: Uuid::nil() }), Duration::ZERO, &mut Vec::new());
+    hub.command_answered(*ticket, Ok(Reply::Registered { client: Uuid::nil() }), Duration::ZERO, &mut Vec::new());
     for (mut payload, wanted, _) in responses() {
         if payload.get("messageId") == Some(&json!("m")) {
             payload["messageId"] = json!(format!("msg-{}", Uuid::nil()));

@@ -65,7 +65,7 @@ fn after(words: &[&str]) -> MessageReport {
 /// Seconds left, as of second 10, to whoever has waited since the beginning.
 fn left(words: &[&str]) -> Option<u64> {
     let watch = AnswerWatch::new(&after(&[]), WINDOW);
-    watch.open_for(&after(words), at(10)).map(|left| left.as_secs())
+    watch.time_left(&after(words), at(10)).map(|left| left.as_secs())
 }
 
 #[test]
@@ -76,13 +76,13 @@ fn a_notification_ends_the_wait_before_and_after_the_acknowledgement() {
     assert_eq!(left(&["sent a", "told a", "ack a"]), None);
     let watch = AnswerWatch::new(&after(&[]), WINDOW);
     let acknowledged = after(&["sent a", "ack a"]);
-    assert_eq!(watch.open_for(&acknowledged, at(30)), None, "its time is up");
-    assert_eq!(watch.open_for(&acknowledged, at(29)), Some(Duration::from_secs(1)));
+    assert_eq!(watch.time_left(&acknowledged, at(30)), None, "its time is up");
+    assert_eq!(watch.time_left(&acknowledged, at(29)), Some(Duration::from_secs(1)));
 }
 
 #[test]
 fn of_several_apps_each_has_its_time() {
-    assert_eq!(left(&["sent a", "sent b", "told a"]), Some(OPEN.as_secs()), "b owes an answer");
+    assert_eq!(left(&["sent a", "sent b", "told a"]), Some(UNBOUNDED.as_secs()), "b owes an answer");
     assert_eq!(left(&["sent a", "sent b", "told a", "ack b"]), Some(21));
     assert_eq!(left(&["sent a", "sent b", "told a", "ack b", "told b"]), None);
     assert_eq!(left(&["sent a", "sent b", "told a", "no b"]), None);
@@ -90,7 +90,7 @@ fn of_several_apps_each_has_its_time() {
 
 #[test]
 fn what_comes_to_rest_is_not_waited_for() {
-    let open = Some(OPEN.as_secs());
+    let open = Some(UNBOUNDED.as_secs());
     assert_eq!(left(&[]), open);
     assert_eq!(left(&["sent a"]), open);
     assert_eq!(left(&["waits"]), open, "an app may come while there is time");
@@ -107,9 +107,9 @@ fn what_was_told_before_it_was_sent_again_is_no_answer_to_it() {
     let before = after(&["sent a", "told a", "again", "sent a"]);
     let watch = AnswerWatch::new(&before, WINDOW);
     let acknowledged = after(&["sent a", "told a", "again", "sent a", "ack a"]);
-    assert_eq!(watch.open_for(&acknowledged, at(10)), Some(Duration::from_secs(23)));
+    assert_eq!(watch.time_left(&acknowledged, at(10)), Some(Duration::from_secs(23)));
     let told = after(&["sent a", "told a", "again", "sent a", "ack a", "told a"]);
-    assert_eq!(watch.open_for(&told, at(10)), None);
+    assert_eq!(watch.time_left(&told, at(10)), None);
     // Whoever only begins to look afterwards hears it all.
-    assert_eq!(AnswerWatch::new(&told, WINDOW).open_for(&told, at(10)), None);
+    assert_eq!(AnswerWatch::new(&told, WINDOW).time_left(&told, at(10)), None);
 }

@@ -2,10 +2,10 @@
 //! past whatever is wrong with the rest.
 
 /// The first string under the key `id` at the top level.
-pub(super) fn id(text: &str) -> Option<String> {
+pub(super) fn recover_id(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let mut depth = 0usize;
-    let mut before = Before::Nothing;
+    let mut before = PrecedingToken::Nothing;
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         at += 1;
@@ -15,9 +15,9 @@ pub(super) fn id(text: &str) -> Option<String> {
                 let string = text.get(at - 1..end)?;
                 at = end;
                 before = match before {
-                    Before::IdColon => return serde_json::from_str(string).ok(),
-                    Before::Nothing if depth == 1 && is_id(string) => Before::Id,
-                    Before::Nothing | Before::Id => Before::Nothing,
+                    PrecedingToken::IdColon => return serde_json::from_str(string).ok(),
+                    PrecedingToken::Nothing if depth == 1 && is_id(string) => PrecedingToken::Id,
+                    PrecedingToken::Nothing | PrecedingToken::Id => PrecedingToken::Nothing,
                 };
             }
             b'{' | b'[' => {
@@ -26,15 +26,15 @@ pub(super) fn id(text: &str) -> Option<String> {
                     return None;
                 }
                 depth += 1;
-                before = Before::Nothing;
+                before = PrecedingToken::Nothing;
             }
             b'}' | b']' => {
                 depth = depth.saturating_sub(1);
-                before = Before::Nothing;
+                before = PrecedingToken::Nothing;
             }
-            b':' if before == Before::Id => before = Before::IdColon,
+            b':' if before == PrecedingToken::Id => before = PrecedingToken::IdColon,
             b' ' | b'\t' | b'\r' | b'\n' => {}
-            _ => before = Before::Nothing,
+            _ => before = PrecedingToken::Nothing,
         }
     }
     None
@@ -42,7 +42,7 @@ pub(super) fn id(text: &str) -> Option<String> {
 
 /// What stands right before the present place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum PrecedingToken {
     Nothing,
     Id,
     IdColon,

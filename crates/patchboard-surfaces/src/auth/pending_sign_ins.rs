@@ -6,43 +6,43 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Connections that may be about to sign in at once; they have a few seconds each.
-const MAX_WAITING: usize = 512;
+const MAX_PENDING: usize = 512;
 /// The same from one address, so that one guest cannot fill the room.
-const MAX_FROM_ONE: usize = 128;
+const MAX_PENDING_PER_ADDRESS: usize = 128;
 
 #[derive(Debug, Clone, Default)]
-pub struct WaitingRoom {
-    inside: Arc<Mutex<HashMap<IpAddr, usize>>>,
+pub struct PendingSignIns {
+    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
 /// A seat, free again when dropped.
 #[derive(Debug)]
-pub struct Seat {
-    room: WaitingRoom,
+pub struct SignInPermit {
+    pending: PendingSignIns,
     address: IpAddr,
 }
 
-impl WaitingRoom {
+impl PendingSignIns {
     /// `None` when there is no seat left.
-    pub fn enter(&self, address: IpAddr) -> Option<Seat> {
+    pub fn try_acquire(&self, address: IpAddr) -> Option<SignInPermit> {
         let address = address.to_canonical();
         if address.is_loopback() {
-            return Some(Seat { room: Self::default(), address });
+            return Some(SignInPermit { pending: Self::default(), address });
         }
-        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inside = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let everyone: usize = inside.values().sum();
         let from_there = inside.get(&address).copied().unwrap_or(0);
-        if everyone >= MAX_WAITING || from_there >= MAX_FROM_ONE {
+        if everyone >= MAX_PENDING || from_there >= MAX_PENDING_PER_ADDRESS {
             return None;
         }
         inside.insert(address, from_there + 1);
-        Some(Seat { room: self.clone(), address })
+        Some(SignInPermit { pending: self.clone(), address })
     }
 }
 
-impl Drop for Seat {
+impl Drop for SignInPermit {
     fn drop(&mut self) {
-        let mut inside = self.room.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inside = self.pending.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = inside.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {

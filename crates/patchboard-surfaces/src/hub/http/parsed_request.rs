@@ -14,16 +14,16 @@ use patchboard_core::port::Cursor;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::hub::error::Fault;
+use crate::hub::error::ApiError;
 use crate::hub::map;
-use crate::hub::wire::object::{Field, Kind, object};
+use crate::hub::wire::object::{JsonField, JsonKind, parse_object};
 use crate::hub::wire::{is_blank, is_name};
 
 const MAX_WAIT: Duration = Duration::from_secs(120);
 
 /// What a method means at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Route {
+pub(super) enum ApiRoute {
     Submit,
     List,
     Read(MessageId),
@@ -40,32 +40,32 @@ pub(super) enum Route {
 
 /// What is to be asked, and when it is answered.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct ParsedRequest {
     pub(super) command: Command,
     pub(super) status: StatusCode,
-    pub(super) wait: Wait,
+    pub(super) wait: ReplyWait,
     /// A token that was made for it, to be shown once when the board is done.
     pub(super) token: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum ReplyWait {
     No,
     /// Until every app that has the message has told something or has had its time to, and none is to be asked.
     Settled(Duration),
     /// Until there is something newer than that record.
-    News(Seq, Duration),
+    Newer(Seq, Duration),
 }
 
-impl Route {
-    pub(super) fn find(method: &Method, path: &str) -> Result<Self, Fault> {
-        let unknown = || Fault::not_found("there is nothing at this path");
+impl ApiRoute {
+    pub(super) fn find(method: &Method, path: &str) -> Result<Self, ApiError> {
+        let unknown = || ApiError::not_found("there is nothing at this path");
         let mut segments = path.strip_prefix("/v1/").ok_or_else(unknown)?.split('/');
         let parts = (segments.next(), segments.next(), segments.next(), segments.next());
         let (route, allowed) = match parts {
             (Some("messages"), None, ..) if method == Method::POST => (Self::Submit, Method::POST),
             (Some("messages"), None, ..) if method == Method::GET => (Self::List, Method::GET),
-            (Some("messages"), None, ..) => return Err(Fault::method("GET, POST")),
+            (Some("messages"), None, ..) => return Err(ApiError::method_not_allowed("GET, POST")),
             (Some("messages"), Some(id), None, _) => (Self::Read(message(id)?), Method::GET),
             (Some("messages"), Some(id), Some(action), None) => {
                 let message = message(id)?;
@@ -96,26 +96,26 @@ impl Route {
         if *method == allowed {
             return Ok(route);
         }
-        Err(Fault::method(if allowed == Method::GET { "GET" } else { "POST" }))
+        Err(ApiError::method_not_allowed(if allowed == Method::GET { "GET" } else { "POST" }))
     }
 
-    pub(super) fn wish(self, uri: &Uri, body: &str) -> Result<Wish, Fault> {
-        let query = Queried::read(uri)?;
+    pub(super) fn parse(self, uri: &Uri, body: &str) -> Result<ParsedRequest, ApiError> {
+        let query = QueryParams::read(uri)?;
         let mut status = StatusCode::OK;
-        let mut wait = Wait::No;
+        let mut wait = ReplyWait::No;
         let mut token = None;
         let command = match self {
             Self::Submit => {
                 status = StatusCode::ACCEPTED;
-                wait = query.wait()?.map_or(Wait::No, Wait::Settled);
+                wait = query.wait()?.map_or(ReplyWait::No, ReplyWait::Settled);
                 submit(body)?
             }
             Self::List => Command::ListMessages { state: query.state()?, page: query.page()? },
             Self::Read(message) => {
                 wait = match (query.newer_than()?, query.wait()?) {
-                    (_, None) => Wait::No,
-                    (None, Some(patience)) => Wait::Settled(patience),
-                    (Some(seq), Some(patience)) => Wait::News(seq, patience),
+                    (_, None) => ReplyWait::No,
+                    (None, Some(patience)) => ReplyWait::Settled(patience),
+                    (Some(seq), Some(patience)) => ReplyWait::Newer(seq, patience),
                 };
                 Command::ReadMessage { message, newer_than: None }
             }
@@ -126,8 +126,8 @@ impl Route {
             Self::SendTo(message) => {
                 status = StatusCode::ACCEPTED;
                 let [client] = fields(body, ["client"])?;
-                let name = client.and_then(Field::text);
-                let name = name.ok_or_else(|| Fault::invalid("`client` must be the name of an app"))?;
+                let name = client.and_then(JsonField::text);
+                let name = name.ok_or_else(|| ApiError::invalid("`client` must be the name of an app"))?;
                 Command::ResendMessage { message, app: Some(app(&name)?.into()) }
             }
             Self::Cancel(message) => {
@@ -138,7 +138,7 @@ impl Route {
             Self::Approve(app) => Command::ApproveApp { app: app.into() },
             Self::Pair(app) => {
                 let made = token.insert(fresh_token());
-                Command::PairApp { app: app.into(), token: map::hash(made) }
+                Command::PairApp { app: app.into(), token: map::hash_token(made) }
             }
             Self::Forget(app) => Command::ForgetApp { app: app.into(), unpair: unpair(body)? },
             Self::Explain => {
@@ -146,7 +146,7 @@ impl Route {
                 Command::ExplainRouting { text: utterance(text)?.into() }
             }
         };
-        Ok(Wish { command, status, wait, token })
+        Ok(ParsedRequest { command, status, wait, token })
     }
 }
 
@@ -155,64 +155,64 @@ fn fresh_token() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-fn message(id: &str) -> Result<MessageId, Fault> {
-    id.parse().map_err(|_| Fault::not_found("no message has this id"))
+fn message(id: &str) -> Result<MessageId, ApiError> {
+    id.parse().map_err(|_| ApiError::not_found("no message has this id"))
 }
 
-fn app(name: &str) -> Result<String, Fault> {
-    if is_name(name) { Ok(name.to_owned()) } else { Err(Fault::invalid("no app can have this name")) }
+fn app(name: &str) -> Result<String, ApiError> {
+    if is_name(name) { Ok(name.to_owned()) } else { Err(ApiError::invalid("no app can have this name")) }
 }
 
-fn fields<'a, const N: usize>(body: &'a str, names: [&'static str; N]) -> Result<[Option<Field<'a>>; N], Fault> {
-    object(body, names).map_err(|problem| Fault::invalid(format!("the body must be a JSON object: {problem}")))
+fn fields<'a, const N: usize>(body: &'a str, names: [&'static str; N]) -> Result<[Option<JsonField<'a>>; N], ApiError> {
+    parse_object(body, names).map_err(|problem| ApiError::invalid(format!("the body must be a JSON object: {problem}")))
 }
 
-fn submit(body: &str) -> Result<Command, Fault> {
+fn submit(body: &str) -> Result<Command, ApiError> {
     let [text, input, confidence] = fields(body, ["text", "inputMethod", "confidence"])?;
     let text = utterance(text)?.into();
-    let input = match input.map(Field::text) {
+    let input = match input.map(JsonField::text) {
         None => InputMethod::Text,
         Some(Some(name)) if name == "text" => InputMethod::Text,
         Some(Some(name)) if name == "voice" => InputMethod::Voice,
-        Some(_) => return Err(Fault::invalid("`inputMethod` must be `text` or `voice`")),
+        Some(_) => return Err(ApiError::invalid("`inputMethod` must be `text` or `voice`")),
     };
-    let confidence = match confidence.map(Field::number) {
+    let confidence = match confidence.map(JsonField::number) {
         None => None,
         Some(Some(number)) if (0.0..=1.0).contains(&number) => Some(number),
-        Some(_) => return Err(Fault::invalid("`confidence` must be a number from 0 to 1")),
+        Some(_) => return Err(ApiError::invalid("`confidence` must be a number from 0 to 1")),
     };
     if confidence.is_some() && input != InputMethod::Voice {
-        return Err(Fault::invalid("`confidence` is about speech: it goes with the `inputMethod` `voice`"));
+        return Err(ApiError::invalid("`confidence` is about speech: it goes with the `inputMethod` `voice`"));
     }
     #[expect(clippy::cast_possible_truncation, reason = "a number from 0 to 1 loses digits nobody needs")]
     let confidence = confidence.map(|number| number as f32);
     Ok(Command::SubmitMessage(SubmitMessage { text, input, confidence, only: None }))
 }
 
-fn utterance(text: Option<Field<'_>>) -> Result<String, Fault> {
-    let text = text.and_then(Field::text).filter(|text| !is_blank(text));
-    let text = text.ok_or_else(|| Fault::invalid("`text` must be a string that is not blank"))?;
+fn utterance(text: Option<JsonField<'_>>) -> Result<String, ApiError> {
+    let text = text.and_then(JsonField::text).filter(|text| !is_blank(text));
+    let text = text.ok_or_else(|| ApiError::invalid("`text` must be a string that is not blank"))?;
     if text.len() > MAX_TEXT {
-        return Err(Fault::invalid(format!("`text` must have {MAX_TEXT} bytes at most")));
+        return Err(ApiError::invalid(format!("`text` must have {MAX_TEXT} bytes at most")));
     }
     Ok(text)
 }
 
 /// The body may be left out.
-fn unpair(body: &str) -> Result<bool, Fault> {
+fn unpair(body: &str) -> Result<bool, ApiError> {
     if body.trim().is_empty() {
         return Ok(false);
     }
     let [unpair] = fields(body, ["unpair"])?;
-    match unpair.filter(|unpair| unpair.kind() != Kind::Null) {
+    match unpair.filter(|unpair| unpair.kind() != JsonKind::Null) {
         None => Ok(false),
-        Some(unpair) => unpair.boolean().ok_or_else(|| Fault::invalid("`unpair` must be `true` or `false`")),
+        Some(unpair) => unpair.boolean().ok_or_else(|| ApiError::invalid("`unpair` must be `true` or `false`")),
     }
 }
 
 /// What may stand after the `?`; anything else is ignored.
 #[derive(Deserialize)]
-struct Queried {
+struct QueryParams {
     state: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
@@ -220,36 +220,36 @@ struct Queried {
     wait: Option<String>,
 }
 
-impl Queried {
-    fn read(uri: &Uri) -> Result<Self, Fault> {
-        let Query(query) = Query::try_from_uri(uri).map_err(|problem| Fault::invalid(problem.body_text()))?;
+impl QueryParams {
+    fn read(uri: &Uri) -> Result<Self, ApiError> {
+        let Query(query) = Query::try_from_uri(uri).map_err(|problem| ApiError::invalid(problem.body_text()))?;
         Ok(query)
     }
 
-    fn state(&self) -> Result<Option<MessageState>, Fault> {
+    fn state(&self) -> Result<Option<MessageState>, ApiError> {
         let names = || MessageState::ALL.map(MessageState::name).join("`, `");
-        let unknown = || Fault::invalid(format!("`state` must be one of `{}`", names()));
+        let unknown = || ApiError::invalid(format!("`state` must be one of `{}`", names()));
         self.state.as_deref().map(|name| MessageState::parse(name).ok_or_else(unknown)).transpose()
     }
 
-    fn page(&self) -> Result<PageRequest, Fault> {
-        let invalid = |_| Fault::invalid("`limit` must be a whole number");
+    fn page(&self) -> Result<PageRequest, ApiError> {
+        let invalid = |_| ApiError::invalid("`limit` must be a whole number");
         let limit = self.limit.as_deref().map(str::parse).transpose().map_err(invalid)?;
         Ok(PageRequest::new(limit, self.cursor.clone().map(Cursor)))
     }
 
-    fn newer_than(&self) -> Result<Option<Seq>, Fault> {
-        let invalid = |_| Fault::invalid("`newer_than` must be the `version` of a message");
+    fn newer_than(&self) -> Result<Option<Seq>, ApiError> {
+        let invalid = |_| ApiError::invalid("`newer_than` must be the `version` of a message");
         Ok(self.newer_than.as_deref().map(str::parse).transpose().map_err(invalid)?.map(Seq))
     }
 
     /// `None` for not at all.
-    fn wait(&self) -> Result<Option<Duration>, Fault> {
+    fn wait(&self) -> Result<Option<Duration>, ApiError> {
         let Some(text) = self.wait.as_deref() else { return Ok(None) };
         let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         match seconds {
             Some(patience) if patience <= MAX_WAIT => Ok(Some(patience).filter(|patience| !patience.is_zero())),
-            Some(_) | None => Err(Fault::invalid("`wait` must be a number of seconds from 0 to 120")),
+            Some(_) | None => Err(ApiError::invalid("`wait` must be a number of seconds from 0 to 120")),
         }
     }
 }

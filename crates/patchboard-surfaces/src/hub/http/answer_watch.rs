@@ -9,13 +9,13 @@ use patchboard_core::app::message::{AttemptState, MessageReport, MessageState};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerWatch {
     /// Notifications that had come before: they answer an earlier attempt.
-    heard: usize,
+    earlier_notices: usize,
     /// How long after it was sent an app may tell something.
     window: Duration,
 }
 
 /// No end in sight: something else than time ends it.
-const OPEN: Duration = Duration::from_secs(24 * 3600);
+const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
 
 impl AnswerWatch {
     pub(super) fn new(report: &MessageReport, window: Duration) -> Self {
@@ -27,25 +27,25 @@ impl AnswerWatch {
             | MessageState::Expired
             | MessageState::Cancelled => 0,
         };
-        Self { heard, window }
+        Self { earlier_notices: heard, window }
     }
 
     /// For how long there may still be something to wait for; `None` when there is not.
-    pub(super) fn open_for(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
+    pub(super) fn time_left(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
         match report.state {
             // It had its time with an app, and nothing more happens before that app is back.
             MessageState::Queued if report.reason.is_some() && report.current().next().is_some() => None,
-            MessageState::Queued | MessageState::Sent => Some(OPEN),
+            MessageState::Queued | MessageState::Sent => Some(UNBOUNDED),
             // The hub itself ends the wait for those that owe an answer.
-            MessageState::Delivered if report.pending().next().is_some() => Some(OPEN),
-            MessageState::Delivered => self.may_tell(report, now),
+            MessageState::Delivered if report.pending().next().is_some() => Some(UNBOUNDED),
+            MessageState::Delivered => self.notice_time_left(report, now),
             MessageState::Held | MessageState::Refused | MessageState::Expired | MessageState::Cancelled => None,
         }
     }
 
     /// The longest time that is left to one of those who took it and have told nothing yet.
-    fn may_tell(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
-        let told = || report.notices.iter().skip(self.heard);
+    fn notice_time_left(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
+        let told = || report.notices.iter().skip(self.earlier_notices);
         let has_told = |app: &str| told().any(|(teller, _)| teller.eq_ignore_ascii_case(app));
         let taken = report.current().filter(|attempt| attempt.state == AttemptState::Delivered);
         let silent = taken.filter(|attempt| !has_told(&attempt.app));

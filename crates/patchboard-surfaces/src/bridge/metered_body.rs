@@ -13,92 +13,92 @@ use tokio::time::Sleep;
 use tonic::Status;
 
 /// What all requests together may hold; past this, large ones are refused.
-const LIMIT: u64 = 512 * 1024 * 1024;
+const MAX_BYTES_IN_FLIGHT: u64 = 512 * 1024 * 1024;
 /// A request up to this size is small: it is refused only when small ones alone hold as much again.
-const SMALL: u64 = 64 * 1024;
+const SMALL_MESSAGE_BYTES: u64 = 64 * 1024;
 /// Answers leave in pieces of this size, so that what is not taken yet is still in hand.
-const PIECE: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 /// A message that does not go on for this long is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(super) struct Uploads {
+pub(super) struct MessageMemory {
     held: AtomicU64,
     limit: u64,
 }
 
-impl Uploads {
+impl MessageMemory {
     /// Two of the largest messages always fit.
     pub(super) fn new(largest_message: usize) -> Self {
-        let limit = LIMIT.max(2 * u64::try_from(largest_message).unwrap_or(u64::MAX / 4));
+        let limit = MAX_BYTES_IN_FLIGHT.max(2 * u64::try_from(largest_message).unwrap_or(u64::MAX / 4));
         Self { held: AtomicU64::new(0), limit }
     }
 }
 
 /// What one request holds, until everything that has it is gone.
 #[derive(Debug)]
-pub(super) struct Charge {
-    uploads: Arc<Uploads>,
+pub(super) struct MemoryCharge {
+    memory: Arc<MessageMemory>,
     held: AtomicU64,
 }
 
-impl Charge {
-    pub(super) fn new(uploads: Arc<Uploads>) -> Self {
-        Self { uploads, held: AtomicU64::new(0) }
+impl MemoryCharge {
+    pub(super) fn new(uploads: Arc<MessageMemory>) -> Self {
+        Self { memory: uploads, held: AtomicU64::new(0) }
     }
 
     /// What was sent has been used; now this much of an answer is held instead.
-    pub(super) fn turn_into(&self, answer: usize) -> Result<(), Status> {
+    pub(super) fn replace_with(&self, answer: usize) -> Result<(), Status> {
         let before = self.held.swap(0, Ordering::Relaxed);
-        self.uploads.held.fetch_sub(before, Ordering::Relaxed);
+        self.memory.held.fetch_sub(before, Ordering::Relaxed);
         self.add(answer as u64)
     }
 
     /// Is there enough of it to be kept until it has gone out?
     pub(super) fn is_large(&self) -> bool {
-        self.held.load(Ordering::Relaxed) > SMALL
+        self.held.load(Ordering::Relaxed) > SMALL_MESSAGE_BYTES
     }
 
     fn add(&self, bytes: u64) -> Result<(), Status> {
         let mine = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let all = self.uploads.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let limit = self.uploads.limit;
-        if all <= limit || (mine <= SMALL && all <= limit.saturating_mul(2)) {
+        let all = self.memory.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let limit = self.memory.limit;
+        if all <= limit || (mine <= SMALL_MESSAGE_BYTES && all <= limit.saturating_mul(2)) {
             return Ok(());
         }
         Err(Status::resource_exhausted("too much is on its way through this server; try again in a few seconds"))
     }
 }
 
-impl Drop for Charge {
+impl Drop for MemoryCharge {
     fn drop(&mut self) {
         let held = *self.held.get_mut();
         if held > 0 {
-            self.uploads.held.fetch_sub(held, Ordering::Relaxed);
+            self.memory.held.fetch_sub(held, Ordering::Relaxed);
         }
     }
 }
 
 /// The body of a request, counted.
-pub(super) struct Upload {
+pub(super) struct UploadBody {
     body: Incoming,
     /// Left out for streams, whose messages are small and come one after the other.
-    charge: Option<Arc<Charge>>,
+    charge: Option<Arc<MemoryCharge>>,
     /// Runs while nothing comes.
-    waiting: Option<Pin<Box<Sleep>>>,
+    timeout: Option<Pin<Box<Sleep>>>,
 }
 
-impl Upload {
-    pub(super) fn whole(body: Incoming, charge: Arc<Charge>) -> Self {
-        Self { body, charge: Some(charge), waiting: None }
+impl UploadBody {
+    pub(super) fn unary(body: Incoming, charge: Arc<MemoryCharge>) -> Self {
+        Self { body, charge: Some(charge), timeout: None }
     }
 
     pub(super) fn stream(body: Incoming) -> Self {
-        Self { body, charge: None, waiting: None }
+        Self { body, charge: None, timeout: None }
     }
 }
 
-impl Body for Upload {
+impl Body for UploadBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -110,7 +110,7 @@ impl Body for Upload {
         };
         match polled {
             Poll::Pending => {
-                let waiting = this.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(PATIENCE)));
+                let waiting = this.timeout.get_or_insert_with(|| Box::pin(tokio::time::sleep(IDLE_TIMEOUT)));
                 match waiting.as_mut().poll(context) {
                     Poll::Ready(()) => {
                         let late = Status::deadline_exceeded("the message did not arrive in time");
@@ -122,7 +122,7 @@ impl Body for Upload {
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Status::from_error(Box::new(error))))),
             Poll::Ready(Some(Ok(frame))) => {
-                this.waiting = None;
+                this.timeout = None;
                 let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
                 Poll::Ready(Some(charge.add(bytes).map(|()| frame)))
             }
@@ -139,20 +139,20 @@ impl Body for Upload {
 }
 
 /// A large answer, counted until its client has taken it.
-pub(super) struct Download {
+pub(super) struct DownloadBody {
     body: tonic::body::Body,
     /// Of the last piece.
     rest: Bytes,
-    _charge: Arc<Charge>,
+    _charge: Arc<MemoryCharge>,
 }
 
-impl Download {
-    pub(super) fn new(body: tonic::body::Body, charge: Arc<Charge>) -> Self {
+impl DownloadBody {
+    pub(super) fn new(body: tonic::body::Body, charge: Arc<MemoryCharge>) -> Self {
         Self { body, rest: Bytes::new(), _charge: charge }
     }
 }
 
-impl Body for Download {
+impl Body for DownloadBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -166,7 +166,7 @@ impl Body for Download {
                 other @ (Poll::Pending | Poll::Ready(None | Some(Err(_)))) => return other,
             }
         }
-        let size = PIECE.min(self.rest.len());
+        let size = CHUNK_BYTES.min(self.rest.len());
         let piece = self.rest.split_to(size);
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }

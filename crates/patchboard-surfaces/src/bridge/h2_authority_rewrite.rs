@@ -9,32 +9,32 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
-const PREFACE: usize = 24;
-const FRAME_HEAD: usize = 9;
+const PREFACE_LEN: usize = 24;
+const FRAME_HEADER_LEN: usize = 9;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const PADDED: u8 = 0x08;
 const PRIORITY: u8 = 0x20;
-const NAME: &[u8] = b":authority";
+const AUTHORITY_NAME: &[u8] = b":authority";
 /// Where the name is in the table of names that everybody knows.
-const KNOWN_AS: usize = 1;
+const AUTHORITY_STATIC_INDEX: usize = 1;
 /// Numbers beyond this are not those of a header.
-const MAX_NUMBER: usize = 1 << 24;
+const MAX_HPACK_INTEGER: usize = 1 << 24;
 
 /// A connection whose client may call the server whatever it likes.
 #[derive(Debug)]
-pub(super) struct Nameless {
+pub(super) struct AuthorityRewriteStream {
     stream: UnixStream,
-    names: Names,
+    rewriter: AuthorityRewriter,
 }
 
-impl Nameless {
+impl AuthorityRewriteStream {
     pub(super) fn new(stream: UnixStream) -> Self {
-        Self { stream, names: Names::default() }
+        Self { stream, rewriter: AuthorityRewriter::default() }
     }
 }
 
-impl AsyncRead for Nameless {
+impl AsyncRead for AuthorityRewriteStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -43,13 +43,13 @@ impl AsyncRead for Nameless {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if let Some(fresh) = buffer.filled_mut().get_mut(before..) {
-            self.names.pass(fresh);
+            self.rewriter.rewrite(fresh);
         }
         polled
     }
 }
 
-impl AsyncWrite for Nameless {
+impl AsyncWrite for AuthorityRewriteStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
@@ -77,50 +77,50 @@ impl AsyncWrite for Nameless {
 
 /// Where in what the client sends the next byte is.
 #[derive(Debug)]
-struct Names {
-    at: At,
+struct AuthorityRewriter {
+    position: FramePosition,
     /// Goes on from one frame to the next.
-    field: Field,
+    hpack: HpackPosition,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum At {
+enum FramePosition {
     Preface {
         left: usize,
     },
-    FrameHead {
+    FrameHeader {
         have: usize,
-        head: [u8; FRAME_HEAD],
+        head: [u8; FRAME_HEADER_LEN],
     },
     /// Nothing of interest.
     Skip {
         left: usize,
     },
     /// What may come before headers: how much padding there is after them, then five bytes of priority.
-    Lead {
+    HeadersPrefix {
         is_padded: bool,
         priority: usize,
         left: usize,
         padding: usize,
     },
-    Fields {
+    HeaderBlock {
         left: usize,
         padding: usize,
     },
     /// What comes is not what it should be; whoever reads it will say so.
-    Lost,
+    Desynchronized,
 }
 
 /// What the next byte of a list of headers is.
 #[derive(Debug, Clone, Copy)]
-enum Field {
-    First,
+enum HpackPosition {
+    FieldStart,
     /// The rest of a number that stands for a whole field.
-    Whole,
+    IndexRest,
     /// The rest of the number that stands for a name.
-    NameNumber(Number),
+    NameIndexRest(HpackInteger),
     NameLength,
-    NameLengthRest(Number, Coded),
+    NameLengthRest(HpackInteger, StringCoding),
     Name {
         left: usize,
         is_it: bool,
@@ -128,7 +128,7 @@ enum Field {
     ValueLength {
         is_it: bool,
     },
-    ValueLengthRest(Number, Coded, bool),
+    ValueLengthRest(HpackInteger, StringCoding, bool),
     Value {
         left: usize,
         is_it: bool,
@@ -136,27 +136,27 @@ enum Field {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coded {
-    Plainly,
+enum StringCoding {
+    Literal,
     /// In bits of their own, which are left as they are.
     Huffman,
 }
 
 /// A number that takes more than its first byte.
 #[derive(Debug, Clone, Copy)]
-struct Number {
+struct HpackInteger {
     value: usize,
     shift: u32,
 }
 
-impl Default for Names {
+impl Default for AuthorityRewriter {
     fn default() -> Self {
-        Self { at: At::Preface { left: PREFACE }, field: Field::First }
+        Self { position: FramePosition::Preface { left: PREFACE_LEN }, hpack: HpackPosition::FieldStart }
     }
 }
 
-impl Names {
-    fn pass(&mut self, mut bytes: &mut [u8]) {
+impl AuthorityRewriter {
+    fn rewrite(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             let taken = self.step(bytes);
             bytes = bytes.split_at_mut(taken.clamp(1, bytes.len())).1;
@@ -166,118 +166,128 @@ impl Names {
     /// Says how many of the bytes it took.
     fn step(&mut self, bytes: &mut [u8]) -> usize {
         let available = bytes.len();
-        match self.at {
-            At::Lost => available,
-            At::Preface { left } => {
+        match self.position {
+            FramePosition::Desynchronized => available,
+            FramePosition::Preface { left } => {
                 let taken = left.min(available);
-                self.at = if taken == left { Self::frame() } else { At::Preface { left: left - taken } };
+                self.position =
+                    if taken == left { Self::next_frame() } else { FramePosition::Preface { left: left - taken } };
                 taken
             }
-            At::Skip { left } => {
+            FramePosition::Skip { left } => {
                 let taken = left.min(available);
-                self.at = if taken == left { Self::frame() } else { At::Skip { left: left - taken } };
+                self.position =
+                    if taken == left { Self::next_frame() } else { FramePosition::Skip { left: left - taken } };
                 taken
             }
-            At::FrameHead { mut have, mut head } => {
+            FramePosition::FrameHeader { mut have, mut head } => {
                 if let (Some(slot), Some(byte)) = (head.get_mut(have), bytes.first()) {
                     *slot = *byte;
                 }
                 have += 1;
-                self.at = if have == FRAME_HEAD { self.begin(head) } else { At::FrameHead { have, head } };
-                1
-            }
-            At::Lead { is_padded, priority, left, padding } => {
-                let byte = bytes.first().copied().unwrap_or_default();
-                self.at = match is_padded {
-                    true => Self::lead(false, priority, left.checked_sub(1), usize::from(byte)),
-                    false => Self::lead(false, priority.saturating_sub(1), left.checked_sub(1), padding),
+                self.position = if have == FRAME_HEADER_LEN {
+                    self.begin_frame(head)
+                } else {
+                    FramePosition::FrameHeader { have, head }
                 };
                 1
             }
-            At::Fields { left, padding } => {
+            FramePosition::HeadersPrefix { is_padded, priority, left, padding } => {
+                let byte = bytes.first().copied().unwrap_or_default();
+                self.position = match is_padded {
+                    true => Self::headers_prefix(false, priority, left.checked_sub(1), usize::from(byte)),
+                    false => Self::headers_prefix(false, priority.saturating_sub(1), left.checked_sub(1), padding),
+                };
+                1
+            }
+            FramePosition::HeaderBlock { left, padding } => {
                 let taken = left.min(available);
                 for byte in bytes.iter_mut().take(taken) {
-                    match self.field.next(byte) {
-                        Some(field) => self.field = field,
+                    match self.hpack.next(byte) {
+                        Some(field) => self.hpack = field,
                         None => {
-                            self.at = At::Lost;
+                            self.position = FramePosition::Desynchronized;
                             return available;
                         }
                     }
                 }
-                self.at = match left - taken {
+                self.position = match left - taken {
                     0 => Self::skip(padding),
-                    left => At::Fields { left, padding },
+                    left => FramePosition::HeaderBlock { left, padding },
                 };
                 taken
             }
         }
     }
 
-    fn begin(&mut self, head: [u8; FRAME_HEAD]) -> At {
+    fn begin_frame(&mut self, head: [u8; FRAME_HEADER_LEN]) -> FramePosition {
         let [high, middle, low, kind, flags, ..] = head;
         let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         match kind {
             HEADERS => {
-                self.field = Field::First;
+                self.hpack = HpackPosition::FieldStart;
                 let priority = if flags & PRIORITY == 0 { 0 } else { 5 };
-                Self::lead(flags & PADDED != 0, priority, Some(length), 0)
+                Self::headers_prefix(flags & PADDED != 0, priority, Some(length), 0)
             }
-            CONTINUATION => Self::lead(false, 0, Some(length), 0),
+            CONTINUATION => Self::headers_prefix(false, 0, Some(length), 0),
             _ => Self::skip(length),
         }
     }
 
     /// What comes after the head of a frame of headers, or after the part of it that has been.
-    fn lead(is_padded: bool, priority: usize, left: Option<usize>, padding: usize) -> At {
+    fn headers_prefix(is_padded: bool, priority: usize, left: Option<usize>, padding: usize) -> FramePosition {
         match left {
-            None => At::Lost,
-            Some(left) if is_padded || priority > 0 => At::Lead { is_padded, priority, left, padding },
+            None => FramePosition::Desynchronized,
+            Some(left) if is_padded || priority > 0 => {
+                FramePosition::HeadersPrefix { is_padded, priority, left, padding }
+            }
             Some(left) => match left.checked_sub(padding) {
-                None => At::Lost,
+                None => FramePosition::Desynchronized,
                 Some(0) => Self::skip(padding),
-                Some(left) => At::Fields { left, padding },
+                Some(left) => FramePosition::HeaderBlock { left, padding },
             },
         }
     }
 
-    fn skip(left: usize) -> At {
-        if left == 0 { Self::frame() } else { At::Skip { left } }
+    fn skip(left: usize) -> FramePosition {
+        if left == 0 { Self::next_frame() } else { FramePosition::Skip { left } }
     }
 
-    fn frame() -> At {
-        At::FrameHead { have: 0, head: [0; FRAME_HEAD] }
+    fn next_frame() -> FramePosition {
+        FramePosition::FrameHeader { have: 0, head: [0; FRAME_HEADER_LEN] }
     }
 }
 
-impl Field {
+impl HpackPosition {
     /// What comes after this byte, which may be changed; `None` when it makes no sense.
     fn next(self, byte: &mut u8) -> Option<Self> {
-        let coded = |byte: u8| if byte & 0x80 == 0 { Coded::Plainly } else { Coded::Huffman };
+        let coded = |byte: u8| if byte & 0x80 == 0 { StringCoding::Literal } else { StringCoding::Huffman };
         Some(match self {
-            Self::First => Self::after_first(*byte),
-            Self::Whole if *byte & 0x80 != 0 => Self::Whole,
-            Self::Whole => Self::First,
-            Self::NameNumber(number) => match number.next(*byte)? {
-                Ok(number) => Self::NameNumber(number),
+            Self::FieldStart => Self::after_first(*byte),
+            Self::IndexRest if *byte & 0x80 != 0 => Self::IndexRest,
+            Self::IndexRest => Self::FieldStart,
+            Self::NameIndexRest(number) => match number.next(*byte)? {
+                Ok(number) => Self::NameIndexRest(number),
                 // The last number of names that everybody knows is far below.
                 Err(_) => Self::ValueLength { is_it: false },
             },
-            Self::NameLength if *byte & 0x7f == 0x7f => Self::NameLengthRest(Number::after(0x7f), coded(*byte)),
+            Self::NameLength if *byte & 0x7f == 0x7f => {
+                Self::NameLengthRest(HpackInteger::continued(0x7f), coded(*byte))
+            }
             Self::NameLength => Self::name(usize::from(*byte & 0x7f), coded(*byte)),
             Self::NameLengthRest(number, coded) => match number.next(*byte)? {
                 Ok(number) => Self::NameLengthRest(number, coded),
                 Err(length) => Self::name(length, coded),
             },
             Self::Name { left, is_it } => {
-                let is_it = is_it && NAME.get(NAME.len().wrapping_sub(left)) == Some(byte);
+                let is_it = is_it && AUTHORITY_NAME.get(AUTHORITY_NAME.len().wrapping_sub(left)) == Some(byte);
                 match left - 1 {
                     0 => Self::ValueLength { is_it },
                     left => Self::Name { left, is_it },
                 }
             }
             Self::ValueLength { is_it } if *byte & 0x7f == 0x7f => {
-                Self::ValueLengthRest(Number::after(0x7f), coded(*byte), is_it)
+                Self::ValueLengthRest(HpackInteger::continued(0x7f), coded(*byte), is_it)
             }
             Self::ValueLength { is_it } => Self::value(usize::from(*byte & 0x7f), coded(*byte), is_it),
             Self::ValueLengthRest(number, coded, is_it) => match number.next(*byte)? {
@@ -289,7 +299,7 @@ impl Field {
                     *byte = b'-';
                 }
                 match left - 1 {
-                    0 => Self::First,
+                    0 => Self::FieldStart,
                     left => Self::Value { left, is_it },
                 }
             }
@@ -305,31 +315,31 @@ impl Field {
             _ => (0x0f, false),
         };
         match (usize::from(byte & mask), is_whole) {
-            (number, true) if number == usize::from(mask) => Self::Whole,
-            (_, true) => Self::First,
+            (number, true) if number == usize::from(mask) => Self::IndexRest,
+            (_, true) => Self::FieldStart,
             (0, false) => Self::NameLength,
-            (number, false) if number == usize::from(mask) => Self::NameNumber(Number::after(number)),
-            (number, false) => Self::ValueLength { is_it: number == KNOWN_AS },
+            (number, false) if number == usize::from(mask) => Self::NameIndexRest(HpackInteger::continued(number)),
+            (number, false) => Self::ValueLength { is_it: number == AUTHORITY_STATIC_INDEX },
         }
     }
 
-    fn name(length: usize, coded: Coded) -> Self {
+    fn name(length: usize, coded: StringCoding) -> Self {
         match length {
             0 => Self::ValueLength { is_it: false },
-            left => Self::Name { left, is_it: left == NAME.len() && coded == Coded::Plainly },
+            left => Self::Name { left, is_it: left == AUTHORITY_NAME.len() && coded == StringCoding::Literal },
         }
     }
 
-    fn value(length: usize, coded: Coded, is_it: bool) -> Self {
+    fn value(length: usize, coded: StringCoding, is_it: bool) -> Self {
         match length {
-            0 => Self::First,
-            left => Self::Value { left, is_it: is_it && coded == Coded::Plainly },
+            0 => Self::FieldStart,
+            left => Self::Value { left, is_it: is_it && coded == StringCoding::Literal },
         }
     }
 }
 
-impl Number {
-    fn after(value: usize) -> Self {
+impl HpackInteger {
+    fn continued(value: usize) -> Self {
         Self { value, shift: 0 }
     }
 
@@ -338,7 +348,7 @@ impl Number {
         let value = self.value + (usize::from(byte & 0x7f) << self.shift);
         let shift = self.shift + 7;
         match byte & 0x80 {
-            _ if value > MAX_NUMBER || shift > 28 => None,
+            _ if value > MAX_HPACK_INTEGER || shift > 28 => None,
             0 => Some(Err(value)),
             _ => Some(Ok(Self { value, shift })),
         }

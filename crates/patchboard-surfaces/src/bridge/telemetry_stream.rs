@@ -12,57 +12,57 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast};
 use tokio::time::Instant;
 use tonic::{Code, Status, Streaming};
 
-use super::counts::{Method, Outcome};
+use super::rpc_counters::{RpcMethod, RpcOutcome};
 use super::{Bridge, map};
 
-pub(super) type Events = Pin<Box<dyn Stream<Item = Result<pb::TelemetryEvent, Status>> + Send>>;
+pub(super) type TelemetryStream = Pin<Box<dyn Stream<Item = Result<pb::TelemetryEvent, Status>> + Send>>;
 
 /// Begins switched off; the first toggle decides.
-pub(super) fn begin(
+pub(super) fn subscribe(
     bridge: Bridge,
     controls: Streaming<pb::TelemetryControl>,
     signals: broadcast::Receiver<Arc<Signal>>,
     patience: Option<Duration>,
-) -> Result<Events, Status> {
-    let Ok(place) = bridge.0.listeners.clone().try_acquire_owned() else {
+) -> Result<TelemetryStream, Status> {
+    let Ok(place) = bridge.0.telemetry_permits.clone().try_acquire_owned() else {
         return Err(Status::resource_exhausted("too many listen already"));
     };
-    let listening = Listening {
+    let listening = TelemetrySubscription {
         bridge,
         controls: Some(controls),
-        signals,
-        sieve: Sieve::default(),
-        is_on: false,
-        until: patience.and_then(|patience| Instant::now().checked_add(patience)),
-        end: Code::Cancelled,
-        _place: place,
+        events: signals,
+        filter: Sieve::default(),
+        is_enabled: false,
+        deadline: patience.and_then(|patience| Instant::now().checked_add(patience)),
+        final_code: Code::Cancelled,
+        _permit: place,
     };
     Ok(Box::pin(stream::unfold(Some(listening), |listening| async move {
         let mut listening = listening?;
         match listening.next().await {
             Ok(event) => Some((Ok(event), Some(listening))),
             Err(status) => {
-                listening.end = status.code();
+                listening.final_code = status.code();
                 Some((Err(status), None))
             }
         }
     })))
 }
 
-struct Listening {
+struct TelemetrySubscription {
     bridge: Bridge,
     /// Gone when the client has said all it wants; it listens on.
     controls: Option<Streaming<pb::TelemetryControl>>,
-    signals: broadcast::Receiver<Arc<Signal>>,
-    sieve: Sieve,
-    is_on: bool,
-    until: Option<Instant>,
+    events: broadcast::Receiver<Arc<Signal>>,
+    filter: Sieve,
+    is_enabled: bool,
+    deadline: Option<Instant>,
     /// How it ended.
-    end: Code,
-    _place: OwnedSemaphorePermit,
+    final_code: Code,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Listening {
+impl TelemetrySubscription {
     async fn next(&mut self) -> Result<pb::TelemetryEvent, Status> {
         loop {
             tokio::select! {
@@ -70,22 +70,22 @@ impl Listening {
                 () = self.bridge.0.draining.cancelled() => {
                     return Err(Status::unavailable("server is shutting down"));
                 }
-                () = reached(self.until) => return Err(Status::deadline_exceeded("the time for listening is over")),
-                control = said(&mut self.controls) => match control? {
+                () = deadline_reached(self.deadline) => return Err(Status::deadline_exceeded("the time for listening is over")),
+                control = next_control(&mut self.controls) => match control? {
                     Some(control) => {
-                        let switched = map::control(control, &mut self.sieve).map_err(Status::invalid_argument)?;
-                        self.is_on = switched.unwrap_or(self.is_on);
+                        let switched = map::apply_control(control, &mut self.filter).map_err(Status::invalid_argument)?;
+                        self.is_enabled = switched.unwrap_or(self.is_enabled);
                     }
                     None => self.controls = None,
                 },
-                signal = self.signals.recv() => match signal {
-                    Ok(signal) if self.sieve.passes(&signal.name) => {
-                        return Ok(map::event(&signal, &self.bridge.0.node));
+                signal = self.events.recv() => match signal {
+                    Ok(signal) if self.filter.passes(&signal.name) => {
+                        return Ok(map::telemetry_event(&signal, &self.bridge.0.node));
                     }
                     Ok(_) => {}
-                    Err(RecvError::Lagged(count)) if self.is_on => {
-                        let missed = map::missed(count, self.bridge.0.clock.now());
-                        return Ok(map::event(&missed, &self.bridge.0.node));
+                    Err(RecvError::Lagged(count)) if self.is_enabled => {
+                        let missed = map::dropped_events(count, self.bridge.0.clock.now());
+                        return Ok(map::telemetry_event(&missed, &self.bridge.0.node));
                     }
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return Err(Status::unavailable("server is shutting down")),
@@ -95,20 +95,22 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for TelemetrySubscription {
     fn drop(&mut self) {
-        self.bridge.0.counts.count(Method::StreamTelemetry, Outcome::Ended(self.end));
+        self.bridge.0.rpc_counters.count(RpcMethod::StreamTelemetry, RpcOutcome::Ended(self.final_code));
     }
 }
 
-async fn said(controls: &mut Option<Streaming<pb::TelemetryControl>>) -> Result<Option<pb::TelemetryControl>, Status> {
+async fn next_control(
+    controls: &mut Option<Streaming<pb::TelemetryControl>>,
+) -> Result<Option<pb::TelemetryControl>, Status> {
     match controls {
         Some(controls) => controls.message().await,
         None => std::future::pending().await,
     }
 }
 
-async fn reached(until: Option<Instant>) {
+async fn deadline_reached(until: Option<Instant>) {
     match until {
         Some(until) => tokio::time::sleep_until(until).await,
         None => std::future::pending().await,

@@ -21,14 +21,14 @@ fn field(name: &[u8], value: &[u8]) -> Vec<u8> {
 
 /// The same bytes, whole and in pieces of every size, are the same afterwards.
 fn check(frames: &[Vec<u8>], expected: &[Vec<u8>]) {
-    let preface = vec![b'P'; PREFACE];
+    let preface = vec![b'P'; PREFACE_LEN];
     let sent = [vec![preface.clone()], frames.to_vec()].concat().concat();
     let expected = [vec![preface], expected.to_vec()].concat().concat();
     for size in [1, 2, 3, 7, 10, 64, sent.len()] {
-        let mut names = Names::default();
+        let mut names = AuthorityRewriter::default();
         let mut passed = sent.clone();
         for piece in passed.chunks_mut(size) {
-            names.pass(piece);
+            names.rewrite(piece);
         }
         assert_eq!(passed, expected, "in pieces of {size}");
     }
@@ -39,7 +39,7 @@ fn a_path_becomes_a_name_of_the_same_length() {
     let rest = field(b"content-type", b"application/grpc");
     let with = |value: &[u8]| {
         let path = field(b":path", b"/snakepit.bridge.BridgeService/Ping");
-        [path, field(NAME, value), vec![0x83, 0x86], rest.clone()].concat()
+        [path, field(AUTHORITY_NAME, value), vec![0x83, 0x86], rest.clone()].concat()
     };
     for (said, read) in [
         (&b"tmp%2Fa%2Fbridge.sock"[..], &b"tmp-2Fa-2Fbridge.sock"[..]),
@@ -59,7 +59,7 @@ fn it_is_found_wherever_it_stands() {
     let known = |value: &[u8]| [vec![0x41], plain(value)].concat();
     let not_kept = |value: &[u8]| [vec![0x01], plain(value)].concat();
     let (said, read) = (&b"/a/b"[..], &b"-a-b"[..]);
-    for build in [&known as &dyn Fn(&[u8]) -> Vec<u8>, &not_kept, &|value| field(NAME, value)] {
+    for build in [&known as &dyn Fn(&[u8]) -> Vec<u8>, &not_kept, &|value| field(AUTHORITY_NAME, value)] {
         // A change of the table's size, a field with a long number, an empty name and value before it.
         let block = |value: &[u8]| [vec![0x3f, 0xe1, 0x1f, 0xff, 0x80, 0x01, 0x00, 0x00, 0x00], build(value)].concat();
         let padded = |value: &[u8]| [vec![3], vec![1, 2, 3, 4, 5], block(value), vec![0; 3]].concat();
@@ -106,11 +106,11 @@ proptest! {
         cut in 0_usize..2000,
     ) {
         let (mut whole, mut pieces) = (bytes.clone(), bytes.clone());
-        Names::default().pass(&mut whole);
-        let mut names = Names::default();
+        AuthorityRewriter::default().rewrite(&mut whole);
+        let mut names = AuthorityRewriter::default();
         let (first, second) = pieces.split_at_mut(cut.min(bytes.len()));
-        names.pass(first);
-        names.pass(second);
+        names.rewrite(first);
+        names.rewrite(second);
         prop_assert_eq!(&whole, &pieces);
         prop_assert_eq!(whole.len(), bytes.len());
     }

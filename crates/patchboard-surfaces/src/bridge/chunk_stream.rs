@@ -15,46 +15,46 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{Code, Status};
 
-use super::counts::{Method, Outcome};
-use super::upload::Charge;
+use super::metered_body::MemoryCharge;
+use super::rpc_counters::{RpcMethod, RpcOutcome};
 use super::{Bridge, error, map};
 
 /// Pieces the tool may be ahead of its client; then it waits.
-const AHEAD: usize = 4;
+const MAX_CHUNKS_AHEAD: usize = 4;
 
 pub(super) fn channel() -> (mpsc::Sender<ToolChunk>, mpsc::Receiver<ToolChunk>) {
-    mpsc::channel(AHEAD)
+    mpsc::channel(MAX_CHUNKS_AHEAD)
 }
 
-pub(super) struct Terms {
+pub(super) struct ChunkStreamOptions {
     /// Cancelled when nobody takes the pieces any more.
     pub(super) stop: CancellationToken,
     /// Kept until the call has ended: its place, and what was sent with it.
-    pub(super) held: (OwnedSemaphorePermit, Arc<Charge>),
+    pub(super) guards: (OwnedSemaphorePermit, Arc<MemoryCharge>),
     /// Largest piece that the other side takes.
     pub(super) limit: usize,
 }
 
 /// The call runs in a task of its own: its deadline holds even when its client takes nothing.
-pub(super) fn begin(
+pub(super) fn stream_call(
     bridge: &Bridge,
     calling: BoxFuture<'static, Result<Reply, BoardError>>,
     pieces: mpsc::Receiver<ToolChunk>,
-    terms: Terms,
-) -> Chunks {
-    let Terms { stop, held, limit } = terms;
+    terms: ChunkStreamOptions,
+) -> ChunkStream {
+    let ChunkStreamOptions { stop, guards: held, limit } = terms;
     let (end, ended) = oneshot::channel();
     bridge.0.tracker.spawn(async move {
-        let end_of_call = closing(calling.await);
+        let end_of_call = call_status(calling.await);
         drop(held);
         // Nobody may be waiting any more.
         drop(end.send(end_of_call));
     });
-    Chunks {
+    ChunkStream {
         bridge: bridge.clone(),
-        pieces,
+        chunks: pieces,
         ended,
-        end: None,
+        call_result: None,
         sent: 0,
         has_final: false,
         is_over: false,
@@ -64,25 +64,25 @@ pub(super) fn begin(
 }
 
 /// How the stream ends, as the call did.
-fn closing(answer: Result<Reply, BoardError>) -> Result<(), Status> {
-    let Reply::ToolCalled(output) = answer.map_err(|error| error::stream(&error))? else {
-        return Err(error::unexpected());
+fn call_status(answer: Result<Reply, BoardError>) -> Result<(), Status> {
+    let Reply::ToolCalled(output) = answer.map_err(|error| error::stream_status(&error))? else {
+        return Err(error::unexpected_reply());
     };
     let fault = output.data.as_ref().and_then(|data| data.fault);
     match (fault, output.is_error) {
-        (Some(fault), _) => Err(error::fault(fault, &output.content)),
+        (Some(fault), _) => Err(error::fault_status(fault, &output.content)),
         // The tool's own failure, in its own words.
-        (None, true) => Err(error::fault(Fault::Internal, &output.content)),
+        (None, true) => Err(error::fault_status(Fault::Internal, &output.content)),
         (None, false) => Ok(()),
     }
 }
 
-pub(super) struct Chunks {
+pub(super) struct ChunkStream {
     bridge: Bridge,
-    pieces: mpsc::Receiver<ToolChunk>,
+    chunks: mpsc::Receiver<ToolChunk>,
     ended: oneshot::Receiver<Result<(), Status>>,
     /// The call is over; pieces may be left.
-    end: Option<Result<(), Status>>,
+    call_result: Option<Result<(), Status>>,
     sent: u64,
     has_final: bool,
     is_over: bool,
@@ -90,7 +90,7 @@ pub(super) struct Chunks {
     _stop: DropGuard,
 }
 
-impl Stream for Chunks {
+impl Stream for ChunkStream {
     type Item = Result<pb::ToolChunk, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -98,23 +98,24 @@ impl Stream for Chunks {
         if this.is_over {
             return Poll::Ready(None);
         }
-        if let Poll::Ready(Some(piece)) = this.pieces.poll_recv(context) {
-            return Poll::Ready(Some(this.pass(piece)));
+        if let Poll::Ready(Some(piece)) = this.chunks.poll_recv(context) {
+            return Poll::Ready(Some(this.encode_chunk(piece)));
         }
-        if this.end.is_none() {
+        if this.call_result.is_none() {
             match Pin::new(&mut this.ended).poll(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(end) => {
-                    this.end = Some(end.unwrap_or_else(|_| Err(Status::unavailable("server is shutting down"))));
+                    this.call_result =
+                        Some(end.unwrap_or_else(|_| Err(Status::unavailable("server is shutting down"))));
                 }
             }
         }
         // What was handed over before the end comes before it.
-        if let Ok(piece) = this.pieces.try_recv() {
-            return Poll::Ready(Some(this.pass(piece)));
+        if let Ok(piece) = this.chunks.try_recv() {
+            return Poll::Ready(Some(this.encode_chunk(piece)));
         }
         this.is_over = true;
-        match this.end.take() {
+        match this.call_result.take() {
             Some(Err(status)) => {
                 this.count(status.code());
                 Poll::Ready(Some(Err(status)))
@@ -127,8 +128,8 @@ impl Stream for Chunks {
     }
 }
 
-impl Chunks {
-    fn pass(&mut self, piece: ToolChunk) -> Result<pb::ToolChunk, Status> {
+impl ChunkStream {
+    fn encode_chunk(&mut self, piece: ToolChunk) -> Result<pb::ToolChunk, Status> {
         let size = piece.data.len();
         if size > self.limit {
             self.is_over = true;
@@ -142,11 +143,11 @@ impl Chunks {
     }
 
     fn count(&self, code: Code) {
-        self.bridge.0.counts.count(Method::ExecuteStreamingTool, Outcome::Ended(code));
+        self.bridge.0.rpc_counters.count(RpcMethod::ExecuteStreamingTool, RpcOutcome::Ended(code));
     }
 }
 
-impl Drop for Chunks {
+impl Drop for ChunkStream {
     fn drop(&mut self) {
         if !self.is_over {
             self.count(Code::Cancelled);

@@ -7,23 +7,23 @@ use patchboard_core::event::Event;
 use patchboard_core::id::ApprovalId;
 
 #[derive(Debug)]
-pub(super) struct Silence {
+pub(super) struct KeepaliveText {
     /// The client shows approvals itself.
     shows_approvals: bool,
     /// As many as the core lets be open at once.
-    open: Vec<Question>,
+    open: Vec<ApprovalNotice>,
     /// The text so far ends a line.
     is_at_line_start: bool,
 }
 
 #[derive(Debug)]
-struct Question {
+struct ApprovalNotice {
     approval: ApprovalId,
     tool: Arc<str>,
-    is_told: bool,
+    is_announced: bool,
 }
 
-impl Silence {
+impl KeepaliveText {
     pub(super) fn new(shows_approvals: bool) -> Self {
         Self { shows_approvals, open: Vec::new(), is_at_line_start: true }
     }
@@ -31,7 +31,7 @@ impl Silence {
     pub(super) fn observe(&mut self, event: &Event) {
         if let Event::ApprovalWanted(request) = event {
             let tool = request.call.name.clone();
-            self.open.push(Question { approval: request.approval, tool, is_told: self.shows_approvals });
+            self.open.push(ApprovalNotice { approval: request.approval, tool, is_announced: self.shows_approvals });
         } else if let Event::ApprovalSettled { approval, .. } = event {
             self.open.retain(|question| question.approval != *approval);
         } else if let Event::Text(pieces) = event
@@ -42,10 +42,10 @@ impl Silence {
     }
 
     /// The text of the next frame that breaks the silence: on a line of its own, once for each question.
-    pub(super) fn text(&mut self) -> String {
+    pub(super) fn next_text(&mut self) -> String {
         let mut tools: Vec<&str> = Vec::new();
-        for question in self.open.iter_mut().filter(|question| !question.is_told) {
-            question.is_told = true;
+        for question in self.open.iter_mut().filter(|question| !question.is_announced) {
+            question.is_announced = true;
             if !tools.contains(&&*question.tool) {
                 tools.push(&question.tool);
             }

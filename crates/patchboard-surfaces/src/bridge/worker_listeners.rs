@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::connection::{self, Door, Io, Visitor};
-use super::{Bridge, SURFACE, accepted};
+use super::connection::{self, ConnectionKind, PeerConnection, TransportStream};
+use super::{Bridge, SURFACE, accept_next};
 use crate::local_users::LocalUsers;
 use crate::telemetry;
 
@@ -22,15 +22,15 @@ const MAX_CONNECTIONS: usize = 64;
 /// Where workers get their lines. Cheap to clone. May be handed out before there is a bridge behind it: whoever opens
 /// a door then waits for that.
 #[derive(Debug, Clone)]
-pub struct PrivateDoors(Arc<watch::Sender<Option<Bridge>>>);
+pub struct WorkerListeners(Arc<watch::Sender<Option<Bridge>>>);
 
-impl Default for PrivateDoors {
+impl Default for WorkerListeners {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(None)))
     }
 }
 
-impl PrivateDoors {
+impl WorkerListeners {
     pub fn attach(&self, bridge: &Bridge) {
         self.0.send_replace(Some(bridge.clone()));
     }
@@ -53,26 +53,26 @@ impl PrivateDoors {
         let address = socket.local_addr()?;
         let stop = CancellationToken::new();
         let tracker = bridge.0.tracker.clone();
-        let line = Line { worker: worker.clone(), secret: secret.clone() };
-        tracker.spawn(listen(bridge, socket, line, stop.clone()));
+        let line = WorkerLine { worker: worker.clone(), secret: secret.clone() };
+        tracker.spawn(serve_worker(bridge, socket, line, stop.clone()));
         Ok((address, stop.drop_guard()))
     }
 }
 
 /// Whose it is.
 #[derive(Debug, Clone)]
-struct Line {
+struct WorkerLine {
     worker: WorkerId,
     secret: WorkerSecret,
 }
 
-async fn listen(bridge: Bridge, socket: TcpListener, line: Line, stop: CancellationToken) {
+async fn serve_worker(bridge: Bridge, socket: TcpListener, line: WorkerLine, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     // Those the operator trusts with the public listener have no business here.
     let users = LocalUsers::new([]);
     loop {
         let stream = tokio::select! {
-            stream = accepted(|| socket.accept()) => stream,
+            stream = accept_next(|| socket.accept()) => stream,
             () = stop.cancelled() => return,
         };
         let Ok(place) = places.clone().try_acquire_owned() else {
@@ -86,10 +86,10 @@ async fn listen(bridge: Bridge, socket: TcpListener, line: Line, stop: Cancellat
         }
         let (bridge, line, stop) = (bridge.clone(), line.clone(), stop.clone());
         tracker.spawn(async move {
-            let visitor = Visitor::new(bridge, Door::private(line.worker, line.secret), None);
+            let visitor = PeerConnection::new(bridge, ConnectionKind::worker(line.worker, line.secret), None);
             // The worker is gone: nobody waits for what is still under way here.
             tokio::select! {
-                () = connection::serve(Io::tcp(stream), visitor, CancellationToken::new()) => {}
+                () = connection::serve(TransportStream::tcp(stream), visitor, CancellationToken::new()) => {}
                 () = stop.cancelled() => {}
             }
             drop(place);

@@ -9,7 +9,7 @@ use tonic::Code;
 use crate::telemetry;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Method {
+pub(super) enum RpcMethod {
     Ping,
     InitializeSession,
     CleanupSession,
@@ -25,7 +25,7 @@ pub(super) enum Method {
 }
 
 /// As in the service's description, in the order of `Method`.
-const NAMES: [&str; 12] = [
+const METHOD_NAMES: [&str; 12] = [
     "Ping",
     "InitializeSession",
     "CleanupSession",
@@ -41,7 +41,7 @@ const NAMES: [&str; 12] = [
 ];
 
 /// In the order of their numbers.
-const CODES: [&str; 17] = [
+const CODE_NAMES: [&str; 17] = [
     "ok",
     "cancelled",
     "unknown",
@@ -61,7 +61,7 @@ const CODES: [&str; 17] = [
     "unauthenticated",
 ];
 
-impl Method {
+impl RpcMethod {
     pub(super) fn of(name: &str) -> Self {
         match name {
             "Ping" => Self::Ping,
@@ -82,34 +82,34 @@ impl Method {
 
 /// Whether a call has ended when its answer begins, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum RpcOutcome {
     Ended(Code),
     /// The end of the stream counts.
-    GoesOn,
+    Streaming,
 }
 
-impl Outcome {
+impl RpcOutcome {
     /// A call that failed says so at once.
-    pub(super) fn of(headers: &HeaderMap, method: Method) -> Self {
+    pub(super) fn of(headers: &HeaderMap, method: RpcMethod) -> Self {
         match headers.get("grpc-status") {
             Some(code) => Self::Ended(Code::from_bytes(code.as_bytes())),
-            None if matches!(method, Method::ExecuteStreamingTool | Method::StreamTelemetry) => Self::GoesOn,
+            None if matches!(method, RpcMethod::ExecuteStreamingTool | RpcMethod::StreamTelemetry) => Self::Streaming,
             None => Self::Ended(Code::Ok),
         }
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Counts {
-    counters: [[OnceLock<Counter>; CODES.len()]; NAMES.len()],
+pub(super) struct RpcCounters {
+    counters: [[OnceLock<Counter>; CODE_NAMES.len()]; METHOD_NAMES.len()],
 }
 
-impl Counts {
-    pub(super) fn count(&self, method: Method, outcome: Outcome) {
-        let Outcome::Ended(code) = outcome else { return };
+impl RpcCounters {
+    pub(super) fn count(&self, method: RpcMethod, outcome: RpcOutcome) {
+        let RpcOutcome::Ended(code) = outcome else { return };
         let (row, column) = (method as usize, code as usize);
         let counter = self.counters.get(row).and_then(|codes| codes.get(column));
-        let names = NAMES.get(row).zip(CODES.get(column));
+        let names = METHOD_NAMES.get(row).zip(CODE_NAMES.get(column));
         if let (Some(counter), Some((method, code))) = (counter, names) {
             counter.get_or_init(|| telemetry::rpcs(method, code)).increment(1);
         }
