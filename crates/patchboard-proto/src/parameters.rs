@@ -49,7 +49,7 @@ pub fn parameters_of(schema: &Value) -> Vec<ParameterSpec> {
     let properties = schema["properties"].as_object().into_iter().flatten();
     properties
         .map(|(name, property)| {
-            let described = resolved(schema, property);
+            let described = resolve_reference(schema, property);
             ParameterSpec {
                 name: name.clone(),
                 r#type: type_of(described).to_owned(),
@@ -60,7 +60,7 @@ pub fn parameters_of(schema: &Value) -> Vec<ParameterSpec> {
                     .to_owned(),
                 required: required.contains(&name.as_str()),
                 default_value: described.get("default").map(value::encode),
-                validation_json: rules_of(described),
+                validation_json: validation_rules(described),
             }
         })
         .collect()
@@ -115,13 +115,13 @@ fn property_of(parameter: &ParameterSpec) -> Value {
     if parameter.validation_json.len() <= MAX_RULES_BYTES
         && let Ok(Value::Object(wanted)) = serde_json::from_str(&parameter.validation_json)
     {
-        property.extend(rules::sound(wanted));
+        property.extend(rules::sanitize(wanted));
     }
     property.into()
 }
 
 /// Follows one reference inside the schema; a property that cannot be found is described by nothing.
-fn resolved<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
+fn resolve_reference<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
     let pointer = property["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
     pointer.and_then(|pointer| schema.pointer(pointer)).unwrap_or(property)
 }
@@ -140,7 +140,7 @@ fn type_of(property: &Value) -> &'static str {
 }
 
 /// What the fields of a `ParameterSpec` do not already say.
-fn rules_of(property: &Value) -> String {
+fn validation_rules(property: &Value) -> String {
     let mut rules = property.as_object().cloned().unwrap_or_default();
     rules.retain(|rule, _| !matches!(rule.as_str(), "description" | "default" | "title" | "$ref"));
     if type_of(property) != "any" {

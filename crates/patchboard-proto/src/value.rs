@@ -11,11 +11,11 @@ use bytes::Bytes;
 use prost_types::Any;
 use serde_json::{Map, Value};
 
+mod json_text;
 mod packed;
-mod text;
 mod wire;
 
-use packed::{Miss, Wrapper};
+use packed::{UnpackError, WrapperType};
 
 /// Under which everything is sent out.
 pub const JSON_TYPE_URL: &str = "type.snakepit.bridge/json";
@@ -54,7 +54,7 @@ pub enum ValueError {
     #[error("JSON has no words for NaN and the infinities; pass them as text or in a binary parameter")]
     NotFinite,
     #[error("neither a packed `{wrapper}` nor JSON: {reason}")]
-    Neither { wrapper: &'static str, reason: String },
+    NotPackedNorJson { wrapper: &'static str, reason: String },
     #[error("nested deeper than {} levels", MAX_DEPTH)]
     TooDeep,
     #[error("more than {} elements: send them as a binary parameter", MAX_ELEMENTS)]
@@ -79,7 +79,7 @@ fn clipped(name: &str) -> &str {
 
 /// One value as JSON.
 pub fn decode(any: &Any, kind: ParameterKind) -> Result<Value, ValueError> {
-    decode_within(any, kind, &mut Budget::default())
+    decode_within(any, kind, &mut ElementBudget::default())
 }
 
 /// All parameters of a call as one JSON object.
@@ -87,7 +87,7 @@ pub fn decode_parameters(
     parameters: &BTreeMap<String, Any>,
     kind_of: impl Fn(&str) -> ParameterKind,
 ) -> Result<Map<String, Value>, InvalidParameter> {
-    let mut budget = Budget::default();
+    let mut budget = ElementBudget::default();
     let decoded = parameters.iter().map(|(name, any)| match decode_within(any, kind_of(name), &mut budget) {
         Ok(value) => Ok((name.clone(), value)),
         Err(why) => Err(InvalidParameter { name: name.clone(), why }),
@@ -97,17 +97,17 @@ pub fn decode_parameters(
 
 /// One value as JSON text, which is its sender's own where it sent text: no number loses a digit.
 pub fn into_json(any: Any, kind: ParameterKind) -> Result<Bytes, ValueError> {
-    let Some(wrapper) = Wrapper::of(&any.type_url) else { return text::check(any.value) };
-    match packed::read(wrapper, &any.value, &mut Budget::default()) {
-        Ok(Value::String(inner)) if wrapper == Wrapper::String && kind == ParameterKind::Other => {
-            match text::is_structured(&inner) {
+    let Some(wrapper) = WrapperType::of(&any.type_url) else { return json_text::check(any.value) };
+    match packed::read(wrapper, &any.value, &mut ElementBudget::default()) {
+        Ok(Value::String(inner)) if wrapper == WrapperType::String && kind == ParameterKind::Other => {
+            match json_text::is_structured(&inner) {
                 true => Ok(inner.into()),
                 false => Ok(Value::String(inner).to_string().into()),
             }
         }
         Ok(value) => Ok(value.to_string().into()),
-        Err(Miss::Refused(why)) => Err(why),
-        Err(Miss::NotPacked) => text::check(any.value).map_err(|why| neither(wrapper, why)),
+        Err(UnpackError::Invalid(why)) => Err(why),
+        Err(UnpackError::NotPacked) => json_text::check(any.value).map_err(|why| not_packed_nor_json(wrapper, why)),
     }
 }
 
@@ -120,26 +120,30 @@ pub fn encode_json(text: impl Into<Vec<u8>>) -> Any {
     Any { type_url: JSON_TYPE_URL.to_owned(), value: text.into() }
 }
 
-fn decode_within(any: &Any, kind: ParameterKind, budget: &mut Budget) -> Result<Value, ValueError> {
-    let Some(wrapper) = Wrapper::of(&any.type_url) else { return text::read(&any.value, budget) };
+fn decode_within(any: &Any, kind: ParameterKind, budget: &mut ElementBudget) -> Result<Value, ValueError> {
+    let Some(wrapper) = WrapperType::of(&any.type_url) else { return json_text::read(&any.value, budget) };
     match packed::read(wrapper, &any.value, budget) {
         Ok(Value::String(inner))
-            if wrapper == Wrapper::String && kind == ParameterKind::Other && text::is_structured(&inner) =>
+            if wrapper == WrapperType::String && kind == ParameterKind::Other && json_text::is_structured(&inner) =>
         {
-            text::read(inner.as_bytes(), budget)
+            json_text::read(inner.as_bytes(), budget)
         }
-        Ok(Value::String(_)) if matches!(wrapper, Wrapper::Double | Wrapper::Float) => Err(ValueError::NotFinite),
+        Ok(Value::String(_)) if matches!(wrapper, WrapperType::Double | WrapperType::Float) => {
+            Err(ValueError::NotFinite)
+        }
         Ok(value) => Ok(value),
-        Err(Miss::Refused(why)) => Err(why),
-        Err(Miss::NotPacked) => text::read(&any.value, budget).map_err(|why| neither(wrapper, why)),
+        Err(UnpackError::Invalid(why)) => Err(why),
+        Err(UnpackError::NotPacked) => {
+            json_text::read(&any.value, budget).map_err(|why| not_packed_nor_json(wrapper, why))
+        }
     }
 }
 
-fn neither(wrapper: Wrapper, why: ValueError) -> ValueError {
+fn not_packed_nor_json(wrapper: WrapperType, why: ValueError) -> ValueError {
     match why {
-        ValueError::NotJson(reason) => ValueError::Neither { wrapper: wrapper.name(), reason },
+        ValueError::NotJson(reason) => ValueError::NotPackedNorJson { wrapper: wrapper.name(), reason },
         other @ (ValueError::Empty
-        | ValueError::Neither { .. }
+        | ValueError::NotPackedNorJson { .. }
         | ValueError::NotFinite
         | ValueError::TooDeep
         | ValueError::TooLarge
@@ -149,15 +153,15 @@ fn neither(wrapper: Wrapper, why: ValueError) -> ValueError {
 
 /// How many more elements may be made.
 #[derive(Debug)]
-struct Budget(usize);
+struct ElementBudget(usize);
 
-impl Default for Budget {
+impl Default for ElementBudget {
     fn default() -> Self {
         Self(MAX_ELEMENTS)
     }
 }
 
-impl Budget {
+impl ElementBudget {
     fn take(&mut self, elements: usize) -> Result<(), ValueError> {
         self.0 = self.0.checked_sub(elements).ok_or(ValueError::TooLarge)?;
         Ok(())

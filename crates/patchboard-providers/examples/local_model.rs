@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use patchboard_providers::managed::{self, ManagedOptions, ManagedServer, Progress};
+use patchboard_providers::managed::{self, ManagedOptions, ManagedServer, PrepareProgress};
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -24,11 +24,11 @@ async fn main() -> ExitCode {
     match Box::pin(run()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("error: {error}"));
+            print_line(&format!("error: {error}"));
             if let Some(managed) = error.downcast_ref::<managed::Error>() {
                 for (label, text) in [("output", managed.output()), ("hint", managed.hint())] {
                     if let Some(text) = text {
-                        say(&format!("{label}: {text}"));
+                        print_line(&format!("{label}: {text}"));
                     }
                 }
             }
@@ -46,24 +46,28 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
 
     let started = Instant::now();
-    let prepared = managed::prepare(&options, &Bar, &stop).await?;
-    say(&format!("prepared in {} ms", started.elapsed().as_millis()));
+    let prepared = managed::prepare(&options, &ConsoleProgress, &stop).await?;
+    print_line(&format!("prepared in {} ms", started.elapsed().as_millis()));
 
     let started = Instant::now();
     let server = ManagedServer::start(prepared, &stop, &tracker).await?;
-    say(&format!(
+    print_line(&format!(
         "ready in {} ms: {} at {}, {} tokens, tools {}",
         started.elapsed().as_millis(),
         server.model_name(),
         server.base_url(),
         server.context_tokens(),
-        server.understands_tools(),
+        server.supports_tools(),
     ));
 
     let answer = ask(&server, "What is the capital of France? Answer in one sentence.").await?;
-    say(&format!("first token after {} ms, all after {} ms", answer.first.as_millis(), answer.all.as_millis()));
-    say(&format!("usage {}", answer.usage));
-    say(&format!("text {:?}", answer.text));
+    print_line(&format!(
+        "first token after {} ms, all after {} ms",
+        answer.first_token_after.as_millis(),
+        answer.total_time.as_millis()
+    ));
+    print_line(&format!("usage {}", answer.usage));
+    print_line(&format!("text {:?}", answer.text));
     if !answer.text.contains("Paris") || answer.usage["completion_tokens"].as_u64().is_none_or(|count| count == 0) {
         return Err("the answer is not about Paris or has no usage".into());
     }
@@ -76,15 +80,15 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-struct Answer {
+struct TimedCompletion {
     text: String,
     usage: serde_json::Value,
-    first: Duration,
-    all: Duration,
+    first_token_after: Duration,
+    total_time: Duration,
 }
 
 /// One streamed chat completion over a plain socket.
-async fn ask(server: &ManagedServer, question: &str) -> Result<Answer, Box<dyn std::error::Error>> {
+async fn ask(server: &ManagedServer, question: &str) -> Result<TimedCompletion, Box<dyn std::error::Error>> {
     let body = serde_json::json!({
         "model": server.model_name(), "temperature": 0, "max_tokens": 40,
         "stream": true, "stream_options": {"include_usage": true},
@@ -104,14 +108,18 @@ async fn ask(server: &ManagedServer, question: &str) -> Result<Answer, Box<dyn s
     stream.write_all(request.as_bytes()).await?;
 
     let mut lines = BufReader::new(stream.take(1024 * 1024)).lines();
-    let mut answer =
-        Answer { text: String::new(), usage: serde_json::Value::Null, first: Duration::ZERO, all: Duration::ZERO };
+    let mut answer = TimedCompletion {
+        text: String::new(),
+        usage: serde_json::Value::Null,
+        first_token_after: Duration::ZERO,
+        total_time: Duration::ZERO,
+    };
     while let Some(line) = lines.next_line().await? {
         let Some(data) = line.strip_prefix("data: ").filter(|data| *data != "[DONE]") else { continue };
         let chunk: serde_json::Value = serde_json::from_str(data)?;
         if let Some(text) = chunk["choices"][0]["delta"]["content"].as_str() {
             if answer.text.is_empty() {
-                answer.first = started.elapsed();
+                answer.first_token_after = started.elapsed();
             }
             answer.text.push_str(text);
         }
@@ -119,22 +127,22 @@ async fn ask(server: &ManagedServer, question: &str) -> Result<Answer, Box<dyn s
             answer.usage = chunk["usage"].clone();
         }
     }
-    answer.all = started.elapsed();
+    answer.total_time = started.elapsed();
     Ok(answer)
 }
 
-struct Bar;
+struct ConsoleProgress;
 
-impl Progress for Bar {
-    fn step(&self, message: &str, fraction: Option<f32>) {
+impl PrepareProgress for ConsoleProgress {
+    fn report(&self, message: &str, fraction: Option<f32>) {
         match fraction {
-            Some(fraction) => say(&format!("{message}: {:.0} %", fraction * 100.0)),
-            None => say(message),
+            Some(fraction) => print_line(&format!("{message}: {:.0} %", fraction * 100.0)),
+            None => print_line(message),
         }
     }
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     if let Err(error) = writeln!(io::stdout(), "{line}") {
         tracing::debug!(%error, "nobody reads the output");
     }

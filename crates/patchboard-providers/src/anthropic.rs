@@ -11,31 +11,31 @@ use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{Caller, CallerOptions, Outgoing, Pool, answering};
-use crate::names::Names;
-use crate::tool_texts::ToolTexts;
-use crate::upstream::{AttemptLimits, Failure, ModelStream, Upstream};
+use crate::http::{ApiClient, ApiClientOptions, ApiRequest, ClientPool, answering_event};
+use crate::tool_json::ToolJsonCache;
+use crate::tool_names::ToolNameMap;
+use crate::upstream::{AttemptLimits, ModelStream, Upstream, UpstreamFailure};
 use crate::{Error, ProviderOptions};
 
 const OFFICIAL_HOST: &str = "api.anthropic.com";
 const OFFICIAL_ROOT: &str = "https://api.anthropic.com/v1";
 const API_VERSION: &str = "2023-06-01";
 /// A page of the list has 20 models unless more are asked for.
-const WHOLE_LIST: &str = "limit=1000";
+const LIST_QUERY: &str = "limit=1000";
 const DEFAULT_MODEL: &str = "claude-sonnet-4-5-20250929";
 
 #[derive(Debug)]
 pub(crate) struct Anthropic {
     name: Arc<str>,
-    texts: ToolTexts,
-    caller: Caller,
+    tool_json: ToolJsonCache,
+    client: ApiClient,
     messages: Url,
     model: Arc<str>,
 }
 
 impl Anthropic {
-    pub(crate) fn new(options: ProviderOptions, pool: &Pool) -> Result<Self, Error> {
-        let caller_options = CallerOptions {
+    pub(crate) fn new(options: ProviderOptions, pool: &ClientPool) -> Result<Self, Error> {
+        let caller_options = ApiClientOptions {
             provider: &options.name,
             base_url: options.base_url.as_deref().unwrap_or(OFFICIAL_ROOT),
             api_key: options.api_key,
@@ -45,13 +45,13 @@ impl Anthropic {
             response_timeout: options.response_timeout,
             idle_timeout: options.idle_timeout,
         };
-        let mut caller = Caller::new(caller_options, pool)?;
+        let mut caller = ApiClient::new(caller_options, pool)?;
         caller.add_header(HeaderName::from_static("anthropic-version"), HeaderValue::from_static(API_VERSION));
         Ok(Self {
             name: options.name,
-            texts: ToolTexts::default(),
+            tool_json: ToolJsonCache::default(),
             messages: caller.root().endpoint("messages"),
-            caller,
+            client: caller,
             model: options.model.unwrap_or_else(|| DEFAULT_MODEL.into()),
         })
     }
@@ -63,10 +63,10 @@ impl Upstream for Anthropic {
     }
 
     fn check(&self) -> Result<(), ModelError> {
-        if self.caller.has_key() || !self.caller.root().is_host(OFFICIAL_HOST) {
+        if self.client.has_key() || !self.client.root().is_host(OFFICIAL_HOST) {
             return Ok(());
         }
-        Err(crate::no_key(&self.name, "ANTHROPIC_API_KEY"))
+        Err(crate::missing_key(&self.name, "ANTHROPIC_API_KEY"))
     }
 
     fn attempt<'a>(
@@ -74,25 +74,25 @@ impl Upstream for Anthropic {
         request: &'a ModelRequest,
         limits: AttemptLimits,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
+    ) -> BoxFuture<'a, Result<ModelStream, UpstreamFailure>> {
         Box::pin(async move {
             self.check()?;
             let model = if request.model.is_empty() { &self.model } else { &request.model };
-            let names = Names::of(request);
-            let outgoing = Outgoing {
+            let names = ToolNameMap::of(request);
+            let outgoing = ApiRequest {
                 method: Method::POST,
                 url: self.messages.clone(),
-                body: request::body(request, model, &names, &self.texts)?,
+                body: request::body(request, model, &names, &self.tool_json)?,
             };
-            let parser = stream::Messages::new(names);
-            self.caller.open(outgoing, parser, answering(&self.name, model), limits, stop).await
+            let parser = stream::MessagesParser::new(names);
+            self.client.open_stream(outgoing, parser, answering_event(&self.name, model), limits, stop).await
         })
     }
 
     fn models<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
         Box::pin(async move {
             self.check()?;
-            self.caller.list_models(Some(WHOLE_LIST), stop).await
+            self.client.list_models(Some(LIST_QUERY), stop).await
         })
     }
 }
@@ -100,7 +100,7 @@ impl Upstream for Anthropic {
 /// The models the account may use, newest first.
 pub(crate) async fn list_models(
     options: ProviderOptions,
-    pool: &Pool,
+    pool: &ClientPool,
     stop: &CancellationToken,
 ) -> Result<Vec<ListedModel>, ModelError> {
     let provider = Anthropic::new(options, pool).map_err(|error| ModelError::NotConfigured(error.to_string()))?;

@@ -37,7 +37,7 @@ impl<'a> CallNumbers<'a> {
         Self(numbers)
     }
 
-    pub(crate) fn wire(&self, id: &CallId) -> WireCallId {
+    pub(crate) fn wire_id(&self, id: &CallId) -> WireCallId {
         WireCallId(self.0.get(id).copied().unwrap_or_default())
     }
 }

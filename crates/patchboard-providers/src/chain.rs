@@ -31,31 +31,31 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry;
-use crate::upstream::{Again, AttemptLimits, Failure, ModelStream, Reached, Upstream};
+use crate::upstream::{AttemptLimits, ModelStream, RequestDelivery, RetryAdvice, Upstream, UpstreamFailure};
 
 /// What an attempt may cost without being thought of as a slow model.
 pub const ATTEMPT_RESERVE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
 pub struct ChainOptions {
-    pub patience: Duration,
+    pub retry_budget: Duration,
     /// Further attempts at the last provider.
     pub retries: u32,
     /// Further attempts at a provider that has one after it: asking the next is quicker than waiting. Whoever was
     /// slow to fail gets none.
     pub retries_before_fallback: u32,
     /// The wait before the first retry; it doubles with each, and up to half of it is left to chance.
-    pub first_wait: Duration,
+    pub initial_backoff: Duration,
     pub jitter: Jitter,
 }
 
 impl Default for ChainOptions {
     fn default() -> Self {
         Self {
-            patience: Duration::from_secs(8),
+            retry_budget: Duration::from_secs(8),
             retries: 3,
             retries_before_fallback: 1,
-            first_wait: Duration::from_millis(400),
+            initial_backoff: Duration::from_millis(400),
             jitter: Jitter::random(),
         }
     }
@@ -84,45 +84,45 @@ impl fmt::Debug for Jitter {
 
 /// A provider of the chain and the model to ask it for.
 #[derive(Debug, Clone)]
-pub struct Link {
+pub struct ChainLink {
     pub upstream: Arc<dyn Upstream>,
-    pub model: ModelChoice,
+    pub model: ModelOverride,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ModelChoice {
+pub enum ModelOverride {
     /// The model of the request.
-    AsAsked,
+    Requested,
     /// The provider's own default.
-    Own,
+    ProviderDefault,
     Named(Arc<str>),
 }
 
-impl Link {
-    pub fn new(upstream: Arc<dyn Upstream>, model: ModelChoice) -> Self {
+impl ChainLink {
+    pub fn new(upstream: Arc<dyn Upstream>, model: ModelOverride) -> Self {
         Self { upstream, model }
     }
 }
 
 #[derive(Debug)]
 pub struct Chain {
-    first: Link,
-    fallbacks: Vec<Link>,
+    first: ChainLink,
+    fallbacks: Vec<ChainLink>,
     options: ChainOptions,
 }
 
 impl Chain {
-    pub fn new(first: Link, fallbacks: Vec<Link>, options: ChainOptions) -> Self {
+    pub fn new(first: ChainLink, fallbacks: Vec<ChainLink>, options: ChainOptions) -> Self {
         Self { first, fallbacks, options }
     }
 
-    fn links(&self) -> impl Iterator<Item = &Link> {
+    fn links(&self) -> impl Iterator<Item = &ChainLink> {
         std::iter::once(&self.first).chain(&self.fallbacks)
     }
 
     async fn run(&self, mut request: ModelRequest, stop: &CancellationToken) -> Result<ModelStream, ModelError> {
         let asked = Arc::clone(&request.model);
-        let mut patience = Patience::new(self.options.patience);
+        let mut patience = RetryBudget::new(self.options.retry_budget);
         let mut failures: Vec<(&str, ModelError)> = Vec::new();
         for (index, link) in self.links().enumerate() {
             let name = link.upstream.name();
@@ -136,12 +136,12 @@ impl Chain {
                 telemetry::fallback(name);
             }
             request.model = match &link.model {
-                ModelChoice::AsAsked => Arc::clone(&asked),
-                ModelChoice::Own => Arc::default(),
-                ModelChoice::Named(model) => Arc::clone(model),
+                ModelOverride::Requested => Arc::clone(&asked),
+                ModelOverride::ProviderDefault => Arc::default(),
+                ModelOverride::Named(model) => Arc::clone(model),
             };
-            let place = if index < self.fallbacks.len() { Place::BeforeOthers } else { Place::Last };
-            let failure = match self.ask(link, place, &request, &mut patience, stop).await {
+            let place = if index < self.fallbacks.len() { ChainPosition::HasFallback } else { ChainPosition::Last };
+            let failure = match self.try_link(link, place, &request, &mut patience, stop).await {
                 Ok(stream) => return Ok(stream),
                 Err(failure) => failure,
             };
@@ -149,39 +149,39 @@ impl Chain {
                 return Err(ModelError::Cancelled);
             }
             failures.push((name, failure.error));
-            if failure.again == Again::Never {
+            if failure.retry == RetryAdvice::Never {
                 break;
             }
         }
-        Err(sum_up(failures))
+        Err(combine_failures(failures))
     }
 
     /// Asks one provider as often as is sensible.
-    async fn ask(
+    async fn try_link(
         &self,
-        link: &Link,
-        place: Place,
+        link: &ChainLink,
+        place: ChainPosition,
         request: &ModelRequest,
-        patience: &mut Patience,
+        patience: &mut RetryBudget,
         stop: &CancellationToken,
-    ) -> Result<ModelStream, Failure> {
+    ) -> Result<ModelStream, UpstreamFailure> {
         link.upstream.check()?;
         let mut tries = 0;
         loop {
             let began = Instant::now();
-            let limits = AttemptLimits { connect_within: patience.left() };
+            let limits = AttemptLimits { connect_within: patience.remaining() };
             let failure = match attempt(link, request, limits, stop).await {
                 Ok(stream) => return Ok(stream),
                 Err(failure) => failure,
             };
             telemetry::failed_attempt(link.upstream.name(), &failure.error);
             let took = began.elapsed();
-            patience.charge(took, failure.reached);
-            let Again::Here { after } = failure.again else { return Err(failure) };
+            patience.record_failure(took, failure.delivery);
+            let RetryAdvice::SameProvider { after } = failure.retry else { return Err(failure) };
             let wait = self.backoff(tries).max(after.unwrap_or_default());
             let sensible = match place {
-                Place::BeforeOthers => tries < self.options.retries_before_fallback && took <= ATTEMPT_RESERVE,
-                Place::Last => tries < self.options.retries,
+                ChainPosition::HasFallback => tries < self.options.retries_before_fallback && took <= ATTEMPT_RESERVE,
+                ChainPosition::Last => tries < self.options.retries,
             };
             if !sensible || !patience.allows_retry_after(wait) {
                 return Err(failure);
@@ -197,7 +197,7 @@ impl Chain {
     }
 
     fn backoff(&self, tries: u32) -> Duration {
-        let full = self.options.first_wait.saturating_mul(2_u32.saturating_pow(tries));
+        let full = self.options.initial_backoff.saturating_mul(2_u32.saturating_pow(tries));
         let chance = (self.options.jitter.0)().clamp(0.0, 1.0);
         full.mul_f64(0.5 + chance / 2.0)
     }
@@ -232,18 +232,18 @@ impl ModelProvider for Chain {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    BeforeOthers,
+enum ChainPosition {
+    HasFallback,
     Last,
 }
 
 /// One attempt, up to the first event somebody will see.
 async fn attempt(
-    link: &Link,
+    link: &ChainLink,
     request: &ModelRequest,
     limits: AttemptLimits,
     stop: &CancellationToken,
-) -> Result<ModelStream, Failure> {
+) -> Result<ModelStream, UpstreamFailure> {
     let beginning = async {
         let mut rest = link.upstream.attempt(request, limits, stop).await?;
         let mut held = VecDeque::new();
@@ -265,7 +265,7 @@ async fn attempt(
                     };
                     held.push_back(event);
                     if seen {
-                        let stream: ModelStream = Box::pin(Begun { held, rest });
+                        let stream: ModelStream = Box::pin(PeekedStream { buffered: held, rest });
                         return Ok(stream);
                     }
                 }
@@ -282,16 +282,16 @@ async fn attempt(
 }
 
 /// A stream whose first events have been looked at.
-struct Begun {
-    held: VecDeque<ModelEvent>,
+struct PeekedStream {
+    buffered: VecDeque<ModelEvent>,
     rest: ModelStream,
 }
 
-impl Stream for Begun {
+impl Stream for PeekedStream {
     type Item = Result<ModelEvent, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.held.pop_front() {
+        match self.buffered.pop_front() {
             Some(event) => Poll::Ready(Some(Ok(event))),
             None => self.rest.poll_next_unpin(cx),
         }
@@ -300,40 +300,40 @@ impl Stream for Begun {
 
 /// The time that is left for trying again; the rule is in the module's documentation.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct RetryBudget {
     limit: Duration,
-    began: Instant,
+    started: Instant,
     /// Time providers held the request for long before they failed.
-    held: Duration,
+    uncounted: Duration,
 }
 
-impl Patience {
+impl RetryBudget {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { limit, began: Instant::now(), held: Duration::ZERO }
+        Self { limit, started: Instant::now(), uncounted: Duration::ZERO }
     }
 
-    fn left(&self) -> Duration {
-        self.limit.saturating_sub(self.began.elapsed().saturating_sub(self.held))
+    fn remaining(&self) -> Duration {
+        self.limit.saturating_sub(self.started.elapsed().saturating_sub(self.uncounted))
     }
 
-    fn charge(&mut self, attempt: Duration, reached: Reached) {
-        if reached == Reached::Yes && attempt > ATTEMPT_RESERVE {
-            self.held += attempt;
+    fn record_failure(&mut self, attempt: Duration, reached: RequestDelivery) {
+        if reached == RequestDelivery::Received && attempt > ATTEMPT_RESERVE {
+            self.uncounted += attempt;
         }
     }
 
     fn allows_next(&self) -> bool {
-        self.left() >= ATTEMPT_RESERVE
+        self.remaining() >= ATTEMPT_RESERVE
     }
 
     fn allows_retry_after(&self, wait: Duration) -> bool {
-        let whole_call = self.began.elapsed();
+        let whole_call = self.started.elapsed();
         wait.saturating_add(whole_call).saturating_add(ATTEMPT_RESERVE) <= self.limit
     }
 }
 
 /// One provider's error as it is; of several, what each said, in the kind of the last.
-fn sum_up(mut failures: Vec<(&str, ModelError)>) -> ModelError {
+fn combine_failures(mut failures: Vec<(&str, ModelError)>) -> ModelError {
     let text = failures.iter().map(|(name, error)| format!("{name}: {error}")).collect::<Vec<_>>().join("; ");
     let several = failures.len() > 1;
     match failures.pop() {

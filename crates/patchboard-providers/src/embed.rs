@@ -9,56 +9,60 @@ use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{Caller, Outgoing, Pool};
+use crate::http::{ApiClient, ApiRequest, ClientPool};
 use crate::openai;
-use crate::upstream::Failure;
+use crate::upstream::UpstreamFailure;
 use crate::{Error, ProviderOptions};
 
 /// Texts sent at once; more are sent in several requests.
-const BATCH: usize = 64;
+const TEXTS_PER_REQUEST: usize = 64;
 
 #[derive(Debug)]
 pub struct HttpEmbedder {
     name: Arc<str>,
-    caller: Caller,
+    client: ApiClient,
     embeddings: Url,
     model: Arc<str>,
 }
 
 /// `options.kind` and `options.model` are not looked at: only OpenAI's dialect has the endpoint, and the model here is
 /// the one that embeds. The space is named after it, since the same model gives the same vectors wherever it runs.
-pub fn embedder(options: ProviderOptions, model: impl Into<Arc<str>>, pool: &Pool) -> Result<HttpEmbedder, Error> {
+pub fn embedder(
+    options: ProviderOptions,
+    model: impl Into<Arc<str>>,
+    pool: &ClientPool,
+) -> Result<HttpEmbedder, Error> {
     let name = Arc::clone(&options.name);
-    let caller = openai::caller(options, pool)?;
-    Ok(HttpEmbedder { name, embeddings: caller.root().endpoint("embeddings"), caller, model: model.into() })
+    let caller = openai::api_client(options, pool)?;
+    Ok(HttpEmbedder { name, embeddings: caller.root().endpoint("embeddings"), client: caller, model: model.into() })
 }
 
 #[derive(Serialize)]
-struct Question<'a> {
+struct EmbeddingsRequest<'a> {
     model: &'a str,
     input: &'a [String],
     encoding_format: &'static str,
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    data: Vec<Entry>,
+struct EmbeddingsResponse {
+    data: Vec<EmbeddingEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct EmbeddingEntry {
     /// Which text it belongs to; servers that leave it out answer in order.
     index: Option<usize>,
     embedding: Vec<f32>,
 }
 
 impl HttpEmbedder {
-    async fn embed_batch(&self, texts: &[String], stop: &CancellationToken) -> Result<Vec<Vec<f32>>, Failure> {
-        let question = Question { model: &self.model, input: texts, encoding_format: "float" };
-        let body = serde_json::to_vec(&question).map_err(|_| unusable("the texts cannot be written as JSON"))?;
-        let outgoing = Outgoing { method: Method::POST, url: self.embeddings.clone(), body };
-        let answer: Answer = self.caller.fetch(outgoing, stop).await?;
-        Ok(in_order(answer.data, texts.len())?)
+    async fn embed_batch(&self, texts: &[String], stop: &CancellationToken) -> Result<Vec<Vec<f32>>, UpstreamFailure> {
+        let question = EmbeddingsRequest { model: &self.model, input: texts, encoding_format: "float" };
+        let body = serde_json::to_vec(&question).map_err(|_| embed_error("the texts cannot be written as JSON"))?;
+        let outgoing = ApiRequest { method: Method::POST, url: self.embeddings.clone(), body };
+        let answer: EmbeddingsResponse = self.client.fetch_json(outgoing, stop).await?;
+        Ok(ordered_vectors(answer.data, texts.len())?)
     }
 }
 
@@ -69,9 +73,9 @@ impl Embedder for HttpEmbedder {
 
     fn embed(&self, texts: Vec<String>, stop: CancellationToken) -> BoxFuture<'_, Result<Vec<Vec<f32>>, ModelError>> {
         Box::pin(async move {
-            openai::check_key(&self.name, &self.caller)?;
+            openai::check_key(&self.name, &self.client)?;
             let mut vectors = Vec::with_capacity(texts.len());
-            for batch in texts.chunks(BATCH) {
+            for batch in texts.chunks(TEXTS_PER_REQUEST) {
                 vectors.extend(self.embed_batch(batch, &stop).await.map_err(|failure| failure.error)?);
             }
             Ok(vectors)
@@ -79,27 +83,27 @@ impl Embedder for HttpEmbedder {
     }
 }
 
-fn in_order(entries: Vec<Entry>, wanted: usize) -> Result<Vec<Vec<f32>>, ModelError> {
+fn ordered_vectors(entries: Vec<EmbeddingEntry>, wanted: usize) -> Result<Vec<Vec<f32>>, ModelError> {
     let mut vectors: Vec<Option<Vec<f32>>> = vec![None; wanted];
     for (position, entry) in entries.into_iter().enumerate() {
         let slot = vectors
             .get_mut(entry.index.unwrap_or(position))
-            .ok_or_else(|| unusable("the provider sent a vector nobody asked for"))?;
+            .ok_or_else(|| embed_error("the provider sent a vector nobody asked for"))?;
         *slot = Some(entry.embedding);
     }
     let vectors: Vec<Vec<f32>> =
-        vectors.into_iter().collect::<Option<_>>().ok_or_else(|| unusable("the provider left out a vector"))?;
+        vectors.into_iter().collect::<Option<_>>().ok_or_else(|| embed_error("the provider left out a vector"))?;
     let dimensions = vectors.first().map_or(0, Vec::len);
     let usable = vectors.iter().all(|vector| {
         !vector.is_empty() && vector.len() == dimensions && vector.iter().all(|number| number.is_finite())
     });
     match usable {
         true => Ok(vectors),
-        false => Err(unusable("the provider's vectors differ in length or are not numbers")),
+        false => Err(embed_error("the provider's vectors differ in length or are not numbers")),
     }
 }
 
-fn unusable(reason: &str) -> ModelError {
+fn embed_error(reason: &str) -> ModelError {
     ModelError::Rejected(format!("cannot embed: {reason}"))
 }
 

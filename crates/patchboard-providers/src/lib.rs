@@ -8,17 +8,17 @@ mod anthropic;
 mod calls;
 pub mod chain;
 mod embed;
+mod event_reader;
 pub mod http;
 mod local_model;
 pub mod managed;
-mod names;
 mod offline;
 mod openai;
-mod reader;
 mod repetition;
 pub mod sse;
 mod telemetry;
-mod tool_texts;
+mod tool_json;
+mod tool_names;
 mod upstream;
 mod wire;
 
@@ -32,13 +32,15 @@ use patchboard_core::port::ModelProvider;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::chain::{Chain, ChainOptions, Jitter, Link, ModelChoice};
+pub use crate::chain::{Chain, ChainLink, ChainOptions, Jitter, ModelOverride};
 pub use crate::embed::{HttpEmbedder, embedder};
-pub use crate::http::Pool;
+pub use crate::http::ClientPool;
 use crate::local_model::LocalModel;
 use crate::managed::ManagedServer;
-pub use crate::offline::Offline;
-pub use crate::upstream::{Again, AttemptLimits, Failure, Foreign, ModelStream, Reached, Upstream};
+pub use crate::offline::OfflineProvider;
+pub use crate::upstream::{
+    AttemptLimits, ModelStream, ProviderUpstream, RequestDelivery, RetryAdvice, Upstream, UpstreamFailure,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderKind {
@@ -105,18 +107,18 @@ pub enum Error {
 }
 
 /// A provider that tries again by itself, for agents without fallbacks.
-pub fn build(options: ProviderOptions, pool: &Pool) -> Result<Arc<dyn ModelProvider>, Error> {
-    let link = Link::new(upstream(options, pool)?, ModelChoice::AsAsked);
+pub fn build(options: ProviderOptions, pool: &ClientPool) -> Result<Arc<dyn ModelProvider>, Error> {
+    let link = ChainLink::new(upstream(options, pool)?, ModelOverride::Requested);
     Ok(Arc::new(Chain::new(link, Vec::new(), ChainOptions::default())))
 }
 
 /// One link for a [`Chain`]. Nothing is asked, and no connection made, before the first request.
-pub fn upstream(options: ProviderOptions, pool: &Pool) -> Result<Arc<dyn Upstream>, Error> {
+pub fn upstream(options: ProviderOptions, pool: &ClientPool) -> Result<Arc<dyn Upstream>, Error> {
     let server = options.server.clone();
     let upstream: Arc<dyn Upstream> = match options.kind {
         ProviderKind::Anthropic => Arc::new(anthropic::Anthropic::new(options, pool)?),
         ProviderKind::OpenAi => Arc::new(openai::OpenAi::new(options, pool)?),
-        ProviderKind::Offline => Arc::new(Offline::new(options.name)),
+        ProviderKind::Offline => Arc::new(OfflineProvider::new(options.name)),
     };
     Ok(match server {
         Some(server) => Arc::new(LocalModel::new(server, upstream)),
@@ -125,7 +127,11 @@ pub fn upstream(options: ProviderOptions, pool: &Pool) -> Result<Arc<dyn Upstrea
 }
 
 /// Asks the model of `options` for a few words, once, to see that its address, key and name are right.
-pub async fn try_out(options: ProviderOptions, pool: &Pool, stop: &CancellationToken) -> Result<(), ModelError> {
+pub async fn probe_model(
+    options: ProviderOptions,
+    pool: &ClientPool,
+    stop: &CancellationToken,
+) -> Result<(), ModelError> {
     /// Some servers refuse less.
     const FEW_TOKENS: u32 = 16;
     let request = ModelRequest {
@@ -151,17 +157,17 @@ pub async fn try_out(options: ProviderOptions, pool: &Pool, stop: &CancellationT
 /// The models a provider offers. Both APIs answer the same question in the same shape.
 pub async fn list_models(
     options: ProviderOptions,
-    pool: &Pool,
+    pool: &ClientPool,
     stop: &CancellationToken,
 ) -> Result<Vec<ListedModel>, ModelError> {
     match options.kind {
         ProviderKind::Anthropic => anthropic::list_models(options, pool, stop).await,
         ProviderKind::OpenAi => openai::list_models(options, pool, stop).await,
-        ProviderKind::Offline => Upstream::models(&Offline::new(options.name), stop).await,
+        ProviderKind::Offline => Upstream::models(&OfflineProvider::new(options.name), stop).await,
     }
 }
 
-fn no_key(provider: &str, variable: &str) -> ModelError {
+fn missing_key(provider: &str, variable: &str) -> ModelError {
     ModelError::NotConfigured(format!(
         "no API key for provider '{provider}'. Set {variable} env var or run `patchboard onboard`"
     ))

@@ -10,33 +10,33 @@ use futures_util::{Stream, StreamExt};
 use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelRequest, StopReason};
 use tokio_util::sync::CancellationToken;
 
-use crate::managed::{Call, Error as ManagedError, ManagedServer};
-use crate::repetition::Repetition;
-use crate::upstream::{Again, AttemptLimits, Failure, ModelStream, Reached, Upstream};
+use crate::managed::{Error as ManagedError, ManagedServer, ServerLease};
+use crate::repetition::RepetitionDetector;
+use crate::upstream::{AttemptLimits, ModelStream, RequestDelivery, RetryAdvice, Upstream, UpstreamFailure};
 
 /// Said where an answer is cut, so that its end is not taken for the model's.
-const CUT: &str = " … (cut here: the model began to repeat itself)";
+const CUT_NOTICE: &str = " … (cut here: the model began to repeat itself)";
 
 #[derive(Debug)]
 pub(crate) struct LocalModel {
     server: Arc<ManagedServer>,
     /// Speaks the dialect of the server's address.
-    inner: Arc<dyn Upstream>,
+    upstream: Arc<dyn Upstream>,
 }
 
 impl LocalModel {
     pub(crate) fn new(server: Arc<ManagedServer>, inner: Arc<dyn Upstream>) -> Self {
-        Self { server, inner }
+        Self { server, upstream: inner }
     }
 }
 
 impl Upstream for LocalModel {
     fn name(&self) -> &str {
-        self.inner.name()
+        self.upstream.name()
     }
 
     fn check(&self) -> Result<(), ModelError> {
-        self.inner.check()
+        self.upstream.check()
     }
 
     fn attempt<'a>(
@@ -44,14 +44,14 @@ impl Upstream for LocalModel {
         request: &'a ModelRequest,
         limits: AttemptLimits,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
+    ) -> BoxFuture<'a, Result<ModelStream, UpstreamFailure>> {
         Box::pin(async move {
             let call = tokio::select! {
-                awake = self.server.awake() => awake.map_err(not_awake)?,
+                awake = self.server.ensure_running() => awake.map_err(wake_failure)?,
                 () = stop.cancelled() => return Err(ModelError::Cancelled.into()),
             };
-            let answer = self.inner.attempt(request, limits, stop).await?;
-            Ok(Box::pin(Guarded::new(answer, Some(call))) as ModelStream)
+            let answer = self.upstream.attempt(request, limits, stop).await?;
+            Ok(Box::pin(RepetitionGuard::new(answer, Some(call))) as ModelStream)
         })
     }
 
@@ -63,27 +63,31 @@ impl Upstream for LocalModel {
 }
 
 /// Another attempt would only load the weights again; another provider may answer.
-fn not_awake(error: ManagedError) -> Failure {
-    Failure { error: ModelError::Unavailable(error.to_string()), again: Again::Elsewhere, reached: Reached::Yes }
-}
-
-/// An answer that ends where it begins to repeat itself. Keeps the server awake until it is dropped.
-pub(crate) struct Guarded {
-    /// None once it was cut: dropping it ends the computation.
-    answer: Option<ModelStream>,
-    repetition: Repetition,
-    /// The end of a cut answer.
-    ending: Option<ModelEvent>,
-    _call: Option<Call>,
-}
-
-impl Guarded {
-    pub(crate) fn new(answer: ModelStream, call: Option<Call>) -> Self {
-        Self { answer: Some(answer), repetition: Repetition::default(), ending: None, _call: call }
+fn wake_failure(error: ManagedError) -> UpstreamFailure {
+    UpstreamFailure {
+        error: ModelError::Unavailable(error.to_string()),
+        retry: RetryAdvice::OtherProvider,
+        delivery: RequestDelivery::Received,
     }
 }
 
-impl Stream for Guarded {
+/// An answer that ends where it begins to repeat itself. Keeps the server awake until it is dropped.
+pub(crate) struct RepetitionGuard {
+    /// None once it was cut: dropping it ends the computation.
+    answer: Option<ModelStream>,
+    repetition: RepetitionDetector,
+    /// The end of a cut answer.
+    ending: Option<ModelEvent>,
+    _lease: Option<ServerLease>,
+}
+
+impl RepetitionGuard {
+    pub(crate) fn new(answer: ModelStream, call: Option<ServerLease>) -> Self {
+        Self { answer: Some(answer), repetition: RepetitionDetector::default(), ending: None, _lease: call }
+    }
+}
+
+impl Stream for RepetitionGuard {
     type Item = Result<ModelEvent, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -93,7 +97,7 @@ impl Stream for Guarded {
         };
         let next = std::task::ready!(answer.poll_next_unpin(cx));
         let repeats = match &next {
-            Some(Ok(ModelEvent::Text(piece) | ModelEvent::Thought(piece))) => this.repetition.hear(piece),
+            Some(Ok(ModelEvent::Text(piece) | ModelEvent::Thought(piece))) => this.repetition.push(piece),
             Some(_) | None => false,
         };
         if !repeats {
@@ -103,7 +107,7 @@ impl Stream for Guarded {
         this.answer = None;
         this.ending = Some(ModelEvent::Stop(StopReason::MaxTokens));
         Poll::Ready(match next {
-            Some(Ok(ModelEvent::Text(piece))) => Some(Ok(ModelEvent::Text(piece + CUT))),
+            Some(Ok(ModelEvent::Text(piece))) => Some(Ok(ModelEvent::Text(piece + CUT_NOTICE))),
             thought => thought,
         })
     }

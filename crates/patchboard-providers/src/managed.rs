@@ -10,9 +10,9 @@ mod child;
 mod command;
 mod environment;
 mod error;
-mod front;
 mod gguf;
 mod prepare;
+mod proxy;
 mod python;
 mod server;
 mod stamp;
@@ -26,9 +26,9 @@ use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use self::activity::Call;
+pub use self::activity::ServerLease;
 pub use self::error::Error;
-pub use self::prepare::{Prepared, installed, prepare};
+pub use self::prepare::{PreparedServer, installed, prepare};
 pub use self::server::{ManagedServer, ServerStatus};
 
 /// What the operator chose; [`ManagedOptions::new`] has sensible defaults for the rest.
@@ -73,7 +73,7 @@ impl ManagedOptions {
 }
 
 /// Hears how far a preparation is.
-pub trait Progress: Send + Sync {
+pub trait PrepareProgress: Send + Sync {
     /// `fraction` is between 0 and 1 where the size of the step is known. Called several times a second.
-    fn step(&self, message: &str, fraction: Option<f32>);
+    fn report(&self, message: &str, fraction: Option<f32>);
 }

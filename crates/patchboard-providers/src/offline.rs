@@ -23,19 +23,19 @@ use patchboard_core::port::ModelProvider;
 use tokio_util::sync::CancellationToken;
 
 use crate::calls::{MAX_CALLS, parse_arguments};
-use crate::upstream::{AttemptLimits, Failure, ModelStream, Upstream};
+use crate::upstream::{AttemptLimits, ModelStream, Upstream, UpstreamFailure};
 
-pub(crate) const MODEL: &str = "offline";
+pub(crate) const MODEL_NAME: &str = "offline";
 const BYTES_PER_TOKEN: usize = 4;
 /// Words of one piece of text.
 const WORDS_PER_PIECE: usize = 4;
 
 #[derive(Debug, Clone)]
-pub struct Offline {
+pub struct OfflineProvider {
     name: Arc<str>,
 }
 
-impl Offline {
+impl OfflineProvider {
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into() }
     }
@@ -43,12 +43,12 @@ impl Offline {
     fn answer(&self, request: &ModelRequest) -> VecDeque<ModelEvent> {
         let input = tokens_of(request);
         let mut events = VecDeque::from([
-            ModelEvent::Answering { provider: Arc::clone(&self.name), model: MODEL.into() },
+            ModelEvent::Answering { provider: Arc::clone(&self.name), model: MODEL_NAME.into() },
             ModelEvent::Usage(TokenCount { input, output: 0 }),
         ]);
         let (output, stop) = match reply(request) {
-            Reply::Say(text) => say(&text, request.max_tokens, &mut events),
-            Reply::Call(calls) => call(calls, &mut events),
+            OfflineReply::Say(text) => push_text(&text, request.max_tokens, &mut events),
+            OfflineReply::Call(calls) => push_calls(calls, &mut events),
         };
         events.push_back(ModelEvent::Usage(TokenCount { input, output }));
         events.push_back(ModelEvent::Stop(stop));
@@ -56,7 +56,7 @@ impl Offline {
     }
 }
 
-impl Upstream for Offline {
+impl Upstream for OfflineProvider {
     fn name(&self) -> &str {
         &self.name
     }
@@ -70,7 +70,7 @@ impl Upstream for Offline {
         request: &'a ModelRequest,
         _limits: AttemptLimits,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
+    ) -> BoxFuture<'a, Result<ModelStream, UpstreamFailure>> {
         let events = self.answer(request);
         let stop = stop.clone();
         Box::pin(async move {
@@ -89,11 +89,11 @@ impl Upstream for Offline {
     }
 
     fn models<'a>(&'a self, _stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
-        Box::pin(std::future::ready(Ok(vec![ListedModel { id: MODEL.into(), name: None }])))
+        Box::pin(std::future::ready(Ok(vec![ListedModel { id: MODEL_NAME.into(), name: None }])))
     }
 }
 
-impl ModelProvider for Offline {
+impl ModelProvider for OfflineProvider {
     fn name(&self) -> &str {
         &self.name
     }
@@ -114,32 +114,32 @@ impl ModelProvider for Offline {
     }
 }
 
-enum Reply<'a> {
+enum OfflineReply<'a> {
     Say(String),
-    Call(Vec<WrittenCall<'a>>),
+    Call(Vec<ParsedCall<'a>>),
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct WrittenCall<'a> {
+struct ParsedCall<'a> {
     name: &'a str,
     arguments: &'a str,
 }
 
-fn reply(request: &ModelRequest) -> Reply<'_> {
+fn reply(request: &ModelRequest) -> OfflineReply<'_> {
     let Some(last) = request.messages.iter().rfind(|message| message.role == Role::User) else {
-        return Reply::Say(explanation(request));
+        return OfflineReply::Say(explanation(request));
     };
     if last.parts.iter().any(|part| matches!(part, Part::ToolResult(_))) {
-        return Reply::Say(tell_results(last));
+        return OfflineReply::Say(format_results(last));
     }
     let text = last.parts.iter().rev().find_map(|part| match part {
         Part::Text(text) => Some(text.trim()),
         Part::ToolCall(_) | Part::ToolResult(_) => None,
     });
     match text.unwrap_or_default() {
-        "/tools" => Reply::Say(list_tools(request)),
-        text if starts_call(text) => Reply::Call(read_calls(text)),
-        _ => Reply::Say(explanation(request)),
+        "/tools" => OfflineReply::Say(list_tools(request)),
+        text if starts_call(text) => OfflineReply::Call(read_calls(text)),
+        _ => OfflineReply::Say(explanation(request)),
     }
 }
 
@@ -148,7 +148,7 @@ fn starts_call(line: &str) -> bool {
 }
 
 /// Cuts the text before each line that starts a call; arguments may take several lines.
-fn read_calls(text: &str) -> Vec<WrittenCall<'_>> {
+fn read_calls(text: &str) -> Vec<ParsedCall<'_>> {
     let mut starts: Vec<usize> = vec![0];
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -165,12 +165,12 @@ fn read_calls(text: &str) -> Vec<WrittenCall<'_>> {
         .filter_map(|(start, end)| {
             let call = text.get(*start..end)?.strip_prefix("/call")?.trim();
             let (name, arguments) = call.split_once(char::is_whitespace).unwrap_or((call, ""));
-            Some(WrittenCall { name, arguments: arguments.trim() })
+            Some(ParsedCall { name, arguments: arguments.trim() })
         })
         .collect()
 }
 
-fn tell_results(message: &Message) -> String {
+fn format_results(message: &Message) -> String {
     let lines = message.parts.iter().filter_map(|part| match part {
         Part::ToolResult(result) if result.is_error => {
             Some(format!("The tool `{}` failed:\n{}", result.name, result.content))
@@ -209,7 +209,7 @@ fn explanation(request: &ModelRequest) -> String {
 }
 
 /// Says as much as the limit allows, a few words at a time.
-fn say(text: &str, max_tokens: u32, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
+fn push_text(text: &str, max_tokens: u32, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
     let limit = usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
     let allowed = text.get(..text.floor_char_boundary(limit)).unwrap_or(text);
     let mut rest = allowed;
@@ -224,7 +224,7 @@ fn say(text: &str, max_tokens: u32, events: &mut VecDeque<ModelEvent>) -> (u64, 
 }
 
 /// Calls as a model would: the name at once, then the arguments, written in two strokes.
-fn call(calls: Vec<WrittenCall<'_>>, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
+fn push_calls(calls: Vec<ParsedCall<'_>>, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
     let mut output = 0;
     for (index, call) in (0_u32..).zip(calls) {
         let name: Arc<str> = call.name.into();

@@ -11,10 +11,10 @@ use reqwest::header::AUTHORIZATION;
 use reqwest::{Method, Url};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{Caller, CallerOptions, Outgoing, Pool, answering};
-use crate::names::Names;
-use crate::tool_texts::ToolTexts;
-use crate::upstream::{AttemptLimits, Failure, ModelStream, Upstream};
+use crate::http::{ApiClient, ApiClientOptions, ApiRequest, ClientPool, answering_event};
+use crate::tool_json::ToolJsonCache;
+use crate::tool_names::ToolNameMap;
+use crate::upstream::{AttemptLimits, ModelStream, Upstream, UpstreamFailure};
 use crate::{Error, ProviderOptions};
 
 const OFFICIAL_HOST: &str = "api.openai.com";
@@ -24,36 +24,36 @@ const DEFAULT_MODEL: &str = "gpt-4o";
 #[derive(Debug)]
 pub(crate) struct OpenAi {
     name: Arc<str>,
-    texts: ToolTexts,
-    caller: Caller,
+    tool_json: ToolJsonCache,
+    client: ApiClient,
     completions: Url,
     /// None: another server, whose models we cannot know.
     model: Option<Arc<str>>,
-    flavour: Flavour,
+    flavour: ApiFlavour,
 }
 
 /// Where OpenAI's own service and its look-alikes want different things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flavour {
+enum ApiFlavour {
     Official,
     Compatible,
 }
 
 impl OpenAi {
-    pub(crate) fn new(options: ProviderOptions, pool: &Pool) -> Result<Self, Error> {
+    pub(crate) fn new(options: ProviderOptions, pool: &ClientPool) -> Result<Self, Error> {
         let name = Arc::clone(&options.name);
         let model = options.model.clone();
-        let caller = caller(options, pool)?;
-        let flavour = if caller.root().is_host(OFFICIAL_HOST) { Flavour::Official } else { Flavour::Compatible };
+        let caller = api_client(options, pool)?;
+        let flavour = if caller.root().is_host(OFFICIAL_HOST) { ApiFlavour::Official } else { ApiFlavour::Compatible };
         let model = model.or_else(|| match flavour {
-            Flavour::Official => Some(DEFAULT_MODEL.into()),
-            Flavour::Compatible => None,
+            ApiFlavour::Official => Some(DEFAULT_MODEL.into()),
+            ApiFlavour::Compatible => None,
         });
         Ok(Self {
             name,
-            texts: ToolTexts::default(),
+            tool_json: ToolJsonCache::default(),
             completions: caller.root().endpoint("chat/completions"),
-            caller,
+            client: caller,
             model,
             flavour,
         })
@@ -61,8 +61,8 @@ impl OpenAi {
 }
 
 /// Also for the other endpoints of the same API.
-pub(crate) fn caller(options: ProviderOptions, pool: &Pool) -> Result<Caller, Error> {
-    let options = CallerOptions {
+pub(crate) fn api_client(options: ProviderOptions, pool: &ClientPool) -> Result<ApiClient, Error> {
+    let options = ApiClientOptions {
         provider: &options.name,
         base_url: options.base_url.as_deref().unwrap_or(OFFICIAL_ROOT),
         api_key: options.api_key,
@@ -72,14 +72,14 @@ pub(crate) fn caller(options: ProviderOptions, pool: &Pool) -> Result<Caller, Er
         response_timeout: options.response_timeout,
         idle_timeout: options.idle_timeout,
     };
-    Caller::new(options, pool)
+    ApiClient::new(options, pool)
 }
 
-pub(crate) fn check_key(name: &str, caller: &Caller) -> Result<(), ModelError> {
+pub(crate) fn check_key(name: &str, caller: &ApiClient) -> Result<(), ModelError> {
     if caller.has_key() || !caller.root().is_host(OFFICIAL_HOST) {
         return Ok(());
     }
-    Err(crate::no_key(name, "OPENAI_API_KEY"))
+    Err(crate::missing_key(name, "OPENAI_API_KEY"))
 }
 
 impl Upstream for OpenAi {
@@ -88,7 +88,7 @@ impl Upstream for OpenAi {
     }
 
     fn check(&self) -> Result<(), ModelError> {
-        check_key(&self.name, &self.caller)
+        check_key(&self.name, &self.client)
     }
 
     fn attempt<'a>(
@@ -96,7 +96,7 @@ impl Upstream for OpenAi {
         request: &'a ModelRequest,
         limits: AttemptLimits,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
+    ) -> BoxFuture<'a, Result<ModelStream, UpstreamFailure>> {
         Box::pin(async move {
             self.check()?;
             let model = match &self.model {
@@ -107,21 +107,21 @@ impl Upstream for OpenAi {
                 }
                 Some(_) | None => &request.model,
             };
-            let names = Names::of(request);
-            let outgoing = Outgoing {
+            let names = ToolNameMap::of(request);
+            let outgoing = ApiRequest {
                 method: Method::POST,
                 url: self.completions.clone(),
-                body: request::body(request, model, self.flavour, &names, &self.texts)?,
+                body: request::body(request, model, self.flavour, &names, &self.tool_json)?,
             };
-            let parser = stream::Completions::new(names);
-            self.caller.open(outgoing, parser, answering(&self.name, model), limits, stop).await
+            let parser = stream::CompletionsParser::new(names);
+            self.client.open_stream(outgoing, parser, answering_event(&self.name, model), limits, stop).await
         })
     }
 
     fn models<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
         Box::pin(async move {
             self.check()?;
-            self.caller.list_models(None, stop).await
+            self.client.list_models(None, stop).await
         })
     }
 }
@@ -129,7 +129,7 @@ impl Upstream for OpenAi {
 /// The models a server offers, in its order.
 pub(crate) async fn list_models(
     options: ProviderOptions,
-    pool: &Pool,
+    pool: &ClientPool,
     stop: &CancellationToken,
 ) -> Result<Vec<ListedModel>, ModelError> {
     let provider = OpenAi::new(options, pool).map_err(|error| ModelError::NotConfigured(error.to_string()))?;

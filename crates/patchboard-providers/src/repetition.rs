@@ -7,50 +7,50 @@
 /// The unit must come at least so often in a row.
 const MIN_REPEATS: usize = 4;
 /// Shorter runs are tables, drawings and rules between paragraphs.
-const MIN_REPEATED: usize = 240;
+const MIN_REPEATED_BYTES: usize = 240;
 /// A unit in which only numbers change is taken for a repetition from this length on.
 const MIN_COUNTING_UNIT: usize = 40;
 /// What is looked at: units up to a fourth of it are found.
 const WINDOW: usize = 2400;
 /// Bytes between two looks; each costs about a window's length.
-const LOOK_EVERY: usize = 48;
+const CHECK_INTERVAL_BYTES: usize = 48;
 
 /// Listens to one answer.
 #[derive(Debug, Default)]
-pub(crate) struct Repetition {
+pub(crate) struct RepetitionDetector {
     /// The end of the text.
-    tail: Vec<Sign>,
-    unlooked: usize,
+    tail: Vec<TextSymbol>,
+    unchecked_bytes: usize,
 }
 
 /// A byte of the text, or a whole number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sign {
+struct TextSymbol {
     /// `0` for every number.
     byte: u8,
     /// Tells numbers apart, nearly always.
     number: u8,
 }
 
-impl Repetition {
+impl RepetitionDetector {
     /// Takes the next piece; answers whether the text repeats itself by now.
-    pub(crate) fn hear(&mut self, piece: &str) -> bool {
+    pub(crate) fn push(&mut self, piece: &str) -> bool {
         for byte in piece.bytes() {
             match self.tail.last_mut() {
-                Some(Sign { byte: b'0', number }) if byte.is_ascii_digit() => {
+                Some(TextSymbol { byte: b'0', number }) if byte.is_ascii_digit() => {
                     *number = number.wrapping_mul(31).wrapping_add(byte);
                 }
-                _ if byte.is_ascii_digit() => self.tail.push(Sign { byte: b'0', number: byte }),
-                _ => self.tail.push(Sign { byte, number: 0 }),
+                _ if byte.is_ascii_digit() => self.tail.push(TextSymbol { byte: b'0', number: byte }),
+                _ => self.tail.push(TextSymbol { byte, number: 0 }),
             }
         }
         let surplus = self.tail.len().saturating_sub(WINDOW);
         self.tail.drain(..surplus);
-        self.unlooked += piece.len();
-        if self.unlooked < LOOK_EVERY {
+        self.unchecked_bytes += piece.len();
+        if self.unchecked_bytes < CHECK_INTERVAL_BYTES {
             return false;
         }
-        self.unlooked = 0;
+        self.unchecked_bytes = 0;
         let as_it_stands = self.tail.iter().rev().copied();
         let without_numbers = self.tail.iter().rev().map(|sign| sign.byte);
         repeats(as_it_stands, 1) || repeats(without_numbers, MIN_COUNTING_UNIT)
@@ -74,7 +74,7 @@ fn repeats<T: PartialEq>(reversed: impl Iterator<Item = T>, min_unit: usize) -> 
             *slot = border;
         }
         let (length, unit) = (index + 1, index + 1 - border);
-        if length >= MIN_REPEATED && length >= unit * MIN_REPEATS && unit >= min_unit {
+        if length >= MIN_REPEATED_BYTES && length >= unit * MIN_REPEATS && unit >= min_unit {
             return true;
         }
     }

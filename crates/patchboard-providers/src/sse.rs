@@ -14,7 +14,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One event. Both texts are borrowed from the decoder unless bytes had to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct ServerSentEvent<'a> {
     /// Empty when the event has no name.
     pub name: Cow<'a, str>,
     pub data: Cow<'a, str>,
@@ -22,54 +22,54 @@ pub struct Event<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("event is larger than {limit} bytes")]
-pub struct TooLarge {
+pub struct EventTooLarge {
     pub limit: usize,
 }
 
 /// Push bytes, then take events until there are none; every byte is looked at once and moved at most once.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct EventDecoder {
     buffer: Vec<u8>,
     /// Where the first line that has not been read starts.
     line: usize,
     /// No line ends between `line` and here.
     scanned: usize,
     /// The last line ended with a carriage return; a line feed right after it belongs to it.
-    after_return: bool,
+    after_carriage_return: bool,
     at_start: bool,
-    name: Field,
-    data: Field,
+    name: FieldBuffer,
+    data: FieldBuffer,
     /// The event in `name` and `data` has been handed out.
-    taken: bool,
+    dispatched: bool,
     limit: usize,
     failed: bool,
 }
 
 /// A value collected from lines: a place in the buffer while it is one line of it, bytes of its own otherwise.
 #[derive(Debug, Default)]
-struct Field {
+struct FieldBuffer {
     present: bool,
-    place: Option<(usize, usize)>,
+    range: Option<(usize, usize)>,
     spilled: Vec<u8>,
 }
 
-impl Default for Decoder {
+impl Default for EventDecoder {
     fn default() -> Self {
         Self::with_limit(MAX_EVENT_BYTES)
     }
 }
 
-impl Decoder {
+impl EventDecoder {
     pub fn with_limit(limit: usize) -> Self {
         Self {
             buffer: Vec::new(),
             line: 0,
             scanned: 0,
-            after_return: false,
+            after_carriage_return: false,
             at_start: true,
-            name: Field::default(),
-            data: Field::default(),
-            taken: false,
+            name: FieldBuffer::default(),
+            data: FieldBuffer::default(),
+            dispatched: false,
             limit,
             failed: false,
         }
@@ -77,7 +77,7 @@ impl Decoder {
 
     /// Adds bytes. Take all events before pushing more: what is not taken stays in memory.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.forget_taken();
+        self.clear_dispatched();
         // Lines already read leave the buffer now, so values still standing in it get room of their own.
         self.name.spill(&self.buffer);
         self.data.spill(&self.buffer);
@@ -90,8 +90,8 @@ impl Decoder {
     }
 
     /// The next complete event, or `None` until more bytes come. After an error there are no more events.
-    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, TooLarge> {
-        self.forget_taken();
+    pub fn next_event(&mut self) -> Result<Option<ServerSentEvent<'_>>, EventTooLarge> {
+        self.clear_dispatched();
         loop {
             if self.failed {
                 return Err(self.too_large());
@@ -112,16 +112,16 @@ impl Decoder {
             let (start, end) = (self.line, self.scanned + offset);
             self.line = end + 1;
             self.scanned = self.line;
-            self.after_return = ending == b'\r';
-            if self.read_line(start, end) == Line::Blank && self.dispatch() {
+            self.after_carriage_return = ending == b'\r';
+            if self.read_line(start, end) == LineKind::Blank && self.dispatch() {
                 return Ok(Some(self.current()));
             }
         }
     }
 
     /// The event the stream ended in, if it got as far as having data. Call once, after the last byte.
-    pub fn finish(&mut self) -> Result<Option<Event<'_>>, TooLarge> {
-        self.forget_taken();
+    pub fn finish(&mut self) -> Result<Option<ServerSentEvent<'_>>, EventTooLarge> {
+        self.clear_dispatched();
         if !self.failed && self.skip_line_feed() {
             let (start, end) = (self.line, self.buffer.len());
             self.line = end;
@@ -138,18 +138,18 @@ impl Decoder {
 
     /// `false`: it cannot be known yet whether a line feed has to be skipped, and there is nothing else to read.
     fn skip_line_feed(&mut self) -> bool {
-        let Some(first) = self.buffer.get(self.line) else { return !self.after_return };
-        if std::mem::take(&mut self.after_return) && *first == b'\n' {
+        let Some(first) = self.buffer.get(self.line) else { return !self.after_carriage_return };
+        if std::mem::take(&mut self.after_carriage_return) && *first == b'\n' {
             self.line += 1;
             self.scanned = self.line;
         }
         true
     }
 
-    fn read_line(&mut self, mut start: usize, end: usize) -> Line {
+    fn read_line(&mut self, mut start: usize, end: usize) -> LineKind {
         if end - start > self.limit {
             self.failed = true;
-            return Line::Field;
+            return LineKind::Field;
         }
         let mut line = self.buffer.get(start..end).unwrap_or_default();
         if std::mem::take(&mut self.at_start)
@@ -159,7 +159,7 @@ impl Decoder {
             start += BYTE_ORDER_MARK.len();
         }
         if line.is_empty() {
-            return Line::Blank;
+            return LineKind::Blank;
         }
         // Nearly every line of a model's stream starts like this; anything else is looked at in full.
         let name_length = if line.starts_with(b"data:") {
@@ -183,7 +183,7 @@ impl Decoder {
             }
             _ => {}
         }
-        Line::Field
+        LineKind::Field
     }
 
     fn add_data(&mut self, place: (usize, usize)) {
@@ -195,39 +195,39 @@ impl Decoder {
 
     /// Ends the event. An event without data is none.
     fn dispatch(&mut self) -> bool {
-        self.taken = self.data.present;
-        if !self.taken {
+        self.dispatched = self.data.present;
+        if !self.dispatched {
             self.name.clear();
         }
-        self.taken
+        self.dispatched
     }
 
-    fn current(&self) -> Event<'_> {
-        Event { name: self.name.text(&self.buffer), data: self.data.text(&self.buffer) }
+    fn current(&self) -> ServerSentEvent<'_> {
+        ServerSentEvent { name: self.name.text(&self.buffer), data: self.data.text(&self.buffer) }
     }
 
-    fn forget_taken(&mut self) {
-        if std::mem::take(&mut self.taken) {
+    fn clear_dispatched(&mut self) {
+        if std::mem::take(&mut self.dispatched) {
             self.name.clear();
             self.data.clear();
         }
     }
 
-    fn too_large(&self) -> TooLarge {
-        TooLarge { limit: self.limit }
+    fn too_large(&self) -> EventTooLarge {
+        EventTooLarge { limit: self.limit }
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+enum LineKind {
     Blank,
     Field,
 }
 
-impl Field {
+impl FieldBuffer {
     fn set(&mut self, place: (usize, usize)) {
         self.present = true;
-        self.place = Some(place);
+        self.range = Some(place);
         self.spilled.clear();
     }
 
@@ -241,17 +241,17 @@ impl Field {
     }
 
     fn spill(&mut self, buffer: &[u8]) {
-        if let Some(place) = self.place.take() {
+        if let Some(place) = self.range.take() {
             self.spilled.extend_from_slice(slice(buffer, place));
         }
     }
 
     fn bytes<'a>(&'a self, buffer: &'a [u8]) -> &'a [u8] {
-        self.place.map_or(&self.spilled, |place| slice(buffer, place))
+        self.range.map_or(&self.spilled, |place| slice(buffer, place))
     }
 
     fn len(&self) -> usize {
-        self.place.map_or(self.spilled.len(), |(start, end)| end - start)
+        self.range.map_or(self.spilled.len(), |(start, end)| end - start)
     }
 
     fn text<'a>(&'a self, buffer: &'a [u8]) -> Cow<'a, str> {
@@ -260,7 +260,7 @@ impl Field {
 
     fn clear(&mut self) {
         self.present = false;
-        self.place = None;
+        self.range = None;
         self.spilled.clear();
     }
 }

@@ -24,7 +24,7 @@ pub trait Upstream: Send + Sync + fmt::Debug {
         request: &'a ModelRequest,
         limits: AttemptLimits,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<ModelStream, Failure>>;
+    ) -> BoxFuture<'a, Result<ModelStream, UpstreamFailure>>;
 
     /// The models it offers, in its order. `Err` says why it cannot tell.
     fn models<'a>(&'a self, _stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
@@ -41,49 +41,49 @@ pub struct AttemptLimits {
 
 /// Why an attempt failed, and what may be done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct UpstreamFailure {
     pub error: ModelError,
-    pub again: Again,
-    pub reached: Reached,
+    pub retry: RetryAdvice,
+    pub delivery: RequestDelivery,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub enum RetryAdvice {
     /// The same request may do better a little later, and no sooner than the provider said.
-    Here { after: Option<Duration> },
+    SameProvider { after: Option<Duration> },
     /// Not soon, or never, at this provider; another one may well answer.
-    Elsewhere,
+    OtherProvider,
     /// The request itself is at fault, or nobody waits any more.
     Never,
 }
 
 /// Did the provider get the request? Until it has, time is lost; from then on it may just be thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reached {
-    No,
-    Yes,
+pub enum RequestDelivery {
+    NotReceived,
+    Received,
 }
 
 /// What an error says by itself, without the circumstances only an HTTP answer tells.
-impl From<ModelError> for Failure {
+impl From<ModelError> for UpstreamFailure {
     fn from(error: ModelError) -> Self {
         let again = match &error {
             ModelError::RateLimited(_) | ModelError::Unavailable(_) | ModelError::Truncated(_) => {
-                Again::Here { after: None }
+                RetryAdvice::SameProvider { after: None }
             }
             // It has already had all the time it is given.
-            ModelError::Timeout(_) | ModelError::NotConfigured(_) => Again::Elsewhere,
-            ModelError::Rejected(_) | ModelError::Cancelled => Again::Never,
+            ModelError::Timeout(_) | ModelError::NotConfigured(_) => RetryAdvice::OtherProvider,
+            ModelError::Rejected(_) | ModelError::Cancelled => RetryAdvice::Never,
         };
-        Self { error, again, reached: Reached::Yes }
+        Self { error, retry: again, delivery: RequestDelivery::Received }
     }
 }
 
 /// Any provider as a link of a chain.
 #[derive(Debug, Clone)]
-pub struct Foreign(pub Arc<dyn ModelProvider>);
+pub struct ProviderUpstream(pub Arc<dyn ModelProvider>);
 
-impl Upstream for Foreign {
+impl Upstream for ProviderUpstream {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -97,7 +97,7 @@ impl Upstream for Foreign {
         request: &'a ModelRequest,
         _limits: AttemptLimits,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
+    ) -> BoxFuture<'a, Result<ModelStream, UpstreamFailure>> {
         Box::pin(async move { Ok(self.0.stream(request.clone(), stop.clone()).await?) })
     }
 

@@ -8,9 +8,9 @@ use serde::Deserialize;
 /// Text that stays where it is unless it has escapes in it. (An optional `Cow` field alone would always be copied.)
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(crate) struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl Text<'_> {
+impl BorrowedText<'_> {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

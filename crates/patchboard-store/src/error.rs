@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum OpenError {
     #[error("failed to create the database file: {}", path.display())]
     Create {
         path: PathBuf,
@@ -18,9 +18,9 @@ pub enum Error {
         source: rusqlite::Error,
     },
     #[error("not a Patchboard database: {}", path.display())]
-    Foreign { path: PathBuf },
+    NotPatchboard { path: PathBuf },
     #[error("the database was written by a newer program (schema {found}, this program knows {known}): {}", path.display())]
-    Newer { path: PathBuf, found: u32, known: u32 },
+    NewerSchema { path: PathBuf, found: u32, known: u32 },
     #[error("failed to bring the database to schema {to}: {}", path.display())]
     Migrate {
         path: PathBuf,

@@ -11,5 +11,5 @@ mod error;
 mod sqlite;
 mod telemetry;
 
-pub use error::Error;
-pub use sqlite::{Inspection, SqliteOptions, SqliteStore, inspect};
+pub use error::OpenError;
+pub use sqlite::{DatabaseReport, SqliteOptions, SqliteStore, inspect};

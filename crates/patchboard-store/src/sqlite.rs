@@ -14,30 +14,30 @@ use patchboard_core::port::{
     UsageGroup, UsageQuery,
 };
 
-use crate::Error;
+use crate::OpenError;
 
-mod apply;
 mod audit;
+mod batch;
 mod deliveries;
 mod events;
 mod facts;
-mod fault;
 mod inspect;
-mod kept;
+mod interner;
+mod kv;
 mod messages;
-mod names;
 mod reader;
 mod runs;
 mod schema;
+mod search_terms;
 mod sessions;
+mod sql_error;
 mod usage;
-mod words;
 mod writer;
 
-pub use inspect::{Inspection, inspect};
+pub use inspect::{DatabaseReport, inspect};
 
-use reader::Readers;
-use writer::Writer;
+use reader::ReaderPool;
+use writer::WriterHandle;
 
 /// No list is longer, whatever was asked for.
 const MAX_ITEMS: usize = 1000;
@@ -62,17 +62,17 @@ impl SqliteOptions {
 /// Dropped without that, it loses nothing: the next start reads the log.
 #[derive(Debug)]
 pub struct SqliteStore {
-    writer: Writer,
-    readers: Readers,
+    writer: WriterHandle,
+    readers: ReaderPool,
 }
 
 impl SqliteStore {
     /// Opens the database, creating it or bringing it up to date first.
-    pub fn open(options: SqliteOptions) -> Result<Self, Error> {
+    pub fn open(options: SqliteOptions) -> Result<Self, OpenError> {
         let path = schema::absolute(&options.path)?;
         let connection = schema::open_for_writing(&path)?;
-        let writer = Writer::start(connection, &options)?;
-        let readers = Readers::start(path, options.queue_wait)?;
+        let writer = WriterHandle::start(connection, &options)?;
+        let readers = ReaderPool::start(path, options.queue_wait)?;
         Ok(Self { writer, readers })
     }
 }
@@ -140,7 +140,7 @@ impl Store for SqliteStore {
 
     fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let (space, key) = (space.clone(), key.to_owned());
-        self.readers.read("read what is kept", move |db| kept::read(db, &space, &key))
+        self.readers.read("read what is kept", move |db| kv::get(db, &space, &key))
     }
 
     fn kept_keys(
@@ -151,12 +151,12 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         let (space, prefix, after) = (space.clone(), prefix.to_owned(), after.map(str::to_owned));
-        self.readers.read("list what is kept", move |db| kept::keys(db, &space, &prefix, after.as_deref(), limit))
+        self.readers.read("list what is kept", move |db| kv::keys(db, &space, &prefix, after.as_deref(), limit))
     }
 
     fn kept_size(&self, space: &Space) -> BoxFuture<'_, Result<KeptSize, StoreError>> {
         let space = space.clone();
-        self.readers.read("measure what is kept", move |db| kept::size(db, &space))
+        self.readers.read("measure what is kept", move |db| kv::usage(db, &space))
     }
 
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {
@@ -193,7 +193,7 @@ impl Store for SqliteStore {
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.writer.close(self.readers.stop())
+        self.writer.close(self.readers.shut_down())
     }
 }
 

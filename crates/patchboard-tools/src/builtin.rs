@@ -18,10 +18,11 @@ use tokio_util::task::TaskTracker;
 mod apply_patch;
 #[cfg(target_os = "linux")]
 mod bash;
-mod bench;
 mod create_dir;
 mod delete_file;
 mod edit;
+mod file_runtime;
+mod file_scan;
 mod glob;
 mod grep;
 mod ls;
@@ -32,27 +33,26 @@ mod pattern;
 mod read;
 mod search;
 mod skill;
-mod tour;
 mod web_fetcher;
 mod write_file;
 
-use crate::guard::{HeldFiles, WriteGuard, WriteReach};
+use crate::guard::{FileSealing, WriteGuard, WriteReach};
 use crate::workspaces::Workspaces;
-use bench::Workbench;
+use file_runtime::FileToolRuntime;
 
 #[cfg(target_os = "linux")]
 pub use bash::{BashOptions, bash};
 pub use search::{SearchEndpoint, SearchKind, SearchOptions, codesearch, websearch};
 pub use web_fetcher::web_fetcher;
 
-pub(crate) const KIND: &str = "builtin";
+pub(crate) const TOOL_KIND: &str = "builtin";
 
 /// The built-in tools, as one host of the registry.
 #[derive(Debug)]
-pub struct Builtins {
+pub struct BuiltinTools {
     tools: Vec<Box<dyn BuiltinTool>>,
     specs: Arc<[ToolSpec]>,
-    seen: Mutex<VecDeque<Seen>>,
+    folder_specs: Mutex<VecDeque<FolderSpecs>>,
     guard: Option<ToolGuard>,
 }
 
@@ -65,21 +65,21 @@ struct ToolGuard {
 
 /// What a folder adds to the tools, looked at a moment ago.
 #[derive(Debug)]
-struct Seen {
+struct FolderSpecs {
     folder: Option<PathBuf>,
     at: Instant,
     specs: Arc<[ToolSpec]>,
 }
 
-impl Seen {
+impl FolderSpecs {
     fn is_of(&self, folder: Option<&Path>) -> bool {
         self.folder.as_deref() == folder
     }
 }
 
 /// A folder is not looked at again within this: every turn asks, and what it adds is a hint for the model.
-const FRESH: Duration = Duration::from_secs(1);
-const FOLDERS_SEEN: usize = 64;
+const SPEC_CACHE_TTL: Duration = Duration::from_secs(1);
+const MAX_CACHED_FOLDERS: usize = 64;
 
 #[derive(Debug, Clone)]
 pub struct BuiltinOptions {
@@ -90,7 +90,7 @@ pub struct BuiltinOptions {
 
 /// A built-in tool that not every server has, made by its own constructor and added with `Builtins::with`.
 #[derive(Debug)]
-pub struct Builtin(Box<dyn BuiltinTool>);
+pub struct BoxedBuiltin(Box<dyn BuiltinTool>);
 
 /// One tool. A new one is a file of its own and a line in `Builtins::new`, or a constructor that makes a `Builtin`.
 pub(crate) trait BuiltinTool: Send + Sync + fmt::Debug {
@@ -110,34 +110,34 @@ pub(crate) trait BuiltinTool: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, ToolOutput>;
 }
 
-impl Builtin {
+impl BoxedBuiltin {
     pub(crate) fn new(tool: impl BuiltinTool + 'static) -> Self {
         Self(Box::new(tool))
     }
 }
 
-impl Builtins {
+impl BuiltinTools {
     /// The file tools.
     pub fn new(options: BuiltinOptions) -> Self {
-        let bench = Arc::new(Workbench::new(options.workspaces, options.tasks));
+        let bench = Arc::new(FileToolRuntime::new(options.workspaces, options.tasks));
         Self::of(vec![
-            Box::new(apply_patch::ApplyPatch::new(bench.clone())),
-            Box::new(create_dir::CreateDir::new(bench.clone())),
-            Box::new(delete_file::DeleteFile::new(bench.clone())),
+            Box::new(apply_patch::ApplyPatchTool::new(bench.clone())),
+            Box::new(create_dir::CreateDirTool::new(bench.clone())),
+            Box::new(delete_file::DeleteFileTool::new(bench.clone())),
             Box::new(edit::EditTool::new(bench.clone())),
-            Box::new(glob::Glob::new(bench.clone())),
-            Box::new(grep::Grep::new(bench.clone())),
-            Box::new(ls::Ls::new(bench.clone())),
-            Box::new(move_file::MoveFile::new(bench.clone())),
-            Box::new(multiedit::MultiEdit::new(bench.clone())),
-            Box::new(read::Read::new(bench.clone())),
-            Box::new(skill::Skill::new(bench.clone())),
-            Box::new(write_file::WriteFile::new(bench)),
+            Box::new(glob::GlobTool::new(bench.clone())),
+            Box::new(grep::GrepTool::new(bench.clone())),
+            Box::new(ls::LsTool::new(bench.clone())),
+            Box::new(move_file::MoveFileTool::new(bench.clone())),
+            Box::new(multiedit::MultiEditTool::new(bench.clone())),
+            Box::new(read::ReadTool::new(bench.clone())),
+            Box::new(skill::SkillTool::new(bench.clone())),
+            Box::new(write_file::WriteFileTool::new(bench)),
         ])
     }
 
     /// The same with one more tool.
-    pub fn with(mut self, tool: Builtin) -> Self {
+    pub fn with(mut self, tool: BoxedBuiltin) -> Self {
         self.tools.push(tool.0);
         Self { guard: self.guard, ..Self::of(self.tools) }
     }
@@ -148,8 +148,8 @@ impl Builtins {
         Self { guard: Some(ToolGuard { guard, workspaces }), ..self }
     }
 
-    fn seen(&self) -> MutexGuard<'_, VecDeque<Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn folder_specs(&self) -> MutexGuard<'_, VecDeque<FolderSpecs>> {
+        self.folder_specs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tools_in(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
@@ -163,23 +163,25 @@ impl Builtins {
 
     fn of(tools: Vec<Box<dyn BuiltinTool>>) -> Self {
         let specs = tools.iter().map(|tool| tool.spec()).collect();
-        Self { tools, specs, seen: Mutex::default(), guard: None }
+        Self { tools, specs, folder_specs: Mutex::default(), guard: None }
     }
 }
 
-impl ToolHost for Builtins {
+impl ToolHost for BuiltinTools {
     fn kind(&self) -> &'static str {
-        KIND
+        TOOL_KIND
     }
 
     fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
         let now = Instant::now();
-        if let Some(fresh) = self.seen().iter().find(|seen| seen.is_of(folder) && now.duration_since(seen.at) < FRESH) {
+        if let Some(fresh) =
+            self.folder_specs().iter().find(|seen| seen.is_of(folder) && now.duration_since(seen.at) < SPEC_CACHE_TTL)
+        {
             return fresh.specs.clone();
         }
         // Not under the lock: a folder that hangs must hold up nobody but those who work in it.
         let specs = self.tools_in(folder);
-        let mut seen = self.seen();
+        let mut seen = self.folder_specs();
         if let Some(known) = seen.iter_mut().find(|seen| seen.is_of(folder)) {
             known.at = now;
             // The same list stays the same allocation, so that others can tell at a glance.
@@ -188,8 +190,8 @@ impl ToolHost for Builtins {
             }
             return known.specs.clone();
         }
-        seen.truncate(FOLDERS_SEEN - 1);
-        seen.push_front(Seen { folder: folder.map(Path::to_owned), at: now, specs: specs.clone() });
+        seen.truncate(MAX_CACHED_FOLDERS - 1);
+        seen.push_front(FolderSpecs { folder: folder.map(Path::to_owned), at: now, specs: specs.clone() });
         specs
     }
 
@@ -223,7 +225,7 @@ impl ToolGuard {
     async fn before_write(&self, scope: &ToolScope) -> Result<(), String> {
         let folder = scope.folder.as_deref().unwrap_or(self.workspaces.working_folder()).to_owned();
         let guard = self.guard.clone();
-        let reach = WriteReach { roots: vec![folder], held: HeldFiles::Sealed };
+        let reach = WriteReach { roots: vec![folder], sealed_by: FileSealing::Sealed };
         let asked = tokio::task::spawn_blocking(move || guard.before_write(&reach));
         asked.await.unwrap_or_else(|error| Err(error.to_string())).map(drop)
     }

@@ -7,7 +7,7 @@
 //! connection is shared between hops.
 
 mod address;
-mod granted;
+mod allowlist;
 mod hosts;
 mod outgoing;
 mod redirect;
@@ -26,13 +26,13 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 pub use hosts::{Error, PrivateHost};
-pub use resolve::{Resolver, SystemResolver};
+pub use resolve::{HostResolver, SystemResolver};
 
-use crate::words::clipped;
-use address::{Closed, closed};
-use granted::{Granted, Hop};
-use outgoing::{Outgoing, Target};
-use resolve::{PINNED, Pinned};
+use crate::text::clipped;
+use address::{BlockedAddress, blocked_address};
+use allowlist::{HostAllowlist, RequestHop};
+use outgoing::{OutgoingRequest, RequestTarget};
+use resolve::{PINNED, PinnedResolver};
 
 /// More redirects than this are taken for a circle.
 const MAX_REDIRECTS: usize = 5;
@@ -48,7 +48,7 @@ const MAX_CAUSE_BYTES: usize = 200;
 /// Fetches from public addresses, and from the private hosts an operator named.
 pub struct GuardedFetch {
     private_hosts: Vec<PrivateHost>,
-    resolver: Arc<dyn Resolver>,
+    resolver: Arc<dyn HostResolver>,
     /// Without a trust store, which takes long to load: for `http://`.
     plain: OnceCell<Client>,
     tls: OnceCell<Client>,
@@ -60,32 +60,32 @@ impl GuardedFetch {
         Self::with_resolver(private_hosts, Arc::new(SystemResolver::default()))
     }
 
-    pub fn with_resolver(private_hosts: Vec<PrivateHost>, resolver: Arc<dyn Resolver>) -> Self {
+    pub fn with_resolver(private_hosts: Vec<PrivateHost>, resolver: Arc<dyn HostResolver>) -> Self {
         let slots = Semaphore::new(EXCHANGES_AT_ONCE);
         Self { private_hosts, resolver, plain: OnceCell::new(), tls: OnceCell::new(), slots }
     }
 
     async fn exchange(
         &self,
-        mut outgoing: Outgoing,
-        granted: Granted,
+        mut outgoing: OutgoingRequest,
+        granted: HostAllowlist,
         max_bytes: usize,
     ) -> Result<Fetched, FetchError> {
-        let mut hop = Hop::First;
+        let mut hop = RequestHop::First;
         let Ok(_slot) = self.slots.acquire().await else { return Err(FetchError::Cancelled) };
         for _ in 0..=MAX_REDIRECTS {
             let target = outgoing.target()?;
             granted.admit(&target, hop)?;
             let response = self.send(&outgoing, &target).await?;
-            match redirect::next(&outgoing, response.status(), response.headers())? {
-                Some(next) => (outgoing, hop) = (next, Hop::Redirect),
+            match redirect::redirect_request(&outgoing, response.status(), response.headers())? {
+                Some(next) => (outgoing, hop) = (next, RequestHop::Redirect),
                 None => return receive(response, &outgoing, max_bytes).await,
             }
         }
         Err(FetchError::Failed(format!("there were more than {MAX_REDIRECTS} redirects")))
     }
 
-    async fn send(&self, outgoing: &Outgoing, target: &Target) -> Result<Response, FetchError> {
+    async fn send(&self, outgoing: &OutgoingRequest, target: &RequestTarget) -> Result<Response, FetchError> {
         let addresses: Arc<[SocketAddr]> = self.checked_addresses(target).await?.into();
         let failed = |error: reqwest::Error| {
             let error = error.without_url();
@@ -111,7 +111,7 @@ impl GuardedFetch {
     }
 
     /// All of them may be reached, or it is an error: which one would be used is not for the name's owner to decide.
-    async fn checked_addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, FetchError> {
+    async fn checked_addresses(&self, target: &RequestTarget) -> Result<Vec<SocketAddr>, FetchError> {
         let addresses = match target.literal {
             Some(literal) => vec![literal],
             None => self.resolver.resolve(&target.host).await.map_err(|error| {
@@ -125,12 +125,12 @@ impl GuardedFetch {
         if addresses.is_empty() {
             return Err(FetchError::Failed(format!("`{}` has no address", target.label)));
         }
-        let is_named = self.private_hosts.iter().any(|private| private.names(&target.host, target.port));
+        let is_named = self.private_hosts.iter().any(|private| private.matches(&target.host, target.port));
         for address in &addresses {
-            if let Some(reason) = closed(*address)
-                && !(is_named && may_be_opened(reason, target.literal))
+            if let Some(reason) = blocked_address(*address)
+                && !(is_named && can_be_allowed(reason, target.literal))
             {
-                return Err(refused(target, reason));
+                return Err(blocked_error(target, reason));
             }
         }
         Ok(addresses.into_iter().map(|address| SocketAddr::new(address, target.port)).collect())
@@ -156,8 +156,8 @@ impl Fetch for GuardedFetch {
         Box::pin(async move {
             let timeout = request.timeout.min(MAX_TIMEOUT);
             let max_bytes = request.max_bytes.min(MAX_BODY_BYTES);
-            let granted = Granted::new(request.only_hosts.as_deref());
-            let outgoing = Outgoing::new(request)?;
+            let granted = HostAllowlist::new(request.only_hosts.as_deref());
+            let outgoing = OutgoingRequest::new(request)?;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => Err(FetchError::Cancelled),
@@ -180,16 +180,19 @@ impl fmt::Debug for GuardedFetch {
 
 /// What naming a host opens. A name that came to lead to the metadata service is not what its operator meant; the
 /// address itself, written out, is.
-fn may_be_opened(reason: Closed, literal: Option<IpAddr>) -> bool {
+fn can_be_allowed(reason: BlockedAddress, literal: Option<IpAddr>) -> bool {
     match reason {
-        Closed::Loopback | Closed::Private | Closed::CarrierGrade => true,
-        Closed::LinkLocal | Closed::Metadata | Closed::Documentation | Closed::Reserved => literal.is_some(),
-        Closed::Multicast | Closed::Unspecified => false,
+        BlockedAddress::Loopback | BlockedAddress::Private | BlockedAddress::CarrierGrade => true,
+        BlockedAddress::LinkLocal
+        | BlockedAddress::Metadata
+        | BlockedAddress::Documentation
+        | BlockedAddress::Reserved => literal.is_some(),
+        BlockedAddress::Multicast | BlockedAddress::Unspecified => false,
     }
 }
 
-fn refused(target: &Target, reason: Closed) -> FetchError {
-    let hint = match may_be_opened(reason, target.literal) {
+fn blocked_error(target: &RequestTarget, reason: BlockedAddress) -> FetchError {
+    let hint = match can_be_allowed(reason, target.literal) {
         true => "; the operator can allow the host in `tools.fetch_private_hosts`",
         false => "",
     };
@@ -201,7 +204,7 @@ fn builder() -> reqwest::ClientBuilder {
     drop(rustls::crypto::ring::default_provider().install_default());
     Client::builder()
         .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
-        .dns_resolver(Arc::new(Pinned))
+        .dns_resolver(Arc::new(PinnedResolver))
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
@@ -216,8 +219,8 @@ fn builder() -> reqwest::ClientBuilder {
 }
 
 /// Reads until the body ends or the room does.
-async fn receive(mut response: Response, outgoing: &Outgoing, max_bytes: usize) -> Result<Fetched, FetchError> {
-    let (status, headers) = (response.status().as_u16(), told_headers(response.headers()));
+async fn receive(mut response: Response, outgoing: &OutgoingRequest, max_bytes: usize) -> Result<Fetched, FetchError> {
+    let (status, headers) = (response.status().as_u16(), bounded_headers(response.headers()));
     let (mut body, mut is_cut) = (Vec::new(), false);
     while let Some(chunk) = response.chunk().await.map_err(|error| {
         let cause = clipped(&root_cause(&error.without_url()), MAX_CAUSE_BYTES);
@@ -233,7 +236,7 @@ async fn receive(mut response: Response, outgoing: &Outgoing, max_bytes: usize) 
     Ok(Fetched { status, url: outgoing.url.to_string(), headers, body, is_cut })
 }
 
-fn told_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+fn bounded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let mut room = MAX_ANSWER_HEADER_BYTES;
     let mut told = Vec::new();
     for (name, value) in headers {

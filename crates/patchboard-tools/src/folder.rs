@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-mod descent;
-mod place;
+mod dir;
+mod path_error;
 mod protected;
-mod refusal;
-mod spot;
+mod resolve;
+mod target;
 mod walk;
 
-pub(crate) use descent::Descent;
-pub(crate) use place::{Place, Staged};
-use protected::Snapshot;
-pub(crate) use protected::{Identity, Protected};
-pub(crate) use refusal::PathError;
-pub(crate) use spot::{Entry, EntryKind, Over};
-use spot::{Spot, StepError};
-use walk::Walk;
-pub(crate) use walk::{Aim, LastSymlink};
+use dir::{DirHandle, StepError};
+pub(crate) use dir::{EntryKind, FolderEntry, OverwriteMode};
+pub(crate) use path_error::PathError;
+use protected::ProtectedSnapshot;
+pub(crate) use protected::{FileIdentity, ProtectedPaths};
+pub(crate) use resolve::DirResolution;
+pub(crate) use target::{PathTarget, StagedFile};
+use walk::PathWalker;
+pub(crate) use walk::{LastSymlink, TargetLookup};
 
 /// A folder tools may work in, and what in it they may not touch.
 ///
@@ -37,8 +37,8 @@ pub(crate) use walk::{Aim, LastSymlink};
 #[derive(Debug)]
 pub struct WorkFolder {
     path: PathBuf,
-    root: Arc<Spot>,
-    protected: Arc<Protected>,
+    root: Arc<DirHandle>,
+    protected: Arc<ProtectedPaths>,
 }
 
 /// Why a folder cannot be worked in.
@@ -56,17 +56,17 @@ pub enum Error {
 
 /// What a path led to, already open.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum OpenedPath {
     File(File),
-    Folder(Folder),
+    Folder(OpenFolder),
 }
 
 /// An open folder beneath the working folder.
 #[derive(Debug)]
-pub(crate) struct Folder {
-    spot: Arc<Spot>,
+pub(crate) struct OpenFolder {
+    dir: Arc<DirHandle>,
     trail: Vec<OsString>,
-    snapshot: Arc<Snapshot>,
+    snapshot: Arc<ProtectedSnapshot>,
 }
 
 impl WorkFolder {
@@ -77,16 +77,16 @@ impl WorkFolder {
         let path = path.as_ref();
         let failed = |source| Error::Open { path: path.to_owned(), source };
         let canonical = path.canonicalize().map_err(failed)?;
-        let protected = Protected::new(protected).map_err(failed)?;
+        let protected = ProtectedPaths::new(protected).map_err(failed)?;
         let snapshot = protected.snapshot().map_err(|(path, source)| Error::Inspect { path, source })?;
-        Self::reached(&canonical, Descent::to(&canonical, &snapshot).reached, Arc::new(protected))
+        Self::from_resolved(&canonical, DirResolution::resolve(&canonical, &snapshot).reached, Arc::new(protected))
     }
 
     /// The folder that a descent led to.
-    pub(crate) fn reached(
+    pub(crate) fn from_resolved(
         path: &Path,
-        reached: Result<Spot, StepError>,
-        protected: Arc<Protected>,
+        reached: Result<DirHandle, StepError>,
+        protected: Arc<ProtectedPaths>,
     ) -> Result<Self, Error> {
         let path = path.to_owned();
         match reached {
@@ -105,50 +105,52 @@ impl WorkFolder {
     }
 
     /// Opens what `path` names. Symlinks are followed as long as they stay in the folder.
-    pub(crate) fn find(&self, path: &str) -> Result<Found, PathError> {
-        Walk::new(self, self.snapshot()?, path)?.find()
+    pub(crate) fn open_path(&self, path: &str) -> Result<OpenedPath, PathError> {
+        PathWalker::new(self, self.snapshot()?, path)?.open_path()
     }
 
     /// Where `path` leads, to change what is there. Nothing need be there yet, nor the folders on the way.
-    pub(crate) fn aim(&self, path: &str, last: LastSymlink) -> Result<Aim, PathError> {
-        Walk::new(self, self.snapshot()?, path)?.aim(last)
+    pub(crate) fn resolve_target(&self, path: &str, last: LastSymlink) -> Result<TargetLookup, PathError> {
+        PathWalker::new(self, self.snapshot()?, path)?.resolve_target(last)
     }
 
     /// What may be neither moved nor deleted, because protected paths lie beneath it.
-    pub(crate) fn holders(&self) -> Result<HashSet<Identity>, PathError> {
-        self.protected.holders().map_err(unsure)
+    pub(crate) fn protected_ancestors(&self) -> Result<HashSet<FileIdentity>, PathError> {
+        self.protected.ancestors().map_err(protection_unknown)
     }
 
-    fn snapshot(&self) -> Result<Arc<Snapshot>, PathError> {
-        self.protected.snapshot().map(Arc::new).map_err(unsure)
+    fn snapshot(&self) -> Result<Arc<ProtectedSnapshot>, PathError> {
+        self.protected.snapshot().map(Arc::new).map_err(protection_unknown)
     }
 }
 
-impl Folder {
+impl OpenFolder {
     /// Entries in the order the file system has them.
-    pub(crate) fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<Entry>>> {
-        self.spot.entries()
+    pub(crate) fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<FolderEntry>>> {
+        self.dir.entries()
     }
 
     /// The folder at the end of `names`, each a real directory: a symlink on the way is an error, never followed.
-    pub(crate) fn descend<N: AsRef<OsStr>>(&self, names: &[N]) -> Result<Folder, PathError> {
-        let mut spot = self.spot.clone();
+    pub(crate) fn descend<N: AsRef<OsStr>>(&self, names: &[N]) -> Result<OpenFolder, PathError> {
+        let mut spot = self.dir.clone();
         for name in names {
-            spot = Arc::new(spot.enter(name.as_ref(), &self.snapshot).map_err(|step| step.told(name.as_ref()))?);
+            spot = Arc::new(
+                spot.enter(name.as_ref(), &self.snapshot).map_err(|step| step.into_path_error(name.as_ref()))?,
+            );
         }
         let names = names.iter().map(|name| name.as_ref().to_owned());
         let trail = self.trail.iter().cloned().chain(names).collect();
-        Ok(Folder { spot, trail, snapshot: self.snapshot.clone() })
+        Ok(OpenFolder { dir: spot, trail, snapshot: self.snapshot.clone() })
     }
 
     /// Opens a file right in this folder; a symlink is an error, never followed.
     pub(crate) fn open_file(&self, name: &OsStr) -> Result<File, PathError> {
-        self.spot.open_file(name, &self.snapshot).map_err(|step| step.told(name))
+        self.dir.open_file(name, &self.snapshot).map_err(|step| step.into_path_error(name))
     }
 
     /// When what stands under `name` was last changed.
     pub(crate) fn modified(&self, name: &OsStr) -> Option<SystemTime> {
-        self.spot.modified(name).ok()
+        self.dir.modified(name).ok()
     }
 
     /// The names of real directories that lead from the working folder here.
@@ -158,19 +160,19 @@ impl Folder {
 
     /// Is the entry of this name closed to tools? Says so early, for listings; opening is judged on its own.
     pub(crate) fn is_protected(&self, name: &OsStr) -> bool {
-        self.snapshot.names(self.spot.identity(), name)
+        self.snapshot.contains_name(self.dir.identity(), name)
     }
 }
 
-impl AsFd for Folder {
+impl AsFd for OpenFolder {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.spot.as_fd()
+        self.dir.as_fd()
     }
 }
 
-fn unsure((path, source): (PathBuf, io::Error)) -> PathError {
+fn protection_unknown((path, source): (PathBuf, io::Error)) -> PathError {
     tracing::warn!(path = %path.display(), error = %source, "protected path cannot be inspected; file tools are closed");
-    PathError::Unsure
+    PathError::ProtectionUnknown
 }
 
 #[cfg(test)]

@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 /// Knows the files that the server executes or obeys. All methods block on the disk.
 pub trait WriteGuard: fmt::Debug + Send + Sync {
     /// Called before a process or tool starts that may write. `Err` is a sentence; nothing may be started then.
-    fn before_write(&self, reach: &WriteReach) -> Result<Kept, String>;
+    fn before_write(&self, reach: &WriteReach) -> Result<WriteProtection, String>;
 
     /// May this configured program be started, and with which rights? `Err` says why not and what the operator can do.
-    fn admit(&self, program: ProgramKey<'_>) -> Result<Admission, String>;
+    fn admit(&self, program: ProgramKey<'_>) -> Result<ProgramRights, String>;
 
     /// Could an agent's command or tool change what lies there, or put something there?
     fn is_agent_writable(&self, path: &Path) -> bool;
 
     /// From now on agents may write to this folder, a real path, although the configuration does not say so. Called before
     /// they can.
-    fn open_to_agents(&self, folder: &Path);
+    fn mark_agent_writable(&self, folder: &Path);
 }
 
 /// A program of the configuration.
@@ -30,7 +30,7 @@ pub enum ProgramKey<'a> {
 
 /// The rights of a configured program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Admission {
+pub enum ProgramRights {
     /// Those its table grants.
     Full,
     /// Its code lies where agents may write, so it gets what their commands get.
@@ -50,12 +50,12 @@ pub struct ReducedRights {
 pub struct WriteReach {
     /// Real paths; `/` stands for the whole file system.
     pub roots: Vec<PathBuf>,
-    pub held: HeldFiles,
+    pub sealed_by: FileSealing,
 }
 
 /// Which obeyed files beneath the roots cannot be written all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeldFiles {
+pub enum FileSealing {
     /// None: the process has no mount namespace.
     Nothing,
     /// Those that exist: they are mounted read-only.
@@ -66,10 +66,10 @@ pub enum HeldFiles {
 
 /// How a process is kept from files that are obeyed.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct WriteProtection {
     pub mounts: ReadOnlyMounts,
     /// To be dropped when the process and all it started have ended. Dropping it blocks on the disk.
-    pub while_it_runs: Option<Box<dyn Any + Send + Sync>>,
+    pub lease: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// Mounts of a jail that keep files from being written, moved or replaced.

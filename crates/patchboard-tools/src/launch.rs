@@ -8,24 +8,24 @@ use std::{
 };
 
 #[cfg(target_os = "linux")]
-use crate::guard::{Admission, ProgramKey, WriteGuard};
+use crate::guard::{ProgramKey, ProgramRights, WriteGuard};
 #[cfg(target_os = "linux")]
-use crate::sandbox::{Ending, Error, Network, Spawner, Tcp};
+use crate::sandbox::{CommandExit, NetworkAccess, SandboxError, Spawner, TcpAccess};
 
 /// How programs are started.
 #[derive(Debug, Clone)]
-pub enum Launch {
+pub enum LaunchMode {
     /// As children that may do whatever this process may.
     Plain,
     /// Supervised, and kept from what is protected.
     #[cfg(target_os = "linux")]
-    Jailed(Warden),
+    Jailed(JailConfig),
 }
 
 /// Starts programs in jails.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone)]
-pub struct Warden {
+pub struct JailConfig {
     pub spawner: Spawner,
     /// Absolute paths that stay closed to every program.
     pub protected: Arc<[PathBuf]>,
@@ -39,16 +39,16 @@ pub struct Warden {
 }
 
 #[cfg(target_os = "linux")]
-impl Warden {
+impl JailConfig {
     /// For a program with the rights of its table.
-    pub(crate) fn without_agents_code(&self, environment: &mut BTreeMap<String, String>) {
+    pub(crate) fn remove_agent_writable_paths(&self, environment: &mut BTreeMap<String, String>) {
         if let Some(guard) = &self.guard {
-            without_agents_code(environment, |path| guard.is_agent_writable(path));
+            remove_agent_writable_paths(environment, |path| guard.is_agent_writable(path));
         }
     }
 
-    pub(crate) async fn admit(&self, program: ProgramKey<'_>) -> Result<Admission, String> {
-        let Some(guard) = self.guard.clone() else { return Ok(Admission::Full) };
+    pub(crate) async fn admit(&self, program: ProgramKey<'_>) -> Result<ProgramRights, String> {
+        let Some(guard) = self.guard.clone() else { return Ok(ProgramRights::Full) };
         let (name, is_pool) = match program {
             ProgramKey::WorkerPool(name) => (name.to_owned(), true),
             ProgramKey::McpServer(name) => (name.to_owned(), false),
@@ -61,19 +61,19 @@ impl Warden {
 
     /// For a program that may connect and listen where it likes, but for the ports of this server and those of workers.
     /// `own` are its own of the latter.
-    pub(crate) fn network(&self, own: &[u16]) -> Network {
+    pub(crate) fn network_access(&self, own: &[u16]) -> NetworkAccess {
         let of_others: Vec<u16> = self.worker_ports.iter().copied().filter(|port| !own.contains(port)).collect();
         let closed: Vec<u16> = self.closed_ports.iter().copied().chain(of_others).collect();
         // Whoever listens where a worker or this server should is taken for it.
-        let listen = if closed.is_empty() { Tcp::Open } else { Tcp::AllBut(closed.clone()) };
-        let connect = Tcp::AllBut(closed);
-        Network { connect, listen, unix_sockets: true }
+        let listen = if closed.is_empty() { TcpAccess::Open } else { TcpAccess::AllBut(closed.clone()) };
+        let connect = TcpAccess::AllBut(closed);
+        NetworkAccess { connect, listen, unix_sockets: true }
     }
 }
 
 /// Where programs are, where the user is at home, which language to speak, and what is named besides; nothing else of
 /// the server's variables.
-pub(crate) fn inherited(besides: &[&str]) -> Vec<(String, String)> {
+pub(crate) fn inherited_environment(besides: &[&str]) -> Vec<(String, String)> {
     #[expect(clippy::disallowed_methods, reason = "passes a named few variables on and means nothing by them")]
     let variables = std::env::vars_os();
     let is_seen = |name: &str| {
@@ -87,7 +87,7 @@ pub(crate) fn inherited(besides: &[&str]) -> Vec<(String, String)> {
 /// What a program looks for by name must not be found where agents write: other programs, on `PATH`, and what Python loads from
 /// a user's home at every start.
 #[cfg(target_os = "linux")]
-fn without_agents_code(environment: &mut BTreeMap<String, String>, is_agent_writable: impl Fn(&Path) -> bool) {
+fn remove_agent_writable_paths(environment: &mut BTreeMap<String, String>, is_agent_writable: impl Fn(&Path) -> bool) {
     let is_agents = |path: &str| !Path::new(path).is_absolute() || is_agent_writable(Path::new(path));
     if let Some(path) = environment.get_mut("PATH") {
         *path = path.split(':').filter(|folder| !is_agents(folder)).collect::<Vec<_>>().join(":");
@@ -101,7 +101,7 @@ fn without_agents_code(environment: &mut BTreeMap<String, String>, is_agent_writ
 /// is run unread.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct OwnBytecode {
+pub(crate) struct PythonCacheSettings {
     /// To stand before all others.
     pub(crate) arguments: Vec<String>,
     pub(crate) variables: Vec<(String, String)>,
@@ -110,24 +110,28 @@ pub(crate) struct OwnBytecode {
 /// For programs of the agents' folders. `private` is a folder that only the program uses; what it starts gets the variable too,
 /// and an interpreter that reads no variables an option.
 #[cfg(target_os = "linux")]
-pub(crate) fn own_bytecode(rights: &Admission, program: &str, private: Option<&Path>) -> OwnBytecode {
-    let (Admission::Reduced(_), Some(private)) = (rights, private) else { return OwnBytecode::default() };
+pub(crate) fn python_cache_settings(
+    rights: &ProgramRights,
+    program: &str,
+    private: Option<&Path>,
+) -> PythonCacheSettings {
+    let (ProgramRights::Reduced(_), Some(private)) = (rights, private) else { return PythonCacheSettings::default() };
     let folder = private.join("pycache").to_string_lossy().into_owned();
     let name = Path::new(program).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let is_python = name.trim_end_matches(|last: char| last.is_ascii_digit() || last == '.') == "python";
     let options = if is_python { vec!["-X".to_owned(), format!("pycache_prefix={folder}")] } else { Vec::new() };
-    OwnBytecode { arguments: options, variables: vec![("PYTHONPYCACHEPREFIX".to_owned(), folder)] }
+    PythonCacheSettings { arguments: options, variables: vec![("PYTHONPYCACHEPREFIX".to_owned(), folder)] }
 }
 
 /// How a jailed program ended, in the words of every other child.
 #[cfg(target_os = "linux")]
-pub(crate) fn told(ending: Result<Ending, Error>) -> String {
+pub(crate) fn exit_text(ending: Result<CommandExit, SandboxError>) -> String {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
     match ending {
         // As the kernel packs it.
-        Ok(Ending::Exited(code)) => ExitStatus::from_raw((code & 0xff) << 8).to_string(),
-        Ok(Ending::Signalled(signal)) => ExitStatus::from_raw(signal).to_string(),
+        Ok(CommandExit::Exited(code)) => ExitStatus::from_raw((code & 0xff) << 8).to_string(),
+        Ok(CommandExit::Signalled(signal)) => ExitStatus::from_raw(signal).to_string(),
         Err(error) => error.to_string(),
     }
 }

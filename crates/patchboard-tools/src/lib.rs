@@ -25,11 +25,11 @@ pub mod sandbox;
 pub mod schema;
 pub mod sinks;
 mod telemetry;
-mod words;
+mod text;
 pub mod worker;
 pub mod workspaces;
 
-pub use builtin::{Builtin, BuiltinOptions, Builtins};
+pub use builtin::{BoxedBuiltin, BuiltinOptions, BuiltinTools};
 pub use fetch::{GuardedFetch, PrivateHost};
 pub use folder::{Error, WorkFolder};
 pub use schema::JsonSchemaCheck;

@@ -20,24 +20,24 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+mod connection;
 mod host;
 mod http;
-mod keeper;
-mod link;
-mod notices;
-mod offer;
+mod notifications;
 mod output;
 mod pin;
 mod process;
 mod relay;
+mod supervisor;
+mod tool_list;
 
-pub(crate) use offer::Offered;
-pub use pin::{Change, MemoryPins, Pin, PinStore, Pins};
+pub use pin::{MemoryPins, PinStore, ToolChange, ToolPin, ToolPins};
 pub use relay::{RelayTarget, relay};
+pub(crate) use tool_list::ListedTool;
 
-pub use crate::launch::Launch;
 #[cfg(target_os = "linux")]
-pub use crate::launch::Warden;
+pub use crate::launch::JailConfig;
+pub use crate::launch::LaunchMode;
 
 use host::McpHost;
 
@@ -46,7 +46,7 @@ use host::McpHost;
 pub struct McpServerOptions {
     /// Its tools are called `name.tool`.
     pub name: Arc<str>,
-    pub reach: McpReach,
+    pub transport: McpTransport,
     /// From the start to the list of tools.
     pub start_timeout: Duration,
     /// For one tool call.
@@ -55,7 +55,7 @@ pub struct McpServerOptions {
 
 /// How a server is reached.
 #[derive(Clone)]
-pub enum McpReach {
+pub enum McpTransport {
     /// A program that speaks on its standard input and output.
     Command {
         program: String,
@@ -74,7 +74,7 @@ pub enum McpReach {
     InProcess(Arc<dyn Fn() -> tokio::io::DuplexStream + Send + Sync>),
 }
 
-impl fmt::Debug for McpReach {
+impl fmt::Debug for McpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command { program, .. } => f.debug_tuple("Command").field(program).finish(),
@@ -102,7 +102,7 @@ pub struct PendingTools {
 pub struct PendingTool {
     /// As agents would call it.
     pub name: Arc<str>,
-    pub change: Change,
+    pub change: ToolChange,
 }
 
 /// Why a server's tools could not be approved.
@@ -121,14 +121,14 @@ impl McpHosts {
     /// `stop` is cancelled; the tasks that keep them are `tasks`.
     pub fn start(
         servers: Vec<McpServerOptions>,
-        launch: &Launch,
+        launch: &LaunchMode,
         pins: Arc<dyn PinStore>,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Arc<Self> {
         let start_one = |options| {
             let host = Arc::new(McpHost::new(options, launch.clone(), pins.clone(), tasks.clone()));
-            tasks.spawn(keeper::keep(host.clone(), stop.clone()));
+            tasks.spawn(supervisor::supervise(host.clone(), stop.clone()));
             host
         };
         Arc::new(Self { hosts: servers.into_iter().map(start_one).collect() })

@@ -26,28 +26,30 @@
 //! This module knows processes; it must not know tools.
 
 mod confine;
-mod cover;
-mod filter;
-mod ground;
+mod hard_links;
 mod jail;
 mod jailed;
 mod kernel;
-mod kin;
-mod links;
+mod landlock_rules;
+mod mount_mask;
 mod namespace;
-mod order;
+mod process_tree;
 mod protect;
+mod protocol;
 mod read_only;
 mod scratch;
+mod seccomp;
 mod spawner;
 mod supervisor;
 
-pub use jail::{Input, Jail, Limits, Network, Program, Tcp, View, environment};
-pub use jailed::Jailed;
-pub use kernel::{JailLayer, Landlock};
-pub(crate) use kin::{descendants_of, known_inside_as};
+pub use jail::{
+    CommandSpec, FilesystemView, Jail, NetworkAccess, ResourceLimits, StdinMode, TcpAccess, default_environment,
+};
+pub use jailed::JailedCommand;
+pub use kernel::{JailLayer, LandlockSupport};
 pub use namespace::Namespaces;
-pub use order::{Confinement, Ending};
+pub(crate) use process_tree::{descendants_of, outer_pid};
+pub use protocol::{CommandExit, Confinement};
 pub use spawner::Spawner;
 pub use supervisor::exec_main;
 
@@ -57,13 +59,13 @@ use std::io;
 pub const EXEC_VERB: &str = "__exec";
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum SandboxError {
     #[error("cannot start the supervisor of a command")]
-    Supervisor(#[source] io::Error),
+    SupervisorStart(#[source] io::Error),
     #[error("cannot talk to the supervisor of a command")]
-    Talk(#[source] io::Error),
+    Protocol(#[source] io::Error),
     #[error("the supervisor of a command does not answer")]
-    Silent,
+    NoReply,
     /// The supervisor ended before its command did. What the command had started was ended as far as it could be found.
     #[error("the supervisor of a command died")]
     Lost,
@@ -72,5 +74,5 @@ pub enum Error {
     #[error("the command is too large: {size} bytes of at most {limit}")]
     TooLarge { size: usize, limit: usize },
     #[error("this is started by the server, not by hand")]
-    ByHand(#[source] io::Error),
+    StartedByHand(#[source] io::Error),
 }

@@ -11,14 +11,14 @@ use patchboard_core::port::{SchemaCheck, SchemaProblem};
 use serde_json::Value;
 
 mod bounds;
-mod effort;
+mod cost;
 mod keyword;
 mod reference;
 
-use crate::words::clipped;
+use crate::text::clipped;
 use bounds::{MAX_ARGUMENTS_DEPTH, is_usable_schema, size_of_arguments};
-use effort::{Effort, effort};
-use reference::{References, references};
+use cost::{CheckCost, check_cost};
+use reference::{ReferenceUse, references};
 
 /// So many compiled schemas are kept; then the one not used for longest goes and would be compiled again.
 const MAX_CACHED: usize = 256;
@@ -34,28 +34,28 @@ const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 /// The core's `SchemaCheck` by `jsonschema`.
 #[derive(Default)]
 pub struct JsonSchemaCheck {
-    cache: Mutex<Cache>,
+    cache: Mutex<SchemaCache>,
 }
 
 /// Keyed by content: equal schemas share a validator, whoever sent them.
 #[derive(Default)]
-struct Cache {
-    entries: HashMap<Arc<Value>, Entry>,
+struct SchemaCache {
+    entries: HashMap<Arc<Value>, CachedSchema>,
     /// Counts lookups; the entry with the lowest number was not used for longest.
-    now: u64,
+    lookups: u64,
 }
 
-struct Entry {
-    compiled: Compiled,
-    used: u64,
+struct CachedSchema {
+    compiled: CompileResult,
+    last_used: u64,
 }
 
 /// A schema that cannot be used is remembered as well, or every call would find out anew.
-type Compiled = Result<Arc<Usable>, Arc<str>>;
+type CompileResult = Result<Arc<CompiledSchema>, Arc<str>>;
 
-struct Usable {
+struct CompiledSchema {
     validator: Validator,
-    references: References,
+    references: ReferenceUse,
 }
 
 impl SchemaCheck for JsonSchemaCheck {
@@ -67,12 +67,12 @@ impl SchemaCheck for JsonSchemaCheck {
             let words = format!("the arguments are nested more than {MAX_ARGUMENTS_DEPTH} levels deep");
             return Err(SchemaProblem::new(words));
         };
-        let usable = self.usable(schema).map_err(|reason| SchemaProblem::new(&*reason))?;
-        if usable.references == References::Within {
-            match effort(schema, arguments, size) {
-                Effort::Fine => {}
-                Effort::TooMuch => return Err(SchemaProblem::new("checking these arguments would take too long")),
-                Effort::Endless => {
+        let usable = self.compiled(schema).map_err(|reason| SchemaProblem::new(&*reason))?;
+        if usable.references == ReferenceUse::Within {
+            match check_cost(schema, arguments, size) {
+                CheckCost::Acceptable => {}
+                CheckCost::TooMuch => return Err(SchemaProblem::new("checking these arguments would take too long")),
+                CheckCost::Endless => {
                     return Err(SchemaProblem::new("the tool's own schema refers to itself without end"));
                 }
             }
@@ -81,12 +81,12 @@ impl SchemaCheck for JsonSchemaCheck {
             return Ok(());
         }
         let parameter = usable.validator.iter_errors(arguments).next().and_then(|error| parameter(&error));
-        Err(SchemaProblem { parameter, text: sentences(usable.validator.iter_errors(arguments)) })
+        Err(SchemaProblem { parameter, text: describe_errors(usable.validator.iter_errors(arguments)) })
     }
 }
 
 impl JsonSchemaCheck {
-    fn usable(&self, schema: &Arc<Value>) -> Compiled {
+    fn compiled(&self, schema: &Arc<Value>) -> CompileResult {
         if let Some(compiled) = self.cache().get(schema) {
             return compiled;
         }
@@ -96,27 +96,27 @@ impl JsonSchemaCheck {
         compiled
     }
 
-    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
+    fn cache(&self) -> std::sync::MutexGuard<'_, SchemaCache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Cache {
-    fn get(&mut self, schema: &Arc<Value>) -> Option<Compiled> {
-        self.now += 1;
+impl SchemaCache {
+    fn get(&mut self, schema: &Arc<Value>) -> Option<CompileResult> {
+        self.lookups += 1;
         let entry = self.entries.get_mut(schema)?;
-        entry.used = self.now;
+        entry.last_used = self.lookups;
         Some(entry.compiled.clone())
     }
 
-    fn put(&mut self, schema: Arc<Value>, compiled: Compiled) {
+    fn put(&mut self, schema: Arc<Value>, compiled: CompileResult) {
         if self.entries.len() >= MAX_CACHED && !self.entries.contains_key(&schema) {
-            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(schema, _)| schema.clone());
+            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.last_used).map(|(schema, _)| schema.clone());
             if let Some(oldest) = oldest {
                 self.entries.remove(&oldest);
             }
         }
-        self.entries.insert(schema, Entry { compiled, used: self.now });
+        self.entries.insert(schema, CachedSchema { compiled, last_used: self.lookups });
     }
 }
 
@@ -126,18 +126,18 @@ impl fmt::Debug for JsonSchemaCheck {
     }
 }
 
-fn compile(schema: &Value) -> Compiled {
+fn compile(schema: &Value) -> CompileResult {
     let references = references(schema).map_err(|reason| format!("the tool's own schema {reason}"))?;
     let patterns = PatternOptions::fancy_regex()
         .backtrack_limit(MAX_BACKTRACKING)
         .size_limit(MAX_PATTERN_BYTES)
         .dfa_size_limit(MAX_PATTERN_BYTES);
     let built = jsonschema::options().offline().with_pattern_options(patterns).build(schema);
-    let validator = built.map_err(|error| unusable(&error))?;
-    Ok(Arc::new(Usable { validator, references }))
+    let validator = built.map_err(|error| compile_error(&error))?;
+    Ok(Arc::new(CompiledSchema { validator, references }))
 }
 
-fn unusable(error: &ValidationError<'_>) -> String {
+fn compile_error(error: &ValidationError<'_>) -> String {
     let kind = error.kind();
     let reason = if let ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) = kind {
         format!("refers to `{}`, which is not fetched", clipped(uri, MAX_PROBLEM_BYTES))
@@ -172,7 +172,7 @@ fn parameter(error: &ValidationError<'_>) -> Option<(Arc<str>, String)> {
     Some((clipped(&name.escape_debug(), MAX_NAME_BYTES).into(), reason))
 }
 
-fn sentences<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> String {
+fn describe_errors<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> String {
     let mut told = String::new();
     for (index, error) in errors.take(MAX_PROBLEMS + 1).enumerate() {
         if index > 0 {

@@ -4,15 +4,15 @@ use metrics::{Counter, Gauge, Histogram};
 
 const WORKERS_READY: &str = "patchboard_workers_ready";
 const WORKERS_WANTED: &str = "patchboard_workers_wanted";
-const QUEUED: &str = "patchboard_worker_queue_length";
-const QUEUE_TIME: &str = "patchboard_worker_queue_duration_seconds";
-const CALLS: &str = "patchboard_worker_calls_total";
-const REPLACED: &str = "patchboard_workers_replaced_total";
-const SIGNALS_DROPPED: &str = "patchboard_worker_events_dropped_total";
+const QUEUE_LENGTH: &str = "patchboard_worker_queue_length";
+const QUEUE_DURATION: &str = "patchboard_worker_queue_duration_seconds";
+const CALLS_TOTAL: &str = "patchboard_worker_calls_total";
+const WORKERS_REPLACED: &str = "patchboard_workers_replaced_total";
+const EVENTS_DROPPED: &str = "patchboard_worker_events_dropped_total";
 
 /// What is counted of one pool; found once, so that a call only adds to it.
 #[derive(Clone)]
-pub(crate) struct PoolMeters {
+pub(crate) struct PoolMetrics {
     pub(crate) ready: Gauge,
     pub(crate) queued: Gauge,
     /// Of calls that had to wait.
@@ -31,23 +31,23 @@ pub(crate) struct PoolMeters {
     pub(crate) events_dropped: Counter,
 }
 
-impl std::fmt::Debug for PoolMeters {
+impl std::fmt::Debug for PoolMetrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("PoolMeters")
     }
 }
 
-impl PoolMeters {
+impl PoolMetrics {
     /// `pool` is a name of the configuration.
     pub(crate) fn new(pool: &str, wanted: u32) -> Self {
         let pool = pool.to_owned();
-        let call = |outcome: &'static str| metrics::counter!(CALLS, "pool" => pool.clone(), "outcome" => outcome);
-        let replaced = |why: &'static str| metrics::counter!(REPLACED, "pool" => pool.clone(), "reason" => why);
+        let call = |outcome: &'static str| metrics::counter!(CALLS_TOTAL, "pool" => pool.clone(), "outcome" => outcome);
+        let replaced = |why: &'static str| metrics::counter!(WORKERS_REPLACED, "pool" => pool.clone(), "reason" => why);
         metrics::gauge!(WORKERS_WANTED, "pool" => pool.clone()).set(f64::from(wanted));
         Self {
             ready: metrics::gauge!(WORKERS_READY, "pool" => pool.clone()),
-            queued: metrics::gauge!(QUEUED, "pool" => pool.clone()),
-            queue_seconds: metrics::histogram!(QUEUE_TIME, "pool" => pool.clone()),
+            queued: metrics::gauge!(QUEUE_LENGTH, "pool" => pool.clone()),
+            queue_seconds: metrics::histogram!(QUEUE_DURATION, "pool" => pool.clone()),
             succeeded: call("succeeded"),
             failed: call("failed"),
             lost: call("lost"),
@@ -57,7 +57,7 @@ impl PoolMeters {
             cancelled: call("cancelled"),
             crashed: replaced("crashed"),
             recycled: replaced("recycled"),
-            events_dropped: metrics::counter!(SIGNALS_DROPPED, "pool" => pool.clone()),
+            events_dropped: metrics::counter!(EVENTS_DROPPED, "pool" => pool.clone()),
         }
     }
 }

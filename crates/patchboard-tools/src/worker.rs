@@ -27,39 +27,39 @@ use secrecy::SecretString;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-mod answer;
 mod call;
 mod command;
+mod connection;
 mod dispatch;
 mod events;
 pub(crate) mod folder;
-mod keeper;
-mod link;
+mod fork_server;
 mod machine;
+mod output_tail;
 mod pinned;
+mod platform;
 mod pool;
 mod ports;
-mod ready;
+mod ready_file;
 mod request;
+mod response;
 mod start;
 mod stream;
-mod tail;
+mod supervisor;
 mod tools;
 mod unregistered;
-mod warm;
 mod watch;
-mod world;
 
 pub use dispatch::Affinity;
-pub use pinned::Pinned;
+pub use pinned::PinnedPool;
 pub use ports::PortBlock;
-pub use unregistered::Unregistered;
+pub use unregistered::UnregisteredPolicy;
 
-use crate::launch::Launch;
+use crate::launch::LaunchMode;
 use folder::RunFolder;
-use machine::Machine;
-use pool::Pool;
-use world::World;
+use machine::OsPlatform;
+use platform::WorkerPlatform;
+use pool::WorkerPool;
 
 /// A pool of the configuration.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ pub struct PoolOptions {
     /// Allocations of a worker process beyond this fail.
     pub memory_limit: Option<u64>,
     /// May workers be called by names that they never registered?
-    pub unregistered: Unregistered,
+    pub unregistered: UnregisteredPolicy,
     /// For a call that does not say how long it may take.
     pub call_timeout: Duration,
     /// The same for one whose result comes piece by piece.
@@ -125,7 +125,7 @@ impl PoolOptions {
             writable: Vec::new(),
             compiled: None,
             memory_limit: None,
-            unregistered: Unregistered::default(),
+            unregistered: UnregisteredPolicy::default(),
             call_timeout: Duration::from_millis(298_800),
             stream_timeout: Duration::from_secs(900),
         }
@@ -135,8 +135,8 @@ impl PoolOptions {
 /// What pools need from the rest of the program.
 #[derive(Debug)]
 pub struct PoolDeps {
-    pub launch: Launch,
-    pub doors: Arc<dyn CallbackDoors>,
+    pub launch: LaunchMode,
+    pub callbacks: Arc<dyn CallbackServer>,
     /// Of their lines and their own; the jails of others are closed to them.
     pub ports: PortBlock,
     pub signals: Signals,
@@ -153,21 +153,21 @@ pub struct PoolDeps {
 }
 
 /// Opens the loopback port a worker calls back on, and makes the secret of the worker; closed when the answer is dropped.
-pub trait CallbackDoors: Send + Sync + fmt::Debug {
-    fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackDoor>>;
+pub trait CallbackServer: Send + Sync + fmt::Debug {
+    fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackListener>>;
 }
 
 #[derive(Debug)]
-pub struct CallbackDoor {
+pub struct CallbackListener {
     pub address: SocketAddr,
     pub secret: WorkerSecret,
-    pub closer: DropGuard,
+    pub close_guard: DropGuard,
 }
 
 /// All configured pools.
 #[derive(Debug)]
 pub struct WorkerPools {
-    pools: Vec<Arc<Pool>>,
+    pools: Vec<Arc<WorkerPool>>,
     /// Of this module alone, so that its end can be waited for.
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -175,63 +175,63 @@ pub struct WorkerPools {
 
 /// What all pools share.
 #[derive(Debug)]
-struct Common {
-    world: Arc<dyn World>,
-    doors: Arc<dyn CallbackDoors>,
+struct PoolContext {
+    platform: Arc<dyn WorkerPlatform>,
+    callbacks: Arc<dyn CallbackServer>,
     ports: PortBlock,
     signals: Signals,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     allow_pickle: bool,
     /// Of this run of the server; every worker has it on its command line.
-    run: String,
+    run_id: String,
     folder: RunFolder,
     /// Runs on the server's tracker too.
-    tasks: Tasks,
+    tasks: SharedTaskTracker,
 }
 
 /// Tasks that both this module and the whole server wait for.
 #[derive(Debug, Clone)]
-struct Tasks {
+struct SharedTaskTracker {
     own: TaskTracker,
-    servers: TaskTracker,
+    server: TaskTracker,
 }
 
-impl Tasks {
+impl SharedTaskTracker {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.servers.spawn(self.own.track_future(task));
+        self.server.spawn(self.own.track_future(task));
     }
 }
 
 /// Longer than the grace of a worker that is asked to end, and a second for what follows.
-const SHUT_DOWN: Duration = Duration::from_secs(9);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(9);
 
 impl WorkerPools {
     /// Returns at once; workers start in the background. All end when `stop` is cancelled. `Err` when there is no place
     /// for their sockets.
     pub fn start(pools: Vec<PoolOptions>, deps: PoolDeps) -> io::Result<Arc<Self>> {
-        let machine = Machine { launch: deps.launch.clone(), tasks: deps.tracker.clone() };
+        let machine = OsPlatform { launch: deps.launch.clone(), tasks: deps.tracker.clone() };
         Self::start_in(Arc::new(machine), pools, deps)
     }
 
-    fn start_in(world: Arc<dyn World>, pools: Vec<PoolOptions>, deps: PoolDeps) -> io::Result<Arc<Self>> {
+    fn start_in(world: Arc<dyn WorkerPlatform>, pools: Vec<PoolOptions>, deps: PoolDeps) -> io::Result<Arc<Self>> {
         let own = TaskTracker::new();
         let stop = deps.stop.child_token();
-        let common = Arc::new(Common {
-            world,
-            doors: deps.doors,
+        let common = Arc::new(PoolContext {
+            platform: world,
+            callbacks: deps.callbacks,
             ports: deps.ports,
             signals: deps.signals,
-            run: run_id(&*deps.clock),
+            run_id: run_id(&*deps.clock),
             clock: deps.clock,
             ids: deps.ids,
             allow_pickle: deps.allow_pickle,
             folder: RunFolder::make(&deps.scratch)?,
-            tasks: Tasks { own: own.clone(), servers: deps.tracker },
+            tasks: SharedTaskTracker { own: own.clone(), server: deps.tracker },
         });
         let start_one = |(number, options)| {
-            let pool = Arc::new(Pool::new(number, options, common.clone()));
-            keeper::start(&pool, &stop);
+            let pool = Arc::new(WorkerPool::new(number, options, common.clone()));
+            supervisor::start(&pool, &stop);
             pool
         };
         let pools = pools.into_iter().enumerate().map(start_one).collect();
@@ -248,16 +248,16 @@ impl WorkerPools {
     }
 
     /// Every pool has had a worker that was ready, or has failed to start one.
-    pub fn settled(&self) -> impl Future<Output = ()> + Send + use<> {
-        let settled: Vec<CancellationToken> = self.pools.iter().map(|pool| pool.settled().clone()).collect();
+    pub fn first_start_done(&self) -> impl Future<Output = ()> + Send + use<> {
+        let settled: Vec<CancellationToken> = self.pools.iter().map(|pool| pool.first_start_done().clone()).collect();
         async move {
             join_all(settled.iter().map(CancellationToken::cancelled)).await;
         }
     }
 
     /// Has every pool all its workers within that time?
-    pub async fn until_ready(&self, timeout: Duration) -> bool {
-        let waiting = join_all(self.pools.iter().map(|pool| pool.whole()));
+    pub async fn wait_until_ready(&self, timeout: Duration) -> bool {
+        let waiting = join_all(self.pools.iter().map(|pool| pool.wait_until_full()));
         tokio::time::timeout(timeout, waiting).await.is_ok()
     }
 
@@ -265,7 +265,7 @@ impl WorkerPools {
     pub async fn shut_down(&self) {
         self.stop.cancel();
         self.tasks.close();
-        if tokio::time::timeout(SHUT_DOWN, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::warn!("workers do not end; they are left to their supervisors");
         }
     }
@@ -277,20 +277,21 @@ impl Workers for WorkerPools {
     }
 
     fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
-        if !self.pools.iter().any(|pool| pool.registered(worker, &tools)) {
+        if !self.pools.iter().any(|pool| pool.register_tools(worker, &tools)) {
             tracing::debug!(worker.id = %worker, "a worker that is gone says which tools it has");
         }
     }
 
     fn session_over(&self, session: &str) {
         for pool in &self.pools {
-            pool.session_over(session);
+            pool.end_session(session);
         }
     }
 
     fn unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
         let open = self.pools.iter().filter(|pool| pool.runs_unregistered() == Some(true));
-        open.map(|pool| -> Arc<dyn UnregisteredTools> { Arc::new(unregistered::ByName(pool.clone())) }).collect()
+        open.map(|pool| -> Arc<dyn UnregisteredTools> { Arc::new(unregistered::UnregisteredToolHost(pool.clone())) })
+            .collect()
     }
 }
 

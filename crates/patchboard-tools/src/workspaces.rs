@@ -13,8 +13,8 @@ use patchboard_core::port::{FolderGrant, FolderWords, Folders, GrantedFolder};
 use patchboard_core::tool::ToolScope;
 use tokio_util::task::TaskTracker;
 
-use crate::folder::{Descent, Error, Found, Identity, Protected, WorkFolder};
-use crate::words::{clipped, plain};
+use crate::folder::{DirResolution, Error, FileIdentity, OpenedPath, ProtectedPaths, WorkFolder};
+use crate::text::{clipped, escape_control_chars};
 
 mod grants;
 
@@ -22,12 +22,12 @@ pub use grants::GrantRules;
 use grants::GrantedFolders;
 
 /// Longer documents are cut: every prompt would carry them.
-const MAX_WORDS_BYTES: usize = 64 * 1024;
+const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 /// Longer paths are refused unread, as the kernel would.
-const MAX_NAMED_BYTES: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 /// Named paths are repeated in errors up to this length.
-const MAX_TOLD_BYTES: usize = 240;
-const NOT_LOOKED_AT: &str = "working folder cannot be looked at";
+const MAX_SHOWN_BYTES: usize = 240;
+const INSPECTION_FAILED: &str = "working folder cannot be looked at";
 
 #[derive(Debug, Clone)]
 pub struct WorkspaceOptions {
@@ -44,16 +44,16 @@ pub struct WorkspaceOptions {
 }
 
 #[derive(Debug, Clone)]
-pub struct Workspaces(Arc<Inside>);
+pub struct Workspaces(Arc<WorkspaceState>);
 
 #[derive(Debug)]
-struct Inside {
+struct WorkspaceState {
     working_folder: PathBuf,
     roots: Vec<PathBuf>,
     /// Closed to file tools: what is protected, and what is sealed.
-    protected: Arc<Protected>,
+    protected: Arc<ProtectedPaths>,
     /// Closed to jails as well.
-    jailed_from: Protected,
+    jail_protected: ProtectedPaths,
     tasks: TaskTracker,
     grants: GrantRules,
     granted: Arc<GrantedFolders>,
@@ -61,15 +61,15 @@ struct Inside {
 
 /// Where must the folder lie?
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Where {
-    UnderARoot,
+enum RequiredLocation {
+    UnderRoot,
     /// For work that was admitted: a grant of the operator counts while it lasts.
-    UnderARootOrGranted,
+    UnderRootOrGranted,
     Anywhere,
 }
 
 /// Why a folder is not admitted.
-enum Refused {
+enum FolderRefusal {
     Outside(PathBuf),
     Other(String),
 }
@@ -77,28 +77,28 @@ enum Refused {
 impl Workspaces {
     /// Fails when the working folder, a root or a protected path cannot be opened or inspected.
     pub fn new(options: WorkspaceOptions) -> Result<Self, Error> {
-        Self::sealing(options, Vec::new())
+        Self::with_sealed(options, Vec::new())
     }
 
     /// The same with files that only the operator changes, such as the configuration of this server: closed to file tools, by
     /// name. What keeps commands from them is `guard`.
-    pub fn sealing(options: WorkspaceOptions, sealed: Vec<PathBuf>) -> Result<Self, Error> {
+    pub fn with_sealed(options: WorkspaceOptions, sealed: Vec<PathBuf>) -> Result<Self, Error> {
         let real = |path: &PathBuf| path.canonicalize().map_err(|source| Error::Open { path: path.clone(), source });
         let failed = |source| Error::Open { path: options.working_folder.clone(), source };
-        let inside = Inside {
+        let inside = WorkspaceState {
             working_folder: real(&options.working_folder)?,
             roots: options.allowed_roots.iter().map(real).collect::<Result<_, _>>()?,
             protected: Arc::new(
-                Protected::new(options.protected.iter().chain(&sealed).cloned().collect()).map_err(failed)?,
+                ProtectedPaths::new(options.protected.iter().chain(&sealed).cloned().collect()).map_err(failed)?,
             ),
-            jailed_from: Protected::new(options.protected.clone()).map_err(failed)?,
+            jail_protected: ProtectedPaths::new(options.protected.clone()).map_err(failed)?,
             tasks: options.tasks.clone(),
             grants: options.grants,
             granted: Arc::default(),
         };
-        inside.open(&inside.working_folder, Where::Anywhere)?;
+        inside.open(&inside.working_folder, RequiredLocation::Anywhere)?;
         for root in &inside.roots {
-            inside.open(root, Where::UnderARoot)?;
+            inside.open(root, RequiredLocation::UnderRoot)?;
         }
         Ok(Self(Arc::new(inside)))
     }
@@ -110,25 +110,25 @@ impl Workspaces {
 
     /// What stays closed to tools, as absolute paths. They need not exist.
     pub fn protected(&self) -> &[PathBuf] {
-        self.0.jailed_from.paths()
+        self.0.jail_protected.paths()
     }
 
     /// Opens a folder by the path that `Folders::admit` answered. Blocks.
     pub fn open(&self, folder: &Path) -> Result<WorkFolder, Error> {
-        self.0.open(folder, Where::UnderARootOrGranted)
+        self.0.open(folder, RequiredLocation::UnderRootOrGranted)
     }
 
     /// Opens the folder a tool is to work in. Blocks.
-    pub fn of(&self, scope: &ToolScope) -> Result<WorkFolder, Error> {
-        self.given(scope.folder.as_deref())
+    pub fn open_for(&self, scope: &ToolScope) -> Result<WorkFolder, Error> {
+        self.open_named(scope.folder.as_deref())
     }
 
     /// A folder as a scope names it: none stands for the configured one. Blocks.
-    pub(crate) fn given(&self, folder: Option<&Path>) -> Result<WorkFolder, Error> {
+    pub(crate) fn open_named(&self, folder: Option<&Path>) -> Result<WorkFolder, Error> {
         match folder {
             // Also when the configured folder lies under no root: the operator chose it.
-            None => self.0.open(&self.0.working_folder, Where::Anywhere),
-            Some(folder) if folder == self.0.working_folder => self.0.open(folder, Where::Anywhere),
+            None => self.0.open(&self.0.working_folder, RequiredLocation::Anywhere),
+            Some(folder) if folder == self.0.working_folder => self.0.open(folder, RequiredLocation::Anywhere),
             Some(folder) => self.open(folder),
         }
     }
@@ -137,19 +137,23 @@ impl Workspaces {
 impl Folders for Workspaces {
     fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
         let (inside, named) = (self.0.clone(), named.map(str::to_owned));
-        let done = self.0.tasks.spawn_blocking(move || inside.admit(named.as_deref()).map_err(Refused::into_words));
-        Box::pin(async move { done.await.unwrap_or_else(|_| Err(NOT_LOOKED_AT.to_owned())) })
+        let done =
+            self.0.tasks.spawn_blocking(move || inside.admit(named.as_deref()).map_err(FolderRefusal::into_message));
+        Box::pin(async move { done.await.unwrap_or_else(|_| Err(INSPECTION_FAILED.to_owned())) })
     }
 
     fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>> {
         let (inside, named) = (self.0.clone(), named.to_owned());
         let done = self.0.tasks.spawn_blocking(move || inside.grant(&named));
-        Box::pin(async move { done.await.unwrap_or_else(|_| Err(NOT_LOOKED_AT.to_owned())) })
+        Box::pin(async move { done.await.unwrap_or_else(|_| Err(INSPECTION_FAILED.to_owned())) })
     }
 
     fn words<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderWords> {
         let (workspaces, folder) = (self.clone(), folder.to_owned());
-        let done = self.0.tasks.spawn_blocking(move || workspaces.given(Some(&folder)).map(|folder| words(&folder)));
+        let done = self
+            .0
+            .tasks
+            .spawn_blocking(move || workspaces.open_named(Some(&folder)).map(|folder| folder_documents(&folder)));
         Box::pin(async move {
             match done.await {
                 Ok(Ok(words)) => words,
@@ -160,14 +164,14 @@ impl Folders for Workspaces {
     }
 }
 
-impl Inside {
-    fn admit(&self, named: Option<&str>) -> Result<Arc<Path>, Refused> {
+impl WorkspaceState {
+    fn admit(&self, named: Option<&str>) -> Result<Arc<Path>, FolderRefusal> {
         let named = named.unwrap_or(".");
-        if named.is_empty() || named.len() > MAX_NAMED_BYTES || named.contains('\0') {
-            return Err(Refused::Other(told("is not a path", Path::new(named))));
+        if named.is_empty() || named.len() > MAX_PATH_BYTES || named.contains('\0') {
+            return Err(FolderRefusal::Other(folder_message("is not a path", Path::new(named))));
         }
         // An absolute name stands for itself.
-        self.find(&self.working_folder.join(named), Where::UnderARoot)
+        self.find(&self.working_folder.join(named), RequiredLocation::UnderRoot)
     }
 
     /// A folder beneath a root is open anyway. Any other one is opened for as long as the grant is kept, unless it is too
@@ -175,72 +179,75 @@ impl Inside {
     fn grant(&self, named: &str) -> Result<GrantedFolder, String> {
         let asked = match self.admit(Some(named)) {
             Ok(path) => return Ok(GrantedFolder { path, grant: None }),
-            Err(Refused::Outside(asked)) => asked,
-            Err(refused @ Refused::Other(_)) => return Err(refused.into_words()),
+            Err(FolderRefusal::Outside(asked)) => asked,
+            Err(refused @ FolderRefusal::Other(_)) => return Err(refused.into_message()),
         };
-        let path = self.find(&asked, Where::Anywhere).map_err(Refused::into_words)?;
+        let path = self.find(&asked, RequiredLocation::Anywhere).map_err(FolderRefusal::into_message)?;
         self.grants.check(&path)?;
         if let Some(guard) = &self.grants.guard {
-            guard.open_to_agents(&path);
+            guard.mark_agent_writable(&path);
         }
         let lease = GrantedFolders::open(&self.granted, &path);
         Ok(GrantedFolder { path, grant: Some(FolderGrant::new(lease, !self.grants.commands_are_jailed)) })
     }
 
     /// The folder of that path as it is now.
-    fn find(&self, asked: &Path, place: Where) -> Result<Arc<Path>, Refused> {
-        let absent = || Refused::Other(told("not found or not a directory", asked));
-        let (real, is_all_of_it) = deepest(asked);
+    fn find(&self, asked: &Path, place: RequiredLocation) -> Result<Arc<Path>, FolderRefusal> {
+        let absent = || FolderRefusal::Other(folder_message("not found or not a directory", asked));
+        let (real, is_all_of_it) = existing_prefix(asked);
         match self.open(&real, place) {
             Ok(_) if !is_all_of_it => Err(absent()),
             Ok(folder) => Ok(folder.path().into()),
             // Whether something exists is told only beneath the roots.
-            Err(Error::Outside { .. }) => Err(Refused::Outside(asked.to_owned())),
+            Err(Error::Outside { .. }) => Err(FolderRefusal::Outside(asked.to_owned())),
             Err(Error::Open { .. }) => Err(absent()),
-            Err(Error::Protected { .. }) => Err(Refused::Other(told("lies inside a protected directory", asked))),
+            Err(Error::Protected { .. }) => {
+                Err(FolderRefusal::Other(folder_message("lies inside a protected directory", asked)))
+            }
             Err(Error::Inspect { path, source }) => {
                 tracing::warn!(path = %path.display(), error = %source, "protected path cannot be inspected; no working folder is admitted");
                 let reason = "working folders are closed: the server cannot tell which of its own files to protect";
-                Err(Refused::Other(reason.to_owned()))
+                Err(FolderRefusal::Other(reason.to_owned()))
             }
         }
     }
 
-    fn open(&self, folder: &Path, place: Where) -> Result<WorkFolder, Error> {
+    fn open(&self, folder: &Path, place: RequiredLocation) -> Result<WorkFolder, Error> {
         let snapshot = self.protected.snapshot().map_err(|(path, source)| Error::Inspect { path, source })?;
         // Held open until the end, so that no other directory can take over a root's identity meanwhile.
-        let granted = if place == Where::UnderARootOrGranted { self.granted.paths() } else { Vec::new() };
-        let roots: Vec<_> = self.roots.iter().chain(&granted).map(|root| Descent::to(root, &snapshot)).collect();
-        let descent = Descent::to(folder, &snapshot);
-        let is_root = |passed: &Identity| {
+        let granted = if place == RequiredLocation::UnderRootOrGranted { self.granted.paths() } else { Vec::new() };
+        let roots: Vec<_> =
+            self.roots.iter().chain(&granted).map(|root| DirResolution::resolve(root, &snapshot)).collect();
+        let descent = DirResolution::resolve(folder, &snapshot);
+        let is_root = |passed: &FileIdentity| {
             roots.iter().any(|root| root.reached.as_ref().is_ok_and(|spot| spot.identity() == *passed))
         };
-        if place != Where::Anywhere && !descent.passed.iter().any(is_root) {
+        if place != RequiredLocation::Anywhere && !descent.passed.iter().any(is_root) {
             return Err(Error::Outside { path: folder.to_owned() });
         }
-        WorkFolder::reached(folder, descent.reached, self.protected.clone())
+        WorkFolder::from_resolved(folder, descent.reached, self.protected.clone())
     }
 }
 
-impl Refused {
-    fn into_words(self) -> String {
+impl FolderRefusal {
+    fn into_message(self) -> String {
         match self {
-            Self::Outside(folder) => grants::outside(&folder),
+            Self::Outside(folder) => grants::outside_message(&folder),
             Self::Other(reason) => reason,
         }
     }
 }
 
-fn told(reason: &str, path: &Path) -> String {
-    format!("working folder {reason}: {}", shown(path))
+fn folder_message(reason: &str, path: &Path) -> String {
+    format!("working folder {reason}: {}", display_path(path))
 }
 
-fn shown(path: &Path) -> String {
-    clipped(&plain(path.as_os_str()), MAX_TOLD_BYTES)
+fn display_path(path: &Path) -> String {
+    clipped(&escape_control_chars(path.as_os_str()), MAX_SHOWN_BYTES)
 }
 
 /// As much of a path as exists, canonical, and whether that is all of it.
-fn deepest(path: &Path) -> (PathBuf, bool) {
+fn existing_prefix(path: &Path) -> (PathBuf, bool) {
     for (steps_up, ancestor) in path.ancestors().enumerate() {
         if let Ok(real) = ancestor.canonicalize() {
             return (real, steps_up == 0);
@@ -249,17 +256,17 @@ fn deepest(path: &Path) -> (PathBuf, bool) {
     (PathBuf::from("/"), false)
 }
 
-fn words(folder: &WorkFolder) -> FolderWords {
+fn folder_documents(folder: &WorkFolder) -> FolderWords {
     FolderWords { soul: document(folder, "SOUL.md"), notes: document(folder, "AGENTS.md") }
 }
 
 fn document(folder: &WorkFolder, name: &str) -> Option<Arc<str>> {
-    let Ok(Found::File(file)) = folder.find(name) else { return None };
+    let Ok(OpenedPath::File(file)) = folder.open_path(name) else { return None };
     // One byte more shows a character that ends at the limit to be whole.
     let mut bytes = Vec::new();
-    file.take(MAX_WORDS_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    let text = text.get(..text.floor_char_boundary(MAX_WORDS_BYTES)).unwrap_or_default();
+    let text = text.get(..text.floor_char_boundary(MAX_DOCUMENT_BYTES)).unwrap_or_default();
     (!text.trim().is_empty()).then(|| text.into())
 }
 

@@ -16,39 +16,40 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::rights::{PluginLimits, PluginOptions, Services};
+use crate::rights::{HostServices, PluginLimits, PluginOptions};
 
 mod diff;
 mod entry;
 mod file;
-mod finding;
 mod folder;
 mod loading;
+mod lookup;
 mod machine;
-mod names;
 mod offer;
 mod pins;
+mod tool_owners;
 mod version;
 mod watch;
 
-use diff::Origin;
-use entry::Entry;
-use file::Place;
-use loading::Cause;
+use diff::PluginOrigin;
+use entry::PluginEntry;
+use file::PluginFiles;
+use loading::LoadCause;
 use machine::MachineLoader;
-use names::Names;
-use offer::Offer;
-use version::{Loader, Version};
+use offer::ToolOffer;
+use tool_owners::ToolNameOwners;
+use version::{PluginVersion, VersionLoader};
 
 /// Compiling takes whole processors; further files wait.
-const COMPILED_AT_ONCE: usize = 2;
+const MAX_CONCURRENT_COMPILES: usize = 2;
 /// The server does not wait longer for its plugins; they appear when they are ready.
-const PATIENCE_AT_START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Oddities remembered, so that each is told once. Beyond that many they are told no more.
 const MAX_WARNINGS: usize = 1024;
 
 /// Reads the text of `NAME.toml` beside a plugin in the folder: grants and settings. `Err` is a sentence.
-pub type Sidecar = Arc<dyn Fn(&str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> + Send + Sync>;
+pub type SidecarParser =
+    Arc<dyn Fn(&str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> + Send + Sync>;
 
 /// May the file at this path, with this SHA-256 in hexadecimal digits, be loaded? Asked for plugins of the configuration, each
 /// time their file was read; blocks on the disk. `Err` is a sentence for the operator.
@@ -60,7 +61,7 @@ pub struct HostOptions {
     pub plugins: Vec<PluginOptions>,
     /// Every `NAME.wasm` in it is a plugin too. It need not exist.
     pub folder: Option<PathBuf>,
-    pub sidecar: Sidecar,
+    pub sidecar: SidecarParser,
     pub admit: FileAdmission,
     /// For compiled code.
     pub cache: PathBuf,
@@ -87,17 +88,17 @@ pub struct PluginHost(Arc<Catalogue>);
 
 struct Catalogue {
     /// Those of the configuration, then those of the folder by name.
-    entries: RwLock<Vec<Arc<Entry>>>,
-    offer: RwLock<Arc<Offer>>,
+    entries: RwLock<Vec<Arc<PluginEntry>>>,
+    offer: RwLock<Arc<ToolOffer>>,
     /// One rebuilding of the offer at a time, so that an older one never replaces a newer one.
-    offering: Mutex<()>,
-    names: Mutex<Names>,
+    offer_lock: Mutex<()>,
+    tool_owners: Mutex<ToolNameOwners>,
     is_starting: AtomicBool,
     folder: Option<Arc<Path>>,
-    sidecar: Sidecar,
-    admit: FileAdmission,
-    loader: Arc<dyn Loader>,
-    compiling: Semaphore,
+    sidecar: SidecarParser,
+    admit_file: FileAdmission,
+    loader: Arc<dyn VersionLoader>,
+    compile_permits: Semaphore,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     warned: Mutex<HashSet<String>>,
@@ -119,7 +120,7 @@ impl PluginHost {
     /// that cannot be loaded never keeps the server from starting.
     pub async fn start(
         options: HostOptions,
-        services: Services,
+        services: HostServices,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Arc<Self> {
@@ -130,27 +131,27 @@ impl PluginHost {
 
     async fn start_with(
         options: HostOptions,
-        loader: Arc<dyn Loader>,
+        loader: Arc<dyn VersionLoader>,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Arc<Self> {
-        let names = names::read(&*store).await.unwrap_or_else(|error| {
+        let names = tool_owners::read(&*store).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "whose the names of plugins' tools were could not be read");
-            Names::default()
+            ToolNameOwners::default()
         });
         let catalogue = Arc::new(Catalogue {
             entries: RwLock::default(),
             offer: RwLock::default(),
-            offering: Mutex::default(),
-            names: Mutex::new(names),
+            offer_lock: Mutex::default(),
+            tool_owners: Mutex::new(names),
             is_starting: AtomicBool::new(true),
             folder: options.folder.map(Into::into),
             sidecar: options.sidecar,
-            admit: options.admit,
+            admit_file: options.admit,
             loader,
-            compiling: Semaphore::new(COMPILED_AT_ONCE),
+            compile_permits: Semaphore::new(MAX_CONCURRENT_COMPILES),
             store,
             clock,
             warned: Mutex::default(),
@@ -160,17 +161,17 @@ impl PluginHost {
         catalogue.add_configured(options.plugins);
         catalogue.scan_folder().await;
         {
-            let mut names = catalogue.names.lock().unwrap_or_else(PoisonError::into_inner);
-            names.keep_those_of(|plugin| catalogue.named(plugin).is_some());
+            let mut names = catalogue.tool_owners.lock().unwrap_or_else(PoisonError::into_inner);
+            names.retain_plugins(|plugin| catalogue.entry_named(plugin).is_some());
         }
-        let begin = |entry| catalogue.begin(entry, Cause::Start, CancellationToken::new());
+        let begin = |entry| catalogue.spawn_load(entry, LoadCause::Start, CancellationToken::new());
         let loads: Vec<_> = catalogue.entries().into_iter().map(begin).collect();
         // What became of each is in the log and in the list.
-        if tokio::time::timeout(PATIENCE_AT_START, join_all(loads)).await.is_err() {
+        if tokio::time::timeout(START_TIMEOUT, join_all(loads)).await.is_err() {
             tracing::warn!("some plugins are still being loaded; the server starts without them");
         }
         catalogue.is_starting.store(false, Ordering::Release);
-        catalogue.refresh();
+        catalogue.rebuild_offer();
         if options.watch {
             tasks.spawn(catalogue.clone().watch());
         }
@@ -179,11 +180,11 @@ impl PluginHost {
 }
 
 impl Catalogue {
-    fn entries(&self) -> Vec<Arc<Entry>> {
+    fn entries(&self) -> Vec<Arc<PluginEntry>> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn named(&self, name: &str) -> Option<Arc<Entry>> {
+    fn entry_named(&self, name: &str) -> Option<Arc<PluginEntry>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         entries.iter().find(|entry| **entry.name() == *name).cloned()
     }
@@ -195,34 +196,34 @@ impl Catalogue {
                 self.warn_once(&format!("the configuration has two plugins `{}`; the second is ignored", options.name));
                 continue;
             }
-            let place = Place { file: options.file.clone(), folder: None };
-            entries.push(Entry::new(Origin::Configured, place, options));
+            let place = PluginFiles { file: options.file.clone(), folder: None };
+            entries.push(PluginEntry::new(PluginOrigin::Configured, place, options));
         }
     }
 
-    fn offer(&self) -> Arc<Offer> {
+    fn offer(&self) -> Arc<ToolOffer> {
         self.offer.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Something else is at work than before.
-    fn refresh(&self) {
-        let _one_at_a_time = self.offering.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+    fn rebuild_offer(&self) {
+        let _one_at_a_time = self.offer_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.tool_owners.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settled = names.clone();
-        let offer = Arc::new(Offer::of(&self.entries(), &mut settled, &self.offer()));
+        let offer = Arc::new(ToolOffer::of(&self.entries(), &mut settled, &self.offer()));
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = offer;
         // At start, whoever is compiled first must not have the first choice of names.
         if *names != settled && !self.is_starting.load(Ordering::Acquire) {
             names.clone_from(&settled);
-            self.keep_names(settled);
+            self.save_tool_owners(settled);
         }
     }
 
     /// In the background: if it is lost, names are given anew after the next start, in the plugins' order.
-    fn keep_names(&self, names: Names) {
+    fn save_tool_owners(&self, names: ToolNameOwners) {
         let (store, clock) = (self.store.clone(), self.clock.clone());
         self.tasks.spawn(async move {
-            if let Err(error) = names::write(&*store, &*clock, &names).await {
+            if let Err(error) = tool_owners::write(&*store, &*clock, &names).await {
                 tracing::warn!(%error, "whose the names of plugins' tools are could not be written down");
             }
         });
@@ -236,17 +237,19 @@ impl Catalogue {
     }
 
     /// The version that has the tool now, and the tool's own name. `Err` is a sentence.
-    fn resolve(&self, tool: &Arc<str>) -> Result<(Arc<dyn Version>, Arc<str>), String> {
+    fn resolve(&self, tool: &Arc<str>) -> Result<(Arc<dyn PluginVersion>, Arc<str>), String> {
         let offer = self.offer();
         let (entry, own_name) = match (offer.owner(tool), tool.rsplit_once('.')) {
             (Some(entry), _) => (entry.clone(), tool.clone()),
             (None, Some((plugin, own_name))) => {
-                (self.named(plugin).ok_or_else(|| format!("there is no plugin `{plugin}`"))?, own_name.into())
+                (self.entry_named(plugin).ok_or_else(|| format!("there is no plugin `{plugin}`"))?, own_name.into())
             }
             (None, None) => return Err(format!("no plugin has a tool `{tool}` now")),
         };
         let name = entry.name().clone();
-        let Some(version) = entry.version() else { return Err(format!("plugin `{name}` {}", entry.absence())) };
+        let Some(version) = entry.version() else {
+            return Err(format!("plugin `{name}` {}", entry.unavailable_reason()));
+        };
         match version.tools().iter().any(|tool| tool.name == own_name) {
             true => Ok((version, own_name)),
             false => Err(format!("plugin `{name}` has no tool `{own_name}` now")),
@@ -254,10 +257,10 @@ impl Catalogue {
     }
 
     /// The adapter of that name. `Err` is a sentence.
-    fn adapter(&self, plugin: &str) -> Result<Arc<dyn Version>, String> {
-        let entry = self.named(plugin).ok_or_else(|| format!("there is no plugin `{plugin}`"))?;
+    fn channel_adapter(&self, plugin: &str) -> Result<Arc<dyn PluginVersion>, String> {
+        let entry = self.entry_named(plugin).ok_or_else(|| format!("there is no plugin `{plugin}`"))?;
         match entry.version() {
-            None => Err(format!("plugin `{plugin}` {}", entry.absence())),
+            None => Err(format!("plugin `{plugin}` {}", entry.unavailable_reason())),
             Some(version) if !version.has_channel() => Err(format!("plugin `{plugin}` is no channel adapter")),
             Some(version) => Ok(version),
         }
@@ -285,16 +288,16 @@ impl Plugins for PluginHost {
     fn load<'a>(&'a self, named: &'a str, stop: CancellationToken) -> BoxFuture<'a, Result<PluginReport, PluginError>> {
         Box::pin(async move {
             let entry = self.0.find(named).await?;
-            let loaded = self.0.begin(entry, Cause::Asked, stop).await;
+            let loaded = self.0.spawn_load(entry, LoadCause::Requested, stop).await;
             loaded.unwrap_or_else(|error| Err(PluginError::Failed(format!("failed to load `{named}`: {error}"))))
         })
     }
 
     fn unload<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), PluginError>> {
         Box::pin(async move {
-            let entry = self.0.named(name).ok_or_else(|| self.0.unknown(name))?;
+            let entry = self.0.entry_named(name).ok_or_else(|| self.0.unknown_plugin(name))?;
             entry.unload();
-            self.0.refresh();
+            self.0.rebuild_offer();
             tracing::info!(plugin = name, "plugin is unloaded");
             Ok(())
         })
@@ -302,7 +305,7 @@ impl Plugins for PluginHost {
 
     fn approve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<PluginReport, PluginError>> {
         Box::pin(async move {
-            let entry = self.0.named(name).ok_or_else(|| self.0.unknown(name))?;
+            let entry = self.0.entry_named(name).ok_or_else(|| self.0.unknown_plugin(name))?;
             let catalogue = self.0.clone();
             // Seen through although nobody waits for it: what is pinned is put to work.
             let approved = self.0.tasks.spawn(async move { catalogue.approve(&entry).await }).await;
@@ -317,7 +320,7 @@ impl Plugins for PluginHost {
         stop: CancellationToken,
     ) -> BoxFuture<'a, Result<Incoming, ChannelError>> {
         Box::pin(async move {
-            let adapter = self.0.adapter(plugin).map_err(ChannelError::Unavailable)?;
+            let adapter = self.0.channel_adapter(plugin).map_err(ChannelError::Unavailable)?;
             adapter.parse_incoming(webhook, stop).await
         })
     }
@@ -329,7 +332,7 @@ impl Plugins for PluginHost {
         stop: CancellationToken,
     ) -> BoxFuture<'a, Result<Outgoing, ChannelError>> {
         Box::pin(async move {
-            let adapter = self.0.adapter(plugin).map_err(ChannelError::Unavailable)?;
+            let adapter = self.0.channel_adapter(plugin).map_err(ChannelError::Unavailable)?;
             adapter.format_outgoing(reply, stop).await
         })
     }
@@ -341,7 +344,7 @@ impl Plugins for PluginHost {
         stop: CancellationToken,
     ) -> BoxFuture<'a, Result<Fetched, FetchError>> {
         Box::pin(async move {
-            let adapter = self.0.adapter(plugin).map_err(FetchError::Failed)?;
+            let adapter = self.0.channel_adapter(plugin).map_err(FetchError::Failed)?;
             adapter.send(request, stop).await
         })
     }

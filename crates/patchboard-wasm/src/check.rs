@@ -12,14 +12,14 @@ use patchboard_core::port::{Clock, Fetch, FetchError, FetchRequest, Fetched};
 use patchboard_core::tool::ToolSpec;
 use tokio_util::sync::CancellationToken;
 
-use crate::compile::Refusal;
-use crate::engine::Machine;
-use crate::plugin::Plugin;
-use crate::rights::{PluginLimits, PluginOptions, Services};
+use crate::compile::PluginFileError;
+use crate::engine::PluginMachine;
+use crate::plugin::LoadedPlugin;
+use crate::rights::{HostServices, PluginLimits, PluginOptions};
 
 /// What a file that can be a plugin is.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct CheckedPlugin {
     /// Lower-case hex.
     pub sha256: Arc<str>,
     pub size: usize,
@@ -32,8 +32,12 @@ pub struct Checked {
     pub compile_time: Duration,
 }
 
-pub async fn check(bytes: Bytes, limits: PluginLimits, clock: Arc<dyn Clock>) -> Result<Checked, Refusal> {
-    let machine = Machine::start(limits, None).map_err(Refusal::new)?;
+pub async fn check(
+    bytes: Bytes,
+    limits: PluginLimits,
+    clock: Arc<dyn Clock>,
+) -> Result<CheckedPlugin, PluginFileError> {
+    let machine = PluginMachine::start(limits, None).map_err(PluginFileError::new)?;
     let options = PluginOptions {
         name: "being checked".into(),
         file: PathBuf::new(),
@@ -42,10 +46,10 @@ pub async fn check(bytes: Bytes, limits: PluginLimits, clock: Arc<dyn Clock>) ->
         secrets: BTreeMap::new(),
         sha256: None,
     };
-    let services = Services::new(Arc::new(NoFetch), Arc::new(LocalStore::new()), clock);
-    let plugin = Plugin::load(&machine, &options, bytes, &services).await?;
+    let services = HostServices::new(Arc::new(NoFetch), Arc::new(LocalStore::new()), clock);
+    let plugin = LoadedPlugin::load(&machine, &options, bytes, &services).await?;
     let compiled = plugin.compiled();
-    Ok(Checked {
+    Ok(CheckedPlugin {
         sha256: compiled.sha256.clone(),
         size: compiled.size,
         imports: compiled.imports.clone(),

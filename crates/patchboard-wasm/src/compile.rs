@@ -9,28 +9,28 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use wasmtime::component::{Component, InstancePre};
 
-use crate::engine::Machine;
+use crate::engine::PluginMachine;
 use crate::state::CallState;
 use crate::telemetry;
 use crate::world::exports::patchboard::plugin::{channel, tools};
 
 mod cache;
-mod kind;
-mod names;
+mod file_kind;
+mod interfaces;
 
-pub(crate) use cache::Cache;
+pub(crate) use cache::CompileCache;
 
 /// A longer file is not even looked at.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Why a file cannot be a plugin, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PluginFileError {
     reason: String,
     hint: Option<&'static str>,
 }
 
-impl Refusal {
+impl PluginFileError {
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), hint: None }
     }
@@ -49,7 +49,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PluginFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)?;
         match self.hint {
@@ -59,11 +59,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for PluginFileError {}
 
 /// A component whose imports are all there, ready to be made into instances.
 #[derive(Clone)]
-pub(crate) struct Compiled {
+pub(crate) struct CompiledPlugin {
     pub(crate) pre: InstancePre<CallState>,
     pub(crate) tools: Option<tools::GuestIndices>,
     pub(crate) channel: Option<channel::GuestIndices>,
@@ -78,31 +78,41 @@ pub(crate) struct Compiled {
     pub(crate) from_cache: bool,
 }
 
-impl fmt::Debug for Compiled {
+impl fmt::Debug for CompiledPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compiled").field("sha256", &self.sha256).field("imports", &self.imports).finish_non_exhaustive()
+        f.debug_struct("CompiledPlugin")
+            .field("sha256", &self.sha256)
+            .field("imports", &self.imports)
+            .finish_non_exhaustive()
     }
 }
 
-impl Machine {
+impl PluginMachine {
     /// Compiles on the machine's own threads, or takes what was compiled before. `only`: no other file will do.
-    pub(crate) async fn compile(&self, bytes: Bytes, only: Option<[u8; 32]>) -> Result<Compiled, Refusal> {
+    pub(crate) async fn compile(
+        &self,
+        bytes: Bytes,
+        only: Option<[u8; 32]>,
+    ) -> Result<CompiledPlugin, PluginFileError> {
         let machine = self.clone();
         let compiling = self.threads().spawn_blocking(move || compile(&machine, &bytes, only));
-        compiling.await.unwrap_or_else(|error| Err(Refusal::new(format!("could not be compiled: {error}"))))
+        compiling.await.unwrap_or_else(|error| Err(PluginFileError::new(format!("could not be compiled: {error}"))))
     }
 }
 
-fn compile(machine: &Machine, bytes: &[u8], only: Option<[u8; 32]>) -> Result<Compiled, Refusal> {
+fn compile(machine: &PluginMachine, bytes: &[u8], only: Option<[u8; 32]>) -> Result<CompiledPlugin, PluginFileError> {
     if bytes.len() > MAX_BYTES {
-        return Err(Refusal::new(format!("is larger than {}", crate::call::size(MAX_BYTES))));
+        return Err(PluginFileError::new(format!("is larger than {}", crate::call::format_size(MAX_BYTES))));
     }
     let hash: [u8; 32] = Sha256::digest(bytes).into();
     if only.is_some_and(|only| only != hash) {
-        return Err(Refusal::new(format!("is another file than the one that is pinned: its sha256 is {}", hex(&hash)))
-            .hint("write its hash under `sha256` if it is the right one"));
+        return Err(PluginFileError::new(format!(
+            "is another file than the one that is pinned: its sha256 is {}",
+            hex(&hash)
+        ))
+        .hint("write its hash under `sha256` if it is the right one"));
     }
-    kind::check(bytes)?;
+    file_kind::check(bytes)?;
     let began = Instant::now();
     let cached = machine.cache().and_then(|cache| cache.get(machine.engine(), &hash));
     let from_cache = cached.is_some();
@@ -122,13 +132,15 @@ fn compile(machine: &Machine, bytes: &[u8], only: Option<[u8; 32]>) -> Result<Co
     let shape = component.component_type();
     let imports: Vec<&str> = shape.imports(machine.engine()).map(|(name, _)| name).collect();
     let exports: Vec<&str> = shape.exports(machine.engine()).map(|(name, _)| name).collect();
-    let names = names::check(&imports, &exports)?;
+    let names = interfaces::check(&imports, &exports)?;
     let pre = machine.linker().instantiate_pre(&component).map_err(|error| {
-        Refusal::new(format!("imports something that has another shape here: {}", line(&error)))
+        PluginFileError::new(format!("imports something that has another shape here: {}", one_line_error(&error)))
             .hint("build it against the wit folder of this server's version")
     })?;
-    let shape = |error: wasmtime::Error| Refusal::new(format!("exports something of another shape: {}", line(&error)));
-    Ok(Compiled {
+    let shape = |error: wasmtime::Error| {
+        PluginFileError::new(format!("exports something of another shape: {}", one_line_error(&error)))
+    };
+    Ok(CompiledPlugin {
         tools: names.tools.then(|| tools::GuestIndices::new(&pre)).transpose().map_err(shape)?,
         channel: names.channel.then(|| channel::GuestIndices::new(&pre)).transpose().map_err(shape)?,
         pre,
@@ -141,17 +153,17 @@ fn compile(machine: &Machine, bytes: &[u8], only: Option<[u8; 32]>) -> Result<Co
     })
 }
 
-fn invalid(error: &wasmtime::Error) -> Refusal {
-    let reason = line(error);
+fn invalid(error: &wasmtime::Error) -> PluginFileError {
+    let reason = one_line_error(error);
     // Memories and instances beyond what calls are given are found by the compiler too.
     match reason.contains("exceeds the limit") || reason.contains("exceeds the maximum") {
-        true => Refusal::new(format!("needs more than plugins are given: {reason}")),
-        false => Refusal::new(format!("is not a valid component: {reason}")).hint("is the file complete?"),
+        true => PluginFileError::new(format!("needs more than plugins are given: {reason}")),
+        false => PluginFileError::new(format!("is not a valid component: {reason}")).hint("is the file complete?"),
     }
 }
 
 /// An error and its causes in one line.
-pub(crate) fn line(error: &wasmtime::Error) -> String {
+pub(crate) fn one_line_error(error: &wasmtime::Error) -> String {
     let whole = format!("{error:#}");
     whole.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -15,11 +15,11 @@ const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 4 * 1024;
 const MAX_SCHEMA: usize = 64 * 1024;
 /// On top of a call's own time: the plugin's reason is worth more than that the server stopped waiting.
-const GRACE: Duration = Duration::from_secs(2);
+const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 
 /// What all tools of a plugin have in common.
 #[derive(Debug, Clone)]
-pub(crate) struct Offered<'a> {
+pub(crate) struct DescribeContext<'a> {
     pub(crate) plugin: &'a str,
     /// Without grants it cannot change anything, whatever it says.
     pub(crate) has_grants: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Offered<'a> {
 }
 
 /// `Err` is the reason to refuse the plugin.
-pub(crate) fn specs(tools: Vec<Tool>, offered: &Offered<'_>) -> Result<Arc<[ToolSpec]>, String> {
+pub(crate) fn specs(tools: Vec<Tool>, offered: &DescribeContext<'_>) -> Result<Arc<[ToolSpec]>, String> {
     if tools.len() > MAX_TOOLS {
         return Err(format!("describes {} tools, more than {MAX_TOOLS}", tools.len()));
     }
@@ -47,7 +47,7 @@ pub(crate) fn specs(tools: Vec<Tool>, offered: &Offered<'_>) -> Result<Arc<[Tool
     Ok(specs.into())
 }
 
-fn spec(tool: Tool, offered: &Offered<'_>, traits: &Arc<ToolTraits>) -> Result<ToolSpec, String> {
+fn spec(tool: Tool, offered: &DescribeContext<'_>, traits: &Arc<ToolTraits>) -> Result<ToolSpec, String> {
     let Tool { name, description, input_schema, read_only } = tool;
     check_name(&name)?;
     match description.len() {
@@ -76,7 +76,7 @@ fn spec(tool: Tool, offered: &Offered<'_>, traits: &Arc<ToolTraits>) -> Result<T
             Effect::ReadOnly => UnknownOutcome::Retry,
             Effect::Writes => UnknownOutcome::Ask,
         },
-        timeout: Some(offered.time.saturating_add(GRACE)),
+        timeout: Some(offered.time.saturating_add(TIMEOUT_GRACE)),
         kind: PLUGIN_KIND,
         traits: Some(traits.clone()),
     })
@@ -87,7 +87,7 @@ fn check_name(name: &str) -> Result<(), String> {
     match (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed) {
         true => Ok(()),
         false => {
-            let shown = crate::imports::shown(name);
+            let shown = crate::imports::quote_untrusted(name);
             Err(format!("`{shown}` is no name for a tool: letters, digits, `_` and `-`, at most {MAX_NAME}"))
         }
     }

@@ -11,20 +11,20 @@ use tokio::runtime::{Handle, Runtime};
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
-use crate::compile::Cache;
+use crate::compile::CompileCache;
 use crate::rights::PluginLimits;
 use crate::state::CallState;
-use crate::telemetry::Meters;
+use crate::telemetry::CallMetrics;
 
+mod admission;
 mod config;
 mod pace;
 mod ticker;
-mod turn;
 
-pub(crate) use pace::Pace;
 #[cfg(test)]
-pub(crate) use turn::Turns;
-pub(crate) use turn::{NoTurn, Share, Turn};
+pub(crate) use admission::CallSlots;
+pub(crate) use admission::{CallSlot, PluginQuota, SlotError};
+pub(crate) use pace::CallPace;
 
 /// Guests give way to the server's own threads.
 #[cfg(target_os = "linux")]
@@ -32,29 +32,29 @@ const NICE: i32 = 10;
 /// More would only take memory: guests are not many, and short.
 const MAX_THREADS: usize = 8;
 /// Plugins compiled at the same time.
-const COMPILERS: usize = 2;
+const COMPILER_THREADS: usize = 2;
 /// Guests hold a thread for a whole tick; without these, timers and new calls would be looked at after dozens of ticks.
 const POLLS_BETWEEN_EVENTS: u32 = 4;
 
 #[derive(Clone)]
-pub(crate) struct Machine {
-    inner: Arc<Inner>,
+pub(crate) struct PluginMachine {
+    shared: Arc<MachineShared>,
 }
 
-struct Inner {
+struct MachineShared {
     engine: Engine,
     linker: Linker<CallState>,
     limits: PluginLimits,
-    turns: turn::Turns,
-    ticker: ticker::Ticker,
-    cache: Option<Cache>,
-    meters: Meters,
+    slots: admission::CallSlots,
+    ticker: ticker::EpochTicker,
+    cache: Option<CompileCache>,
+    metrics: CallMetrics,
     /// Taken when it is dropped.
     runtime: Option<Runtime>,
     handle: Handle,
 }
 
-impl Machine {
+impl PluginMachine {
     /// `cache`: the folder for compiled code.
     pub(crate) fn start(limits: PluginLimits, cache: Option<PathBuf>) -> Result<Self, String> {
         let engine = config::engine(&limits).map_err(|error| format!("cannot set up the plugin machine: {error:#}"))?;
@@ -75,61 +75,61 @@ impl Machine {
             .map_err(|error| format!("cannot set up what plugins import: {error:#}"))?;
         let no_thread = |error: std::io::Error| format!("cannot start the threads of plugins: {error}");
         let runtime = runtime().map_err(no_thread)?;
-        let inner = Inner {
-            ticker: ticker::Ticker::start(engine.clone()).map_err(no_thread)?,
-            turns: turn::Turns::new(limits.calls),
-            cache: cache.map(|folder| Cache::new(folder, &engine)),
-            meters: Meters::new(),
+        let inner = MachineShared {
+            ticker: ticker::EpochTicker::start(engine.clone()).map_err(no_thread)?,
+            slots: admission::CallSlots::new(limits.calls),
+            cache: cache.map(|folder| CompileCache::new(folder, &engine)),
+            metrics: CallMetrics::new(),
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
             engine,
             linker,
             limits,
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { shared: Arc::new(inner) })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
-        &self.inner.engine
+        &self.shared.engine
     }
 
     pub(crate) fn linker(&self) -> &Linker<CallState> {
-        &self.inner.linker
+        &self.shared.linker
     }
 
     pub(crate) fn limits(&self) -> &PluginLimits {
-        &self.inner.limits
+        &self.shared.limits
     }
 
-    pub(crate) fn cache(&self) -> Option<&Cache> {
-        self.inner.cache.as_ref()
+    pub(crate) fn cache(&self) -> Option<&CompileCache> {
+        self.shared.cache.as_ref()
     }
 
-    pub(crate) fn meters(&self) -> &Meters {
-        &self.inner.meters
+    pub(crate) fn metrics(&self) -> &CallMetrics {
+        &self.shared.metrics
     }
 
-    pub(crate) fn turns(&self) -> &turn::Turns {
-        &self.inner.turns
+    pub(crate) fn slots(&self) -> &admission::CallSlots {
+        &self.shared.slots
     }
 
-    pub(crate) fn tick(&self) -> ticker::Ticking {
-        self.inner.ticker.tick()
+    pub(crate) fn tick(&self) -> ticker::TickGuard {
+        self.shared.ticker.tick()
     }
 
     /// Where plugins are compiled and guests run, but for the first slice of those known to be quick (`Machine::run`).
     pub(crate) fn threads(&self) -> &Handle {
-        &self.inner.handle
+        &self.shared.handle
     }
 }
 
-impl std::fmt::Debug for Machine {
+impl std::fmt::Debug for PluginMachine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Machine").field("limits", &self.inner.limits).finish_non_exhaustive()
+        f.debug_struct("PluginMachine").field("limits", &self.shared.limits).finish_non_exhaustive()
     }
 }
 
-impl Drop for Inner {
+impl Drop for MachineShared {
     fn drop(&mut self) {
         // Dropping a runtime waits for its threads, and may not happen on one of them.
         if let Some(runtime) = self.runtime.take() {
@@ -143,10 +143,10 @@ fn runtime() -> std::io::Result<Runtime> {
     let threads = available_parallelism().map_or(2, std::num::NonZeroUsize::get).clamp(2, MAX_THREADS);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
-        .max_blocking_threads(COMPILERS)
+        .max_blocking_threads(COMPILER_THREADS)
         .thread_keep_alive(Duration::from_secs(1))
         .thread_name_fn(move || format!("wasm-{}", numbers.fetch_add(1, Ordering::Relaxed)))
-        .on_thread_start(be_nice)
+        .on_thread_start(lower_priority)
         .event_interval(POLLS_BETWEEN_EVENTS)
         .global_queue_interval(POLLS_BETWEEN_EVENTS)
         .enable_time()
@@ -155,7 +155,7 @@ fn runtime() -> std::io::Result<Runtime> {
 }
 
 /// On Linux niceness is a thread's own; elsewhere it would be the whole server's.
-fn be_nice() {
+fn lower_priority() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!(%error, "plugin threads stay at the server's priority");

@@ -18,10 +18,10 @@ use wasmtime::component::{HasSelf, Linker};
 use crate::state::CallState;
 use crate::world::ToolAndChannel;
 
-pub(crate) use log::tell_dropped;
+pub(crate) use log::log_dropped_lines;
 
 /// Between two pauses a call may ask the host so often; a guest that does nothing else shares its thread all the same.
-const ASKED_IN_A_ROW: u32 = 64;
+const CALLS_BETWEEN_YIELDS: u32 = 64;
 /// Of one call so many different refusals are logged; the plugin is told of all.
 const MAX_LOGGED_REFUSALS: usize = 16;
 
@@ -32,16 +32,16 @@ pub(crate) fn add_to_linker(linker: &mut Linker<CallState>) -> wasmtime::Result<
 
 /// Why a host function does not return to the guest at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Ended {
+pub(crate) enum CallAborted {
     #[error("the call's time is over")]
     OutOfTime,
     #[error("the call was cancelled")]
-    Stopped,
+    Cancelled,
 }
 
 /// What one call has asked of the host so far.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct HostCallCounts {
     calls: u32,
     requests: u32,
     /// What was refused and is in the log already.
@@ -50,42 +50,46 @@ pub(crate) struct Asked {
 
 impl CallState {
     /// The first thing every host function does: a guest that only ever asks the host ends too, and lets others run.
-    async fn enter(&mut self) -> wasmtime::Result<()> {
-        self.asked.calls = self.asked.calls.wrapping_add(1);
-        if self.asked.calls.is_multiple_of(ASKED_IN_A_ROW) {
+    async fn begin_host_call(&mut self) -> wasmtime::Result<()> {
+        self.host_calls.calls = self.host_calls.calls.wrapping_add(1);
+        if self.host_calls.calls.is_multiple_of(CALLS_BETWEEN_YIELDS) {
             tokio::task::yield_now().await;
         }
-        Ok(still_wanted(self.deadline, &self.stop)?)
+        Ok(check_not_aborted(self.deadline, &self.stop)?)
     }
 
     /// Says in the log what the plugin was refused: once for each `what` of a call. Returns the reason, for the plugin.
-    fn refuse(&mut self, what: &str, reason: String) -> String {
-        if self.asked.refused.len() < MAX_LOGGED_REFUSALS && self.asked.refused.insert(what.to_owned()) {
+    fn log_refusal(&mut self, what: &str, reason: String) -> String {
+        if self.host_calls.refused.len() < MAX_LOGGED_REFUSALS && self.host_calls.refused.insert(what.to_owned()) {
             tracing::warn!(target: "plugin", plugin = %self.rights.plugin, "refused: {}", log::one_line(&reason));
         }
         reason
     }
 }
 
-fn still_wanted(deadline: Instant, stop: &CancellationToken) -> Result<(), Ended> {
+fn check_not_aborted(deadline: Instant, stop: &CancellationToken) -> Result<(), CallAborted> {
     match (stop.is_cancelled(), Instant::now() >= deadline) {
-        (true, _) => Err(Ended::Stopped),
-        (false, true) => Err(Ended::OutOfTime),
+        (true, _) => Err(CallAborted::Cancelled),
+        (false, true) => Err(CallAborted::OutOfTime),
         (false, false) => Ok(()),
     }
 }
 
 /// Waits as long as the call may still last.
-async fn within<T>(deadline: Instant, stop: &CancellationToken, work: impl Future<Output = T>) -> Result<T, Ended> {
+async fn until_deadline<T>(
+    deadline: Instant,
+    stop: &CancellationToken,
+    work: impl Future<Output = T>,
+) -> Result<T, CallAborted> {
     tokio::select! {
         biased;
-        () = stop.cancelled() => Err(Ended::Stopped),
-        done = tokio::time::timeout_at(deadline.into(), work) => done.map_err(|_| Ended::OutOfTime),
+        () = stop.cancelled() => Err(CallAborted::Cancelled),
+        done = tokio::time::timeout_at(deadline.into(), work) => done.map_err(|_| CallAborted::OutOfTime),
     }
 }
 
 /// Text that came from a plugin, for a sentence.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn quote_untrusted(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 80;
     let mut shown: String = text.escape_debug().take(MAX_SHOWN_CHARS + 1).collect();
     if shown.chars().count() > MAX_SHOWN_CHARS {

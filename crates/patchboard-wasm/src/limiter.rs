@@ -9,20 +9,20 @@ pub(crate) const MAX_INSTANCES: u32 = 64;
 
 /// Refuses growth beyond the limit and remembers that it did, so that the call's end can be explained.
 #[derive(Debug)]
-pub(crate) struct Limiter {
+pub(crate) struct MemoryLimiter {
     memory: usize,
     /// Of all memories of the call.
     used: usize,
     pub(crate) was_refused: bool,
 }
 
-impl Limiter {
+impl MemoryLimiter {
     pub(crate) fn new(memory: usize) -> Self {
         Self { memory, used: 0, was_refused: false }
     }
 }
 
-impl ResourceLimiter for Limiter {
+impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         let used = self.used.saturating_add(desired.saturating_sub(current));
         let fits = used <= self.memory;

@@ -14,42 +14,42 @@ use patchboard_core::tool::{Fault, ToolOutput, ToolSpec};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Doing, Entry, Failure};
-use crate::compile::{Compiled, Refusal};
-use crate::describe::{self, Offered};
-use crate::engine::{Machine, Pace, Share};
-use crate::home::FromHome;
+use crate::call::{GuestEntry, GuestFailure, GuestFuture};
+use crate::compile::{CompiledPlugin, PluginFileError};
+use crate::describe::{self, DescribeContext};
+use crate::engine::{CallPace, PluginMachine, PluginQuota};
 use crate::imports;
-use crate::rights::{PluginLimits, PluginOptions, Rights, Services};
-use crate::state::Caller;
-use crate::telemetry::Outcome;
+use crate::main_runtime::OnMainRuntime;
+use crate::rights::{HostServices, PluginLimits, PluginOptions, PluginRights};
+use crate::state::GuestCall;
+use crate::telemetry::GuestCallOutcome;
 
 mod map;
 
 /// A plugin that cannot say what it is in this time is not loaded.
-const DESCRIBING: Duration = Duration::from_secs(5);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(crate) struct Plugin {
+pub(crate) struct LoadedPlugin {
     name: Arc<str>,
-    machine: Machine,
-    compiled: Compiled,
-    rights: Arc<Rights>,
+    machine: PluginMachine,
+    compiled: CompiledPlugin,
+    rights: Arc<PluginRights>,
     tools: Arc<[ToolSpec]>,
-    share: Share,
-    pace: Arc<Pace>,
-    home: Handle,
+    quota: PluginQuota,
+    pace: Arc<CallPace>,
+    main_runtime: Handle,
     calls: AtomicU64,
     failures: AtomicU64,
 }
 
-impl Plugin {
+impl LoadedPlugin {
     /// Checks the file's hash, compiles it, makes a first instance and asks it, without any rights, what it offers.
     pub(crate) async fn load(
-        machine: &Machine,
+        machine: &PluginMachine,
         options: &PluginOptions,
         bytes: Bytes,
-        services: &Services,
-    ) -> Result<Self, Refusal> {
+        services: &HostServices,
+    ) -> Result<Self, PluginFileError> {
         let home = Handle::current();
         let compiled = machine.compile(bytes, options.sha256).await?;
         tracing::debug!(
@@ -60,29 +60,32 @@ impl Plugin {
             "plugin compiled"
         );
         let mut services = services.clone();
-        services.fetch = FromHome::fetch(services.fetch, home.clone());
-        let offered =
-            Offered { plugin: &options.name, has_grants: !options.grants.is_empty(), time: machine.limits().time };
-        let share = machine.turns().share();
-        let caller = Caller {
-            rights: Arc::new(Rights::none(options.name.clone(), services.clone())),
+        services.fetch = OnMainRuntime::fetch(services.fetch, home.clone());
+        let offered = DescribeContext {
+            plugin: &options.name,
+            has_grants: !options.grants.is_empty(),
+            time: machine.limits().time,
+        };
+        let share = machine.slots().quota();
+        let caller = GuestCall {
+            rights: Arc::new(PluginRights::for_describe(options.name.clone(), services.clone())),
             functions: None,
             stop: CancellationToken::new(),
-            share: share.clone(),
+            quota: share.clone(),
             // Nothing is known about it yet, and it is strangers' code that begins.
             pace: Arc::default(),
-            home: home.clone(),
+            main_runtime: home.clone(),
         };
         let tools = describe(machine, &compiled, caller, &offered).await?;
         Ok(Self {
             name: options.name.clone(),
             machine: machine.clone(),
             compiled,
-            rights: Arc::new(Rights::new(options, services)),
+            rights: Arc::new(PluginRights::new(options, services)),
             tools,
-            share,
+            quota: share,
             pace: Arc::default(),
-            home,
+            main_runtime: home,
             calls: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         })
@@ -98,7 +101,7 @@ impl Plugin {
         &self.compiled.imports
     }
 
-    pub(crate) fn compiled(&self) -> &Compiled {
+    pub(crate) fn compiled(&self) -> &CompiledPlugin {
         &self.compiled
     }
 
@@ -131,7 +134,7 @@ impl Plugin {
             return ToolOutput::fault(Fault::NotFound, format!("plugin {} has no tools", self.name));
         };
         let (name, limit) = (tool.to_owned(), self.machine.limits().output);
-        let entry: Entry<ToolOutput> = Box::new(move |store, instance| -> Doing<'_, ToolOutput> {
+        let entry: GuestEntry<ToolOutput> = Box::new(move |store, instance| -> GuestFuture<'_, ToolOutput> {
             Box::pin(async move {
                 let guest = indices.load(&mut *store, &instance)?;
                 map::tool_output(guest.call_call(store, &name, &arguments).await?, limit)
@@ -149,15 +152,15 @@ impl Plugin {
         webhook: Webhook,
         stop: CancellationToken,
     ) -> Result<Incoming, ChannelError> {
-        let indices = self.adapter()?;
+        let indices = self.channel_exports()?;
         let limit = self.machine.limits().output;
-        let entry: Entry<Result<Incoming, String>> = Box::new(move |store, instance| {
+        let entry: GuestEntry<Result<Incoming, String>> = Box::new(move |store, instance| {
             Box::pin(async move {
                 let guest = indices.load(&mut *store, &instance)?;
                 map::incoming(guest.call_parse_incoming(store, &map::webhook(webhook)).await?, limit)
             })
         });
-        self.adapted("parse-incoming", stop, entry).await
+        self.call_adapter("parse-incoming", stop, entry).await
     }
 
     pub(crate) async fn format_outgoing(
@@ -165,15 +168,15 @@ impl Plugin {
         reply: ChannelReply,
         stop: CancellationToken,
     ) -> Result<Outgoing, ChannelError> {
-        let indices = self.adapter()?;
+        let indices = self.channel_exports()?;
         let limit = self.machine.limits().output;
-        let entry: Entry<Result<Outgoing, String>> = Box::new(move |store, instance| {
+        let entry: GuestEntry<Result<Outgoing, String>> = Box::new(move |store, instance| {
             Box::pin(async move {
                 let guest = indices.load(&mut *store, &instance)?;
                 map::outgoing(guest.call_format_outgoing(store, &map::reply(reply)).await?, limit)
             })
         });
-        self.adapted("format-outgoing", stop, entry).await
+        self.call_adapter("format-outgoing", stop, entry).await
     }
 
     /// Sends what it wrote, under its grants and with its secrets.
@@ -185,35 +188,37 @@ impl Plugin {
         imports::http::send(&self.rights, request, Instant::now() + self.machine.limits().time, stop).await
     }
 
-    fn adapter(&self) -> Result<crate::world::exports::patchboard::plugin::channel::GuestIndices, ChannelError> {
+    fn channel_exports(
+        &self,
+    ) -> Result<crate::world::exports::patchboard::plugin::channel::GuestIndices, ChannelError> {
         self.compiled
             .channel
             .clone()
             .ok_or_else(|| ChannelError::Unavailable(format!("plugin {} is not a channel adapter", self.name)))
     }
 
-    async fn adapted<T: Send + 'static>(
+    async fn call_adapter<T: Send + 'static>(
         &self,
         function: &'static str,
         stop: CancellationToken,
-        entry: Entry<Result<T, String>>,
+        entry: GuestEntry<Result<T, String>>,
     ) -> Result<T, ChannelError> {
         match self.run(function, None, stop, entry, Result::is_err).await {
             Ok(answer) => answer.map_err(ChannelError::Rejected),
             Err(failure) => Err(match failure {
-                Failure::TooMany | Failure::Waited(_) | Failure::Cancelled => {
-                    ChannelError::Unavailable(failure.sentence(&self.name))
+                GuestFailure::QueueFull | GuestFailure::QueueTimeout(_) | GuestFailure::Cancelled => {
+                    ChannelError::Unavailable(failure.message(&self.name))
                 }
-                Failure::Time(_)
-                | Failure::Memory(_)
-                | Failure::Fuel(_)
-                | Failure::Output(_)
-                | Failure::HandedOver(_)
-                | Failure::Stack
-                | Failure::Panic(_)
-                | Failure::Exit(_)
-                | Failure::Trap(_)
-                | Failure::Lost(_) => ChannelError::Failed(failure.sentence(&self.name)),
+                GuestFailure::Time(_)
+                | GuestFailure::Memory(_)
+                | GuestFailure::Fuel(_)
+                | GuestFailure::Output(_)
+                | GuestFailure::HostcallData(_)
+                | GuestFailure::Stack
+                | GuestFailure::Panic(_)
+                | GuestFailure::Exit(_)
+                | GuestFailure::Trap(_)
+                | GuestFailure::HostError(_) => ChannelError::Failed(failure.message(&self.name)),
             }),
         }
     }
@@ -224,25 +229,28 @@ impl Plugin {
         tool: &str,
         functions: Option<Arc<dyn HostFunctions>>,
         stop: CancellationToken,
-        entry: Entry<T>,
+        entry: GuestEntry<T>,
         is_error: impl FnOnce(&T) -> bool,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, GuestFailure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let mut count = Count { machine: &self.machine, began: Instant::now(), outcome: Outcome::Cancelled };
-        let (rights, share, home) = (self.rights.clone(), self.share.clone(), self.home.clone());
-        let caller = Caller { rights, functions, stop, share, pace: self.pace.clone(), home };
+        let mut count =
+            CallMetricsGuard { machine: &self.machine, began: Instant::now(), outcome: GuestCallOutcome::Cancelled };
+        let (rights, share, home) = (self.rights.clone(), self.quota.clone(), self.main_runtime.clone());
+        let caller = GuestCall { rights, functions, stop, quota: share, pace: self.pace.clone(), main_runtime: home };
         let ended = self.machine.run(self.compiled.pre.clone(), caller, *self.machine.limits(), entry).await;
         count.outcome = match &ended {
-            Ok(answer) if is_error(answer) => Outcome::Failed,
-            Ok(_) => Outcome::Answered,
+            Ok(answer) if is_error(answer) => GuestCallOutcome::Failed,
+            Ok(_) => GuestCallOutcome::Answered,
             Err(failure) => failure.outcome(),
         };
         match &ended {
             Ok(_) => {}
-            Err(Failure::Cancelled) => tracing::debug!(plugin = %self.name, tool.name = tool, "plugin call cancelled"),
+            Err(GuestFailure::Cancelled) => {
+                tracing::debug!(plugin = %self.name, tool.name = tool, "plugin call cancelled")
+            }
             Err(failure) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                let reason = failure.sentence(&self.name);
+                let reason = failure.message(&self.name);
                 let duration_ms = u64::try_from(count.began.elapsed().as_millis()).unwrap_or(u64::MAX);
                 tracing::warn!(plugin = %self.name, tool.name = tool, duration_ms, %reason, "plugin call failed");
             }
@@ -251,35 +259,38 @@ impl Plugin {
     }
 }
 
-impl std::fmt::Debug for Plugin {
+impl std::fmt::Debug for LoadedPlugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin").field("name", &self.name).field("compiled", &self.compiled).finish_non_exhaustive()
+        f.debug_struct("LoadedPlugin")
+            .field("name", &self.name)
+            .field("compiled", &self.compiled)
+            .finish_non_exhaustive()
     }
 }
 
 /// A call that nobody waits for any more is counted too.
-struct Count<'a> {
-    machine: &'a Machine,
+struct CallMetricsGuard<'a> {
+    machine: &'a PluginMachine,
     began: Instant,
-    outcome: Outcome,
+    outcome: GuestCallOutcome,
 }
 
-impl Drop for Count<'_> {
+impl Drop for CallMetricsGuard<'_> {
     fn drop(&mut self) {
-        self.machine.meters().call_ended(self.outcome, self.began.elapsed());
+        self.machine.metrics().call_ended(self.outcome, self.began.elapsed());
     }
 }
 
 /// Also finds out whether an instance can be made at all.
 async fn describe(
-    machine: &Machine,
-    compiled: &Compiled,
-    caller: Caller,
-    offered: &Offered<'_>,
-) -> Result<Arc<[ToolSpec]>, Refusal> {
-    let limits = PluginLimits { time: machine.limits().time.min(DESCRIBING), ..*machine.limits() };
+    machine: &PluginMachine,
+    compiled: &CompiledPlugin,
+    caller: GuestCall,
+    offered: &DescribeContext<'_>,
+) -> Result<Arc<[ToolSpec]>, PluginFileError> {
+    let limits = PluginLimits { time: machine.limits().time.min(DESCRIBE_TIMEOUT), ..*machine.limits() };
     let (tools, channel) = (compiled.tools.clone(), compiled.channel.clone());
-    let entry: Entry<Vec<_>> = Box::new(move |store, instance| {
+    let entry: GuestEntry<Vec<_>> = Box::new(move |store, instance| {
         Box::pin(async move {
             if let Some(indices) = channel {
                 indices.load(&mut *store, &instance)?;
@@ -291,9 +302,10 @@ async fn describe(
         })
     });
     let described = machine.run(compiled.pre.clone(), caller, limits, entry).await;
-    let described = described
-        .map_err(|failure| Refusal::new(format!("cannot say what it offers: {}", failure.sentence(offered.plugin))))?;
-    describe::specs(described, offered).map_err(Refusal::new)
+    let described = described.map_err(|failure| {
+        PluginFileError::new(format!("cannot say what it offers: {}", failure.message(offered.plugin)))
+    })?;
+    describe::specs(described, offered).map_err(PluginFileError::new)
 }
 
 #[cfg(test)]

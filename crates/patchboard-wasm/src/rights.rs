@@ -49,53 +49,53 @@ impl Default for PluginLimits {
 
 /// What the host does for plugins.
 #[derive(Debug, Clone)]
-pub struct Services {
+pub struct HostServices {
     pub fetch: Arc<dyn Fetch>,
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
-    pub(crate) gates: Arc<StoreGates>,
+    pub(crate) store_locks: Arc<StoreLocks>,
 }
 
-impl Services {
+impl HostServices {
     /// Once per server: what is cloned from it shares the bounds of stores.
     pub fn new(fetch: Arc<dyn Fetch>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { fetch, store, clock, gates: Arc::default() }
+        Self { fetch, store, clock, store_locks: Arc::default() }
     }
 
     /// Held while a value is added to that store, so that two calls do not both find the last room in it.
-    pub(crate) fn gate(&self, store: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
-        let mut gates = self.gates.by_store.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn store_lock(&self, store: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
+        let mut gates = self.store_locks.by_store.lock().unwrap_or_else(PoisonError::into_inner);
         gates.entry(store.clone()).or_default().clone()
     }
 }
 
 /// As many as there are names of stores in grants.
 #[derive(Debug, Default)]
-pub(crate) struct StoreGates {
+pub(crate) struct StoreLocks {
     by_store: Mutex<HashMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// What one plugin may do.
 #[derive(Clone)]
-pub(crate) struct Rights {
+pub(crate) struct PluginRights {
     pub(crate) plugin: Arc<str>,
     pub(crate) hosts: Arc<[HostGrant]>,
     pub(crate) stores: Vec<Arc<str>>,
     pub(crate) functions: Vec<Arc<str>>,
     pub(crate) settings: BTreeMap<String, String>,
     pub(crate) secrets: BTreeMap<String, SecretString>,
-    pub(crate) services: Services,
+    pub(crate) services: HostServices,
     /// Is it only asked what it is?
     is_describing: bool,
 }
 
-impl Rights {
-    pub(crate) fn new(options: &PluginOptions, services: Services) -> Self {
+impl PluginRights {
+    pub(crate) fn new(options: &PluginOptions, services: HostServices) -> Self {
         let mut rights = Self {
             settings: options.settings.clone(),
             secrets: options.secrets.clone(),
             is_describing: false,
-            ..Self::none(options.name.clone(), services)
+            ..Self::for_describe(options.name.clone(), services)
         };
         let mut hosts = Vec::new();
         for grant in &options.grants {
@@ -110,7 +110,7 @@ impl Rights {
     }
 
     /// For a plugin that is only asked to describe itself.
-    pub(crate) fn none(plugin: Arc<str>, services: Services) -> Self {
+    pub(crate) fn for_describe(plugin: Arc<str>, services: HostServices) -> Self {
         Self {
             plugin,
             hosts: Arc::default(),
@@ -124,7 +124,7 @@ impl Rights {
     }
 
     /// Why it may not reach `what`, and what an operator can do about it. `grant`: as it would be written.
-    pub(crate) fn denial(&self, what: &str, grant: &str) -> String {
+    pub(crate) fn denial_message(&self, what: &str, grant: &str) -> String {
         let plugin = &self.plugin;
         match self.is_describing {
             true => format!("{what} is not granted to plugin `{plugin}` while it describes itself: nothing is"),
@@ -134,8 +134,8 @@ impl Rights {
 }
 
 /// Nothing of what is in settings or secrets.
-impl fmt::Debug for Rights {
+impl fmt::Debug for PluginRights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rights").field("plugin", &self.plugin).field("hosts", &self.hosts).finish_non_exhaustive()
+        f.debug_struct("PluginRights").field("plugin", &self.plugin).field("hosts", &self.hosts).finish_non_exhaustive()
     }
 }

@@ -8,16 +8,16 @@ use std::fmt::Write as _;
 use patchboard_core::plugin::HostGrant;
 use secrecy::{ExposeSecret, SecretString};
 
-pub(crate) type Secrets = BTreeMap<String, SecretString>;
+pub(crate) type SecretMap = BTreeMap<String, SecretString>;
 
 const OPEN: &str = "{{secret:";
 const CLOSE: &str = "}}";
 /// Stands where a value was.
-const HIDDEN: &str = "[secret]";
+const REDACTED: &str = "[secret]";
 /// Shorter values are found everywhere; hiding them would hide what an answer says.
-const MIN_HIDDEN_BYTES: usize = 4;
+const MIN_REDACTED_BYTES: usize = 4;
 /// In one text. A URL or a header that has more was not written by a person who needs them.
-const MAX_PLACES: usize = 16;
+const MAX_PLACEHOLDERS: usize = 16;
 
 /// A URL with values in place of names.
 #[derive(PartialEq, Eq)]
@@ -29,50 +29,52 @@ pub(crate) struct FilledUrl {
 
 /// Where a value is put decides how it is written.
 #[derive(Clone, Copy)]
-enum Place {
+enum SecretPosition {
     Path,
     Query,
     Header,
 }
 
-pub(crate) fn names_a_secret(text: &str) -> bool {
+pub(crate) fn has_placeholder(text: &str) -> bool {
     text.contains(OPEN)
 }
 
 /// The URL is read more strictly than elsewhere, so that every parser agrees where its host ends.
-pub(crate) fn fill_url(url: &str, secrets: &Secrets) -> Result<FilledUrl, String> {
+pub(crate) fn fill_url(url: &str, secrets: &SecretMap) -> Result<FilledUrl, String> {
     let (front, rest, host) = split_authority(url)?;
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
-    if names_a_secret(fragment) {
+    if has_placeholder(fragment) {
         return Err("a secret stands in the fragment of the URL, which is never sent".to_owned());
     }
     let (path, query) = match rest.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (rest, None),
     };
-    let mut url = format!("{front}{}", fill(path, secrets, Place::Path)?);
+    let mut url = format!("{front}{}", fill(path, secrets, SecretPosition::Path)?);
     if let Some(query) = query {
         url.push('?');
-        url.push_str(&fill(query, secrets, Place::Query)?);
+        url.push_str(&fill(query, secrets, SecretPosition::Query)?);
     }
     Ok(FilledUrl { url, host })
 }
 
-pub(crate) fn fill_header<'a>(value: &'a str, secrets: &Secrets) -> Result<Cow<'a, str>, String> {
-    fill(value, secrets, Place::Header)
+pub(crate) fn fill_header<'a>(value: &'a str, secrets: &SecretMap) -> Result<Cow<'a, str>, String> {
+    fill(value, secrets, SecretPosition::Header)
 }
 
 /// What came back, without the values in any form they were sent in.
-pub(crate) struct Hider {
+pub(crate) struct SecretRedactor {
     /// Longest first: one may be part of another.
     forms: Vec<SecretString>,
 }
 
-impl Hider {
-    pub(crate) fn new(secrets: &Secrets) -> Self {
-        let values = secrets.values().map(ExposeSecret::expose_secret).filter(|value| value.len() >= MIN_HIDDEN_BYTES);
-        let forms =
-            values.flat_map(|value| [value.to_owned(), encoded(value, Place::Path), encoded(value, Place::Query)]);
+impl SecretRedactor {
+    pub(crate) fn new(secrets: &SecretMap) -> Self {
+        let values =
+            secrets.values().map(ExposeSecret::expose_secret).filter(|value| value.len() >= MIN_REDACTED_BYTES);
+        let forms = values.flat_map(|value| {
+            [value.to_owned(), encoded(value, SecretPosition::Path), encoded(value, SecretPosition::Query)]
+        });
         let mut forms: Vec<_> = forms.collect();
         forms.sort_unstable_by(|one, other| (other.len(), other).cmp(&(one.len(), one)));
         forms.dedup();
@@ -81,14 +83,14 @@ impl Hider {
 
     pub(crate) fn text(&self, text: String) -> String {
         let hide = |text: String, form: &SecretString| match text.contains(form.expose_secret()) {
-            true => text.replace(form.expose_secret(), HIDDEN),
+            true => text.replace(form.expose_secret(), REDACTED),
             false => text,
         };
         self.forms.iter().fold(text, hide)
     }
 
     pub(crate) fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
-        self.forms.iter().fold(bytes, |bytes, form| without(bytes, form.expose_secret().as_bytes()))
+        self.forms.iter().fold(bytes, |bytes, form| redact_bytes(bytes, form.expose_secret().as_bytes()))
     }
 }
 
@@ -99,13 +101,13 @@ fn split_authority(url: &str) -> Result<(&str, &str, HostGrant), String> {
     let port = match scheme {
         _ if scheme.eq_ignore_ascii_case("https") => 443,
         _ if scheme.eq_ignore_ascii_case("http") => 80,
-        _ if names_a_secret(scheme) => return Err(misplaced()),
+        _ if has_placeholder(scheme) => return Err(misplaced_error()),
         _ => return Err(plain().to_owned()),
     };
     let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
     let (authority, after) = rest.split_at_checked(end).ok_or_else(plain)?;
-    if names_a_secret(authority) {
-        return Err(misplaced());
+    if has_placeholder(authority) {
+        return Err(misplaced_error());
     }
     let host = read_host(authority, port).ok_or_else(plain)?;
     let (front, _) = url.split_at_checked(url.len() - after.len()).ok_or_else(plain)?;
@@ -135,31 +137,33 @@ fn read_host(authority: &str, known_port: u16) -> Option<HostGrant> {
     Some(HostGrant { host: host.to_ascii_lowercase().into(), port: Some(port) })
 }
 
-fn misplaced() -> String {
+fn misplaced_error() -> String {
     "a secret may stand in the path, the query or the value of a header, not in the scheme, the user, the host or the \
      port"
         .to_owned()
 }
 
-fn fill<'a>(text: &'a str, secrets: &Secrets, place: Place) -> Result<Cow<'a, str>, String> {
-    if !names_a_secret(text) {
+fn fill<'a>(text: &'a str, secrets: &SecretMap, place: SecretPosition) -> Result<Cow<'a, str>, String> {
+    if !has_placeholder(text) {
         return Ok(Cow::Borrowed(text));
     }
     let mut pieces = text.split(OPEN);
     let mut filled = pieces.next().unwrap_or_default().to_owned();
     for (number, piece) in pieces.enumerate() {
-        if number >= MAX_PLACES {
-            return Err(format!("there are more than {MAX_PLACES} secrets in one text"));
+        if number >= MAX_PLACEHOLDERS {
+            return Err(format!("there are more than {MAX_PLACEHOLDERS} secrets in one text"));
         }
         let (name, rest) = piece.split_once(CLOSE).ok_or_else(|| format!("`{OPEN}` has no `{CLOSE}`"))?;
-        let value = secrets.get(name).ok_or_else(|| format!("there is no secret `{}`", crate::imports::shown(name)))?;
+        let value = secrets
+            .get(name)
+            .ok_or_else(|| format!("there is no secret `{}`", crate::imports::quote_untrusted(name)))?;
         let value = value.expose_secret();
         match place {
-            Place::Header if value.chars().any(char::is_control) => {
+            SecretPosition::Header if value.chars().any(char::is_control) => {
                 return Err(format!("secret `{name}` holds what cannot be sent in a header"));
             }
-            Place::Header => filled.push_str(value),
-            Place::Path | Place::Query => filled.push_str(&encoded(value, place)),
+            SecretPosition::Header => filled.push_str(value),
+            SecretPosition::Path | SecretPosition::Query => filled.push_str(&encoded(value, place)),
         }
         filled.push_str(rest);
     }
@@ -167,12 +171,14 @@ fn fill<'a>(text: &'a str, secrets: &Secrets, place: Place) -> Result<Cow<'a, st
 }
 
 /// What a URL parser leaves alone stays readable, as some services compare paths by their letters.
-fn encoded(value: &str, place: Place) -> String {
+fn encoded(value: &str, place: SecretPosition) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
         let stays = match byte {
             b'-' | b'.' | b'_' | b'~' | b':' => true,
-            b'@' | b'!' | b'$' | b'&' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => matches!(place, Place::Path),
+            b'@' | b'!' | b'$' | b'&' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => {
+                matches!(place, SecretPosition::Path)
+            }
             _ => byte.is_ascii_alphanumeric(),
         };
         match stays {
@@ -184,13 +190,13 @@ fn encoded(value: &str, place: Place) -> String {
     text
 }
 
-fn without(bytes: Vec<u8>, form: &[u8]) -> Vec<u8> {
+fn redact_bytes(bytes: Vec<u8>, form: &[u8]) -> Vec<u8> {
     let Some(first) = form.first() else { return bytes };
     let (mut kept, mut rest) = (Vec::new(), &*bytes);
     while let Some(at) = find(rest, *first, form) {
         let (before, found) = rest.split_at(at);
         kept.extend_from_slice(before);
-        kept.extend_from_slice(HIDDEN.as_bytes());
+        kept.extend_from_slice(REDACTED.as_bytes());
         rest = found.get(form.len()..).unwrap_or_default();
     }
     if rest.len() == bytes.len() {

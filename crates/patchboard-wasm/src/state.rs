@@ -9,15 +9,15 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
-use crate::engine::{Pace, Share, Turn};
-use crate::home::FromHome;
-use crate::imports::Asked;
-use crate::limiter::Limiter;
-use crate::rights::{PluginLimits, Rights};
+use crate::engine::{CallPace, CallSlot, PluginQuota};
+use crate::imports::HostCallCounts;
+use crate::limiter::MemoryLimiter;
+use crate::main_runtime::OnMainRuntime;
+use crate::rights::{PluginLimits, PluginRights};
 
 mod stdio;
 
-pub(crate) use stdio::Tail;
+pub(crate) use stdio::GuestOutputTail;
 
 /// Lines of one call in the server's log.
 pub(crate) const LOG_LINES: u32 = 100;
@@ -29,8 +29,8 @@ const RESOURCES: usize = 10_000;
 pub(crate) struct CallState {
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
-    pub(crate) limiter: Limiter,
-    pub(crate) rights: Arc<Rights>,
+    pub(crate) limiter: MemoryLimiter,
+    pub(crate) rights: Arc<PluginRights>,
     /// `None` where nobody is there to call them for: `describe`, channel adapters.
     pub(crate) functions: Option<Arc<dyn HostFunctions>>,
     pub(crate) started: Instant,
@@ -40,38 +40,38 @@ pub(crate) struct CallState {
     pub(crate) log_lines_left: u32,
     pub(crate) log_lines_dropped: u32,
     /// What it has asked of the host so far.
-    pub(crate) asked: Asked,
+    pub(crate) host_calls: HostCallCounts,
     /// What it wrote to standard output and standard error.
-    pub(crate) printed: Tail,
-    pub(crate) complained: Tail,
-    turn: Turn,
+    pub(crate) stdout: GuestOutputTail,
+    pub(crate) stderr: GuestOutputTail,
+    slot: CallSlot,
 }
 
 /// Who a call works for.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    pub(crate) rights: Arc<Rights>,
+pub(crate) struct GuestCall {
+    pub(crate) rights: Arc<PluginRights>,
     pub(crate) functions: Option<Arc<dyn HostFunctions>>,
     pub(crate) stop: CancellationToken,
     /// Its plugin's, of the places there are.
-    pub(crate) share: Share,
+    pub(crate) quota: PluginQuota,
     /// Of its plugin.
-    pub(crate) pace: Arc<Pace>,
+    pub(crate) pace: Arc<CallPace>,
     /// The server's own threads.
-    pub(crate) home: tokio::runtime::Handle,
+    pub(crate) main_runtime: tokio::runtime::Handle,
 }
 
 impl CallState {
-    pub(crate) fn new(caller: Caller, limits: &PluginLimits, turn: Turn) -> Self {
-        let (printed, complained) = (Tail::default(), Tail::default());
+    pub(crate) fn new(caller: GuestCall, limits: &PluginLimits, turn: CallSlot) -> Self {
+        let (printed, complained) = (GuestOutputTail::default(), GuestOutputTail::default());
         let started = Instant::now();
-        let functions = caller.functions.map(|functions| FromHome::functions(functions, caller.home));
+        let functions = caller.functions.map(|functions| OnMainRuntime::functions(functions, caller.main_runtime));
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES);
         Self {
-            wasi: nothing(&printed, &complained),
+            wasi: empty_wasi(&printed, &complained),
             table,
-            limiter: Limiter::new(limits.memory),
+            limiter: MemoryLimiter::new(limits.memory),
             rights: caller.rights,
             functions,
             started,
@@ -79,21 +79,21 @@ impl CallState {
             stop: caller.stop,
             log_lines_left: LOG_LINES,
             log_lines_dropped: 0,
-            asked: Asked::default(),
-            printed,
-            complained,
-            turn,
+            host_calls: HostCallCounts::default(),
+            stdout: printed,
+            stderr: complained,
+            slot: turn,
         }
     }
 
     /// Waits for something that may itself need a plugin's turn, such as another tool.
-    pub(crate) async fn step_aside<T>(&mut self, work: impl Future<Output = T>) -> T {
-        self.turn.step_aside(work).await
+    pub(crate) async fn release_slot_while<T>(&mut self, work: impl Future<Output = T>) -> T {
+        self.slot.release_while(work).await
     }
 }
 
 /// A WASI with nothing in it: no arguments, variables, folders, network or input. What is written ends in the log.
-fn nothing(printed: &Tail, complained: &Tail) -> WasiCtx {
+fn empty_wasi(printed: &GuestOutputTail, complained: &GuestOutputTail) -> WasiCtx {
     WasiCtxBuilder::new()
         .stdout(printed.clone())
         .stderr(complained.clone())

@@ -10,7 +10,7 @@ const COMPILED: &str = "patchboard_plugin_compilations_total";
 
 /// How a call ended. A closed set: it is a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum GuestCallOutcome {
     Answered,
     /// The tool or the adapter itself said that it failed.
     Failed,
@@ -19,12 +19,12 @@ pub(crate) enum Outcome {
     Fuel,
     Output,
     /// It broke in another way.
-    Broke,
+    Trapped,
     Cancelled,
     Refused,
 }
 
-impl Outcome {
+impl GuestCallOutcome {
     const ALL: [Self; 9] = [
         Self::Answered,
         Self::Failed,
@@ -32,7 +32,7 @@ impl Outcome {
         Self::Memory,
         Self::Fuel,
         Self::Output,
-        Self::Broke,
+        Self::Trapped,
         Self::Cancelled,
         Self::Refused,
     ];
@@ -45,7 +45,7 @@ impl Outcome {
             Self::Memory => "memory",
             Self::Fuel => "fuel",
             Self::Output => "output",
-            Self::Broke => "broke",
+            Self::Trapped => "broke",
             Self::Cancelled => "cancelled",
             Self::Refused => "refused",
         }
@@ -53,21 +53,21 @@ impl Outcome {
 }
 
 /// Found once, so that a call only adds to them.
-pub(crate) struct Meters {
-    calls: [Counter; Outcome::ALL.len()],
+pub(crate) struct CallMetrics {
+    calls: [Counter; GuestCallOutcome::ALL.len()],
     seconds: Histogram,
 }
 
-impl Meters {
+impl CallMetrics {
     pub(crate) fn new() -> Self {
         Self {
-            calls: Outcome::ALL.map(|outcome| counter!(CALLS, "outcome" => outcome.name())),
+            calls: GuestCallOutcome::ALL.map(|outcome| counter!(CALLS, "outcome" => outcome.name())),
             seconds: histogram!(CALL_TIME),
         }
     }
 
     /// The time is that of the whole call, the wait for its turn included.
-    pub(crate) fn call_ended(&self, outcome: Outcome, took: Duration) {
+    pub(crate) fn call_ended(&self, outcome: GuestCallOutcome, took: Duration) {
         if let Some(counter) = self.calls.get(outcome as usize) {
             counter.increment(1);
         }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::rights::{PluginOptions, Services};
+use crate::rights::{HostServices, PluginOptions};
 
 /// The component of `tests/fixtures/guest.wat`.
 pub(crate) fn guest() -> Bytes {
@@ -37,12 +37,12 @@ pub(crate) fn options(name: &str, grants: &[&str]) -> PluginOptions {
     }
 }
 
-pub(crate) fn services() -> Services {
+pub(crate) fn services() -> HostServices {
     services_with(Arc::new(Asked::default()))
 }
 
-pub(crate) fn services_with(clock: Arc<dyn Clock>) -> Services {
-    Services::new(Arc::new(Nowhere), Arc::new(LocalStore::new()), clock)
+pub(crate) fn services_with(clock: Arc<dyn Clock>) -> HostServices {
+    HostServices::new(Arc::new(Nowhere), Arc::new(LocalStore::new()), clock)
 }
 
 /// A clock that tells that it was asked: a guest that asks for the time is running.

@@ -21,11 +21,12 @@ use patchboard_core::tool::desk::ToolLimits;
 use patchboard_core::tool::{Approval, ApprovalPolicy, Glob};
 use patchboard_core::{Board, board};
 use patchboard_providers::{
-    Chain, ChainOptions, HttpEmbedder, Link, ModelChoice, Pool, ProviderKind, ProviderOptions, embedder, upstream,
+    Chain, ChainLink, ChainOptions, ClientPool, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, embedder,
+    upstream,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use patchboard_tools::guard::{ReducedRights, WriteGuard};
-use patchboard_tools::mcp::Launch;
+use patchboard_tools::mcp::LaunchMode;
 use patchboard_tools::worker::PortBlock;
 use patchboard_tools::{GrantRules, JsonSchemaCheck, WorkspaceOptions, Workspaces};
 use tokio_util::sync::CancellationToken;
@@ -69,7 +70,7 @@ pub(crate) struct BoardAssembly {
 pub(crate) async fn open_board(
     loaded: &LoadedConfig,
     secrets: &Secrets,
-    pool: &Pool,
+    pool: &ClientPool,
     tracker: &TaskTracker,
     own_ports: &[u16],
     stop: &CancellationToken,
@@ -154,7 +155,7 @@ pub(crate) async fn open_board(
 }
 
 /// What can be replaced while the board works.
-pub(crate) fn settings(loaded: &LoadedConfig, secrets: &Secrets, pool: &Pool) -> anyhow::Result<Settings> {
+pub(crate) fn settings(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow::Result<Settings> {
     let config = &loaded.config;
     Ok(Settings {
         agents: agents(loaded, secrets, pool)?,
@@ -197,7 +198,7 @@ fn hub_options(config: &Config) -> HubOptions {
     }
 }
 
-fn agents(loaded: &LoadedConfig, secrets: &Secrets, pool: &Pool) -> anyhow::Result<AgentTable> {
+fn agents(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow::Result<AgentTable> {
     let config = &loaded.config;
     let agents = config.agents.iter().map(|(name, agent)| agent_spec(loaded, secrets, pool, name, agent));
     let agents = agents.collect::<anyhow::Result<Vec<AgentSpec>>>()?;
@@ -218,17 +219,17 @@ fn agents(loaded: &LoadedConfig, secrets: &Secrets, pool: &Pool) -> anyhow::Resu
 fn single_provider(
     loaded: &LoadedConfig,
     secrets: &Secrets,
-    pool: &Pool,
+    pool: &ClientPool,
     name: &str,
 ) -> anyhow::Result<Arc<dyn ModelProvider>> {
-    let link = Link::new(upstream(provider_options(loaded, secrets, name)?, pool)?, ModelChoice::AsAsked);
+    let link = ChainLink::new(upstream(provider_options(loaded, secrets, name)?, pool)?, ModelOverride::Requested);
     Ok(Arc::new(Chain::new(link, Vec::new(), ChainOptions::default())))
 }
 
 fn agent_spec(
     loaded: &LoadedConfig,
     secrets: &Secrets,
-    pool: &Pool,
+    pool: &ClientPool,
     name: &str,
     agent: &AgentConfig,
 ) -> anyhow::Result<AgentSpec> {
@@ -237,13 +238,13 @@ fn agent_spec(
     let mut links = routes.iter().enumerate().map(|(index, route)| {
         let options = provider_options(loaded, secrets, &route.provider)?;
         let choice = match index {
-            0 => ModelChoice::AsAsked,
-            _ => ModelChoice::Named(route.model.as_str().into()),
+            0 => ModelOverride::Requested,
+            _ => ModelOverride::Named(route.model.as_str().into()),
         };
-        anyhow::Ok(Link::new(upstream(options, pool)?, choice))
+        anyhow::Ok(ChainLink::new(upstream(options, pool)?, choice))
     });
     let first = links.next().ok_or_else(|| anyhow!("agent `{name}` has no provider"))??;
-    let fallbacks = links.collect::<anyhow::Result<Vec<Link>>>()?;
+    let fallbacks = links.collect::<anyhow::Result<Vec<ChainLink>>>()?;
     let model = routes.first().map(|route| route.model.clone()).unwrap_or_default();
     Ok(AgentSpec {
         name: name.into(),
@@ -315,7 +316,7 @@ pub(crate) fn provider_options(
 pub(crate) fn http_embedder(
     loaded: &LoadedConfig,
     secrets: &Secrets,
-    pool: &Pool,
+    pool: &ClientPool,
 ) -> anyhow::Result<Option<HttpEmbedder>> {
     let Some(choice) = &loaded.config.memory.embedding else { return Ok(None) };
     let options = provider_options(loaded, secrets, &choice.provider)?;
@@ -351,7 +352,7 @@ fn workspaces(loaded: &LoadedConfig, guard: Arc<dyn WriteGuard>, tracker: &TaskT
     };
     let sealed = content_files(loaded).into_iter().map(|file| file.path);
     let sealed = sealed.filter(|path| !leads_nowhere(path)).collect();
-    Workspaces::sealing(options, sealed).context("cannot open the working folder")
+    Workspaces::with_sealed(options, sealed).context("cannot open the working folder")
 }
 
 /// Which folders the operator can open to single runs.
@@ -367,8 +368,8 @@ pub(crate) fn grant_rules(loaded: &LoadedConfig) -> GrantRules {
 /// Elsewhere than on Linux there are no commands; then nothing is said about other tools that write.
 #[cfg(target_os = "linux")]
 fn commands_are_jailed() -> bool {
-    use patchboard_tools::sandbox::Landlock;
-    matches!(Landlock::probe(), Landlock::Available { .. })
+    use patchboard_tools::sandbox::LandlockSupport;
+    matches!(LandlockSupport::probe(), LandlockSupport::Available { .. })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -410,12 +411,12 @@ struct ClosedPorts<'a> {
 
 /// Programs are started by this very one, whatever has become of its file.
 #[cfg(target_os = "linux")]
-fn launch(workspaces: &Workspaces, ports: ClosedPorts<'_>, guard: Arc<dyn WriteGuard>) -> anyhow::Result<Launch> {
-    use patchboard_tools::mcp::Warden;
+fn launch(workspaces: &Workspaces, ports: ClosedPorts<'_>, guard: Arc<dyn WriteGuard>) -> anyhow::Result<LaunchMode> {
+    use patchboard_tools::mcp::JailConfig;
     use patchboard_tools::sandbox::Spawner;
     let spawner = Spawner::new("/proc/self/exe").context("cannot prepare to start commands")?;
-    Ok(Launch::Jailed(Warden {
-        spawner: spawner.guarded_by(guard.clone()),
+    Ok(LaunchMode::Jailed(JailConfig {
+        spawner: spawner.with_guard(guard.clone()),
         protected: workspaces.protected().into(),
         closed_ports: ports.own.into(),
         worker_ports: ports.workers.map(PortBlock::ports).unwrap_or_default().into(),
@@ -424,8 +425,8 @@ fn launch(workspaces: &Workspaces, ports: ClosedPorts<'_>, guard: Arc<dyn WriteG
 }
 
 #[cfg(not(target_os = "linux"))]
-fn launch(_: &Workspaces, _: ClosedPorts<'_>, _: Arc<dyn WriteGuard>) -> anyhow::Result<Launch> {
-    Ok(Launch::Plain)
+fn launch(_: &Workspaces, _: ClosedPorts<'_>, _: Arc<dyn WriteGuard>) -> anyhow::Result<LaunchMode> {
+    Ok(LaunchMode::Plain)
 }
 
 fn soul_files(loaded: &LoadedConfig) -> SoulFiles {

@@ -13,7 +13,7 @@ use patchboard_core::board::{DrainReport, Keep};
 use patchboard_core::command::Command;
 use patchboard_core::live::Live;
 use patchboard_core::{Board, BoardError};
-use patchboard_providers::Pool;
+use patchboard_providers::ClientPool;
 use patchboard_surfaces::auth::{AuthGate, FailedAttempts};
 use patchboard_surfaces::gateway::{self, GatewayOptions};
 use patchboard_surfaces::guard::OriginGuard;
@@ -62,7 +62,7 @@ pub(crate) struct Server {
     pub(crate) record: ServerRecord,
     board: Board,
     workers: Option<RunningPools>,
-    pool: Pool,
+    pool: ClientPool,
     data: DataDir,
     /// Cancelled first: nothing new is accepted, idle connections close.
     draining: CancellationToken,
@@ -94,7 +94,7 @@ impl Server {
         let gateway = bind("gateway", config.gateway.listen).await?;
         let runs = bind("runs", config.runs.listen).await?;
         let hub = bind("hub", config.hub.listen).await?;
-        let pool = Pool::new();
+        let pool = ClientPool::new();
         let bridge = bridge::BridgeSockets::bind(loaded).await?;
         let bound = [&gateway, &runs, &hub, &bridge.tcp].into_iter().flatten();
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();

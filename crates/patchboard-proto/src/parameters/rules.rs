@@ -9,11 +9,11 @@ const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "ob
 
 /// The rules that JSON Schema knows, as it wants them. References are not among them: they would point into a schema
 /// that is not there.
-pub(super) fn sound(rules: Map<String, Value>) -> Map<String, Value> {
-    rules.into_iter().filter_map(|(rule, value)| sound_rule(&rule, value).map(|value| (rule, value))).collect()
+pub(super) fn sanitize(rules: Map<String, Value>) -> Map<String, Value> {
+    rules.into_iter().filter_map(|(rule, value)| sanitize_rule(&rule, value).map(|value| (rule, value))).collect()
 }
 
-fn sound_rule(rule: &str, value: Value) -> Option<Value> {
+fn sanitize_rule(rule: &str, value: Value) -> Option<Value> {
     match rule {
         "type" => is_type(&value).then_some(value),
         "const" | "default" => Some(value),
@@ -27,30 +27,30 @@ fn sound_rule(rule: &str, value: Value) -> Option<Value> {
         "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => value.is_boolean().then_some(value),
         "title" | "description" | "format" | "pattern" => value.is_string().then_some(value),
         "required" => is_names(&value).then_some(value),
-        "items" | "contains" | "additionalProperties" | "propertyNames" => sound_schema(value),
+        "items" | "contains" | "additionalProperties" | "propertyNames" => sanitize_schema(value),
         "properties" => {
             let Value::Object(named) = value else { return None };
-            let named = named.into_iter().map(|(name, schema)| sound_schema(schema).map(|schema| (name, schema)));
+            let named = named.into_iter().map(|(name, schema)| sanitize_schema(schema).map(|schema| (name, schema)));
             named.collect::<Option<Map<_, _>>>().map(Value::from)
         }
         "anyOf" | "allOf" | "prefixItems" => {
             let Value::Array(schemas) = value else { return None };
-            let sound: Option<Vec<_>> = schemas.into_iter().map(sound_schema).collect();
+            let sound: Option<Vec<_>> = schemas.into_iter().map(sanitize_schema).collect();
             sound.filter(|schemas| !schemas.is_empty()).map(Value::from)
         }
         // A part passed over makes the others looser and these stricter, so these are taken whole or not at all.
-        "not" => (sound_schema(value.clone()).as_ref() == Some(&value)).then_some(value),
+        "not" => (sanitize_schema(value.clone()).as_ref() == Some(&value)).then_some(value),
         "oneOf" => {
             let schemas = value.as_array().filter(|schemas| !schemas.is_empty())?;
-            schemas.iter().all(|one| sound_schema(one.clone()).as_ref() == Some(one)).then_some(value)
+            schemas.iter().all(|one| sanitize_schema(one.clone()).as_ref() == Some(one)).then_some(value)
         }
         _ => None,
     }
 }
 
-fn sound_schema(schema: Value) -> Option<Value> {
+fn sanitize_schema(schema: Value) -> Option<Value> {
     if let Value::Object(rules) = schema {
-        return Some(sound(rules).into());
+        return Some(sanitize(rules).into());
     }
     schema.is_boolean().then_some(schema)
 }

@@ -3,14 +3,14 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::wire::{Reader, Wire};
-use super::{Budget, MAX_DEPTH, ValueError};
+use super::wire::{WireReader, WireType};
+use super::{ElementBudget, MAX_DEPTH, ValueError};
 
 /// Larger ones are not exact in a double, so nothing says they were meant as integers.
-const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wrapper {
+pub(super) enum WrapperType {
     Double,
     Float,
     Int32,
@@ -27,19 +27,19 @@ pub(super) enum Wrapper {
 
 /// Why there is no value.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Miss {
+pub(super) enum UnpackError {
     NotPacked,
     /// It is packed and cannot be taken.
-    Refused(ValueError),
+    Invalid(ValueError),
 }
 
-impl From<ValueError> for Miss {
+impl From<ValueError> for UnpackError {
     fn from(why: ValueError) -> Self {
-        Self::Refused(why)
+        Self::Invalid(why)
     }
 }
 
-impl Wrapper {
+impl WrapperType {
     const ALL: [Self; 12] = [
         Self::Double,
         Self::Float,
@@ -92,128 +92,132 @@ impl Wrapper {
     }
 }
 
-pub(super) fn read(wrapper: Wrapper, bytes: &[u8], budget: &mut Budget) -> Result<Value, Miss> {
+pub(super) fn read(wrapper: WrapperType, bytes: &[u8], budget: &mut ElementBudget) -> Result<Value, UnpackError> {
     if bytes.is_empty() {
         return Ok(wrapper.default_value());
     }
     match wrapper {
-        Wrapper::Struct => read_struct(bytes, 1, budget),
-        Wrapper::Value => read_value(bytes, 0, budget),
-        Wrapper::List => read_list(bytes, 1, budget),
-        Wrapper::Double
-        | Wrapper::Float
-        | Wrapper::Int32
-        | Wrapper::Int64
-        | Wrapper::UInt32
-        | Wrapper::UInt64
-        | Wrapper::Bool
-        | Wrapper::String
-        | Wrapper::Bytes => read_scalar(wrapper, bytes).ok_or(Miss::NotPacked),
+        WrapperType::Struct => read_struct(bytes, 1, budget),
+        WrapperType::Value => read_value(bytes, 0, budget),
+        WrapperType::List => read_list(bytes, 1, budget),
+        WrapperType::Double
+        | WrapperType::Float
+        | WrapperType::Int32
+        | WrapperType::Int64
+        | WrapperType::UInt32
+        | WrapperType::UInt64
+        | WrapperType::Bool
+        | WrapperType::String
+        | WrapperType::Bytes => read_scalar(wrapper, bytes).ok_or(UnpackError::NotPacked),
     }
 }
 
 /// Field 1 and nothing else. Defaults are not written, so a written default is no encoder's work.
-fn read_scalar(wrapper: Wrapper, bytes: &[u8]) -> Option<Value> {
-    let mut reader = Reader(bytes);
+fn read_scalar(wrapper: WrapperType, bytes: &[u8]) -> Option<Value> {
+    let mut reader = WireReader(bytes);
     let key = reader.key()?;
     let value = match (wrapper, key) {
-        (Wrapper::Double, (1, Wire::Fixed64)) => {
+        (WrapperType::Double, (1, WireType::Fixed64)) => {
             let bits = reader.fixed64()?;
-            (bits != 0).then(|| number(f64::from_bits(bits)))?
+            (bits != 0).then(|| json_number(f64::from_bits(bits)))?
         }
-        (Wrapper::Float, (1, Wire::Fixed32)) => {
+        (WrapperType::Float, (1, WireType::Fixed32)) => {
             let bits = reader.fixed32()?;
-            (bits != 0).then(|| single(f32::from_bits(bits)))?
+            (bits != 0).then(|| json_single(f32::from_bits(bits)))?
         }
         // Negative ones are written with 64 bits.
-        (Wrapper::Int32, (1, Wire::Varint)) => i32::try_from(reader.signed()?).ok().filter(|one| *one != 0)?.into(),
-        (Wrapper::Int64, (1, Wire::Varint)) => reader.signed().filter(|one| *one != 0)?.into(),
-        (Wrapper::UInt32, (1, Wire::Varint)) => u32::try_from(reader.varint()?).ok().filter(|one| *one != 0)?.into(),
-        (Wrapper::UInt64, (1, Wire::Varint)) => reader.varint().filter(|one| *one != 0)?.into(),
-        (Wrapper::Bool, (1, Wire::Varint)) => reader.varint().filter(|one| *one == 1).map(|_| true)?.into(),
-        (Wrapper::String, (1, Wire::Bytes)) => reader.text().filter(|text| !text.is_empty())?.into(),
-        (Wrapper::Bytes, (1, Wire::Bytes)) => base64(reader.bytes().filter(|bytes| !bytes.is_empty())?).into(),
+        (WrapperType::Int32, (1, WireType::Varint)) => {
+            i32::try_from(reader.signed()?).ok().filter(|one| *one != 0)?.into()
+        }
+        (WrapperType::Int64, (1, WireType::Varint)) => reader.signed().filter(|one| *one != 0)?.into(),
+        (WrapperType::UInt32, (1, WireType::Varint)) => {
+            u32::try_from(reader.varint()?).ok().filter(|one| *one != 0)?.into()
+        }
+        (WrapperType::UInt64, (1, WireType::Varint)) => reader.varint().filter(|one| *one != 0)?.into(),
+        (WrapperType::Bool, (1, WireType::Varint)) => reader.varint().filter(|one| *one == 1).map(|_| true)?.into(),
+        (WrapperType::String, (1, WireType::Bytes)) => reader.text().filter(|text| !text.is_empty())?.into(),
+        (WrapperType::Bytes, (1, WireType::Bytes)) => base64(reader.bytes().filter(|bytes| !bytes.is_empty())?).into(),
         _ => return None,
     };
     reader.is_done().then_some(value)
 }
 
 /// `Value`: exactly one of its kinds, or none, which is null.
-fn read_value(bytes: &[u8], depth: usize, budget: &mut Budget) -> Result<Value, Miss> {
+fn read_value(bytes: &[u8], depth: usize, budget: &mut ElementBudget) -> Result<Value, UnpackError> {
     budget.take(1)?;
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
-    let mut reader = Reader(bytes);
-    let key = reader.key().ok_or(Miss::NotPacked)?;
+    let mut reader = WireReader(bytes);
+    let key = reader.key().ok_or(UnpackError::NotPacked)?;
     let value = match key {
-        (1, Wire::Varint) => reader.varint().filter(|one| *one == 0).map(|_| Value::Null),
-        (2, Wire::Fixed64) => reader.fixed64().map(|bits| number_of_struct(f64::from_bits(bits))),
-        (3, Wire::Bytes) => reader.text().map(Value::from),
-        (4, Wire::Varint) => reader.varint().filter(|one| *one <= 1).map(|one| Value::from(one == 1)),
-        (5, Wire::Bytes) => match reader.bytes() {
+        (1, WireType::Varint) => reader.varint().filter(|one| *one == 0).map(|_| Value::Null),
+        (2, WireType::Fixed64) => reader.fixed64().map(|bits| json_struct_number(f64::from_bits(bits))),
+        (3, WireType::Bytes) => reader.text().map(Value::from),
+        (4, WireType::Varint) => reader.varint().filter(|one| *one <= 1).map(|one| Value::from(one == 1)),
+        (5, WireType::Bytes) => match reader.bytes() {
             Some(inner) => Some(read_struct(inner, depth + 1, budget)?),
             None => None,
         },
-        (6, Wire::Bytes) => match reader.bytes() {
+        (6, WireType::Bytes) => match reader.bytes() {
             Some(inner) => Some(read_list(inner, depth + 1, budget)?),
             None => None,
         },
         _ => None,
     };
-    value.filter(|_| reader.is_done()).ok_or(Miss::NotPacked)
+    value.filter(|_| reader.is_done()).ok_or(UnpackError::NotPacked)
 }
 
 /// `Struct`: entries of a map in any order, each key once.
-fn read_struct(bytes: &[u8], depth: usize, budget: &mut Budget) -> Result<Value, Miss> {
+fn read_struct(bytes: &[u8], depth: usize, budget: &mut ElementBudget) -> Result<Value, UnpackError> {
     let mut fields = Map::new();
     for entry in elements(bytes, depth)? {
-        let mut reader = Reader(entry?);
+        let mut reader = WireReader(entry?);
         let mut name = "";
         let mut value: &[u8] = &[];
         let mut key = next_key(&mut reader)?;
-        if key == Some((1, Wire::Bytes)) {
-            name = reader.text().ok_or(Miss::NotPacked)?;
+        if key == Some((1, WireType::Bytes)) {
+            name = reader.text().ok_or(UnpackError::NotPacked)?;
             key = next_key(&mut reader)?;
         }
-        if key == Some((2, Wire::Bytes)) {
-            value = reader.bytes().ok_or(Miss::NotPacked)?;
+        if key == Some((2, WireType::Bytes)) {
+            value = reader.bytes().ok_or(UnpackError::NotPacked)?;
             key = next_key(&mut reader)?;
         }
         let value = read_value(value, depth, budget)?;
         if key.is_some() || fields.insert(name.to_owned(), value).is_some() {
-            return Err(Miss::NotPacked);
+            return Err(UnpackError::NotPacked);
         }
     }
     Ok(fields.into())
 }
 
-fn read_list(bytes: &[u8], depth: usize, budget: &mut Budget) -> Result<Value, Miss> {
+fn read_list(bytes: &[u8], depth: usize, budget: &mut ElementBudget) -> Result<Value, UnpackError> {
     elements(bytes, depth)?.map(|element| read_value(element?, depth, budget)).collect()
 }
 
 /// The contents of a message that has a repeated field 1 of messages and no other.
-fn elements(bytes: &[u8], depth: usize) -> Result<impl Iterator<Item = Result<&[u8], Miss>>, ValueError> {
+fn elements(bytes: &[u8], depth: usize) -> Result<impl Iterator<Item = Result<&[u8], UnpackError>>, ValueError> {
     if depth > MAX_DEPTH {
         return Err(ValueError::TooDeep);
     }
-    let mut reader = Reader(bytes);
+    let mut reader = WireReader(bytes);
     Ok(std::iter::from_fn(move || {
         if reader.is_done() {
             return None;
         }
         let key = reader.key();
-        let element = (key == Some((1, Wire::Bytes))).then(|| reader.bytes()).flatten();
-        Some(element.ok_or(Miss::NotPacked))
+        let element = (key == Some((1, WireType::Bytes))).then(|| reader.bytes()).flatten();
+        Some(element.ok_or(UnpackError::NotPacked))
     }))
 }
 
 /// `None` at the end.
-fn next_key(reader: &mut Reader<'_>) -> Result<Option<(u64, Wire)>, Miss> {
-    if reader.is_done() { Ok(None) } else { reader.key().map(Some).ok_or(Miss::NotPacked) }
+fn next_key(reader: &mut WireReader<'_>) -> Result<Option<(u64, WireType)>, UnpackError> {
+    if reader.is_done() { Ok(None) } else { reader.key().map(Some).ok_or(UnpackError::NotPacked) }
 }
 
-fn number(value: f64) -> Value {
+fn json_number(value: f64) -> Value {
     match Number::from_f64(value) {
         Some(number) => number.into(),
         None if value.is_nan() => "NaN".into(),
@@ -223,15 +227,15 @@ fn number(value: f64) -> Value {
 }
 
 /// A `Struct` has no integers; what can be one was one before it was packed.
-fn number_of_struct(value: f64) -> Value {
+fn json_struct_number(value: f64) -> Value {
     let is_integer =
-        value.fract() == 0.0 && value.abs() <= EXACT_INTEGERS && !(value == 0.0 && value.is_sign_negative());
-    if is_integer { Value::from(value as i64) } else { number(value) }
+        value.fract() == 0.0 && value.abs() <= MAX_EXACT_INTEGER && !(value == 0.0 && value.is_sign_negative());
+    if is_integer { Value::from(value as i64) } else { json_number(value) }
 }
 
 /// `0.7` rather than the `0.699999988079071` that is nearest to it: the digits its sender would see.
-fn single(value: f32) -> Value {
-    number(value.to_string().parse().unwrap_or(f64::from(value)))
+fn json_single(value: f32) -> Value {
+    json_number(value.to_string().parse().unwrap_or(f64::from(value)))
 }
 
 fn base64(bytes: &[u8]) -> String {

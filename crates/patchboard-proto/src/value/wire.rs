@@ -1,7 +1,7 @@
 //! Protobuf as bytes, read strictly.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wire {
+pub(super) enum WireType {
     Varint,
     Fixed64,
     Bytes,
@@ -9,21 +9,21 @@ pub(super) enum Wire {
 }
 
 /// What is left to read. Every read gives `None` where an encoder would have written something else.
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(super) struct WireReader<'a>(pub(super) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(super) fn is_done(&self) -> bool {
         self.0.is_empty()
     }
 
     /// A field's number and form.
-    pub(super) fn key(&mut self) -> Option<(u64, Wire)> {
+    pub(super) fn key(&mut self) -> Option<(u64, WireType)> {
         let key = self.varint()?;
         let wire = match key & 7 {
-            0 => Wire::Varint,
-            1 => Wire::Fixed64,
-            2 => Wire::Bytes,
-            5 => Wire::Fixed32,
+            0 => WireType::Varint,
+            1 => WireType::Fixed64,
+            2 => WireType::Bytes,
+            5 => WireType::Fixed32,
             _ => return None,
         };
         Some((key >> 3, wire))

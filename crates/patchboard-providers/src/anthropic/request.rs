@@ -10,29 +10,31 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::calls::{CallNumbers, ObjectSchema, PastInput, WireCallId};
-use crate::names::Names;
-use crate::tool_texts::ToolTexts;
+use crate::tool_json::ToolJsonCache;
+use crate::tool_names::ToolNameMap;
 
 pub(super) fn body(
     request: &ModelRequest,
     model: &str,
-    names: &Names,
-    texts: &ToolTexts,
+    names: &ToolNameMap,
+    texts: &ToolJsonCache,
 ) -> Result<Vec<u8>, ModelError> {
     let not_json = |_| ModelError::Rejected("request cannot be written as JSON".to_owned());
     let numbers = CallNumbers::of(request);
     let tools = match request.tools.is_empty() {
-        true => Tools::Past(past(request, names)),
-        false => Tools::Offered(texts.of(&request.tools, || offered(&request.tools, names)).map_err(not_json)?),
+        true => ToolList::Past(past_tools(request, names)),
+        false => ToolList::Offered(
+            texts.get_or_write(&request.tools, || offered_tools(&request.tools, names)).map_err(not_json)?,
+        ),
     };
-    let body = Body {
+    let body = MessagesRequest {
         model,
         max_tokens: request.max_tokens,
         stream: true,
         system: &request.system,
         messages: request.messages.iter().map(|message| wire_message(message, &numbers, names)).collect(),
         // Tools of the past are defined but must not be called.
-        tool_choice: matches!(&tools, Tools::Past(past) if !past.is_empty()).then_some(ToolChoice { kind: "none" }),
+        tool_choice: matches!(&tools, ToolList::Past(past) if !past.is_empty()).then_some(ToolChoice { kind: "none" }),
         tools,
         temperature: request.temperature,
     };
@@ -40,15 +42,15 @@ pub(super) fn body(
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct MessagesRequest<'a> {
     model: &'a str,
     max_tokens: u32,
     stream: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     system: &'a str,
-    messages: Vec<WireMessage<'a>>,
-    #[serde(skip_serializing_if = "Tools::is_empty")]
-    tools: Tools<'a>,
+    messages: Vec<MessageParam<'a>>,
+    #[serde(skip_serializing_if = "ToolList::is_empty")]
+    tools: ToolList<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<ToolChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,21 +58,21 @@ struct Body<'a> {
 }
 
 #[derive(Serialize)]
-struct WireMessage<'a> {
+struct MessageParam<'a> {
     role: &'static str,
-    content: Content<'a>,
+    content: MessageContent<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum MessageContent<'a> {
     Text(&'a str),
-    Blocks(Vec<Block<'a>>),
+    Blocks(Vec<ContentBlockParam<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+enum ContentBlockParam<'a> {
     Text {
         text: &'a str,
     },
@@ -89,7 +91,7 @@ enum Block<'a> {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct AnthropicTool<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
@@ -102,27 +104,27 @@ struct ToolChoice {
     kind: &'static str,
 }
 
-fn wire_message<'a>(message: &'a Message, numbers: &CallNumbers<'a>, names: &'a Names) -> WireMessage<'a> {
+fn wire_message<'a>(message: &'a Message, numbers: &CallNumbers<'a>, names: &'a ToolNameMap) -> MessageParam<'a> {
     let role = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
     if let [Part::Text(text)] = message.parts.as_slice() {
-        return WireMessage { role, content: Content::Text(text) };
+        return MessageParam { role, content: MessageContent::Text(text) };
     }
-    let mut blocks: Vec<Block<'_>> = message
+    let mut blocks: Vec<ContentBlockParam<'_>> = message
         .parts
         .iter()
         .filter_map(|part| match part {
             // Empty text blocks are refused; an empty message of one part is sent as it is, above.
-            Part::Text(text) => (!text.is_empty()).then_some(Block::Text { text }),
-            Part::ToolCall(call) => Some(Block::ToolUse {
-                id: numbers.wire(&call.id),
-                name: names.wire(&call.name),
+            Part::Text(text) => (!text.is_empty()).then_some(ContentBlockParam::Text { text }),
+            Part::ToolCall(call) => Some(ContentBlockParam::ToolUse {
+                id: numbers.wire_id(&call.id),
+                name: names.wire_name(&call.name),
                 input: PastInput(&call.input),
             }),
-            Part::ToolResult(result) => Some(Block::ToolResult {
-                tool_use_id: numbers.wire(&result.call),
+            Part::ToolResult(result) => Some(ContentBlockParam::ToolResult {
+                tool_use_id: numbers.wire_id(&result.call),
                 content: &result.content,
                 is_error: result.is_error,
             }),
@@ -130,45 +132,50 @@ fn wire_message<'a>(message: &'a Message, numbers: &CallNumbers<'a>, names: &'a 
         .collect();
     // Results have to come before anything else that is said.
     blocks.sort_by_key(|block| match block {
-        Block::ToolResult { .. } => 0,
-        Block::Text { .. } | Block::ToolUse { .. } => 1,
+        ContentBlockParam::ToolResult { .. } => 0,
+        ContentBlockParam::Text { .. } | ContentBlockParam::ToolUse { .. } => 1,
     });
-    WireMessage { role, content: if blocks.is_empty() { Content::Text("") } else { Content::Blocks(blocks) } }
+    MessageParam {
+        role,
+        content: if blocks.is_empty() { MessageContent::Text("") } else { MessageContent::Blocks(blocks) },
+    }
 }
 
 /// The API wants every tool that past messages use defined, so where none is offered any more, those are named without
 /// saying what they take.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Tools<'a> {
+enum ToolList<'a> {
     Offered(Arc<RawValue>),
-    Past(Vec<Tool<'a>>),
+    Past(Vec<AnthropicTool<'a>>),
 }
 
-impl Tools<'_> {
+impl ToolList<'_> {
     fn is_empty(&self) -> bool {
         matches!(self, Self::Past(past) if past.is_empty())
     }
 }
 
-fn offered<'a>(tools: &'a [ToolSpec], names: &'a Names) -> Vec<Tool<'a>> {
-    let tool = |tool: &'a ToolSpec| Tool {
-        name: names.wire(&tool.name),
+fn offered_tools<'a>(tools: &'a [ToolSpec], names: &'a ToolNameMap) -> Vec<AnthropicTool<'a>> {
+    let tool = |tool: &'a ToolSpec| AnthropicTool {
+        name: names.wire_name(&tool.name),
         description: &tool.description,
         input_schema: ObjectSchema(&tool.input_schema),
     };
     tools.iter().map(tool).collect()
 }
 
-fn past<'a>(request: &'a ModelRequest, names: &'a Names) -> Vec<Tool<'a>> {
+fn past_tools<'a>(request: &'a ModelRequest, names: &'a ToolNameMap) -> Vec<AnthropicTool<'a>> {
     let past: BTreeSet<&str> = request
         .messages
         .iter()
         .flat_map(|message| &message.parts)
         .filter_map(|part| match part {
-            Part::ToolCall(call) => Some(names.wire(&call.name)),
+            Part::ToolCall(call) => Some(names.wire_name(&call.name)),
             Part::ToolResult(_) | Part::Text(_) => None,
         })
         .collect();
-    past.into_iter().map(|name| Tool { name, description: "", input_schema: ObjectSchema(&Value::Null) }).collect()
+    past.into_iter()
+        .map(|name| AnthropicTool { name, description: "", input_schema: ObjectSchema(&Value::Null) })
+        .collect()
 }

@@ -9,66 +9,66 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::calls::{CallLimit, parse_arguments};
-use crate::http::reported;
-use crate::names::Names;
-use crate::reader::{Parser, Progress, unreadable};
+use crate::event_reader::{EventParser, ParseProgress, unreadable};
+use crate::http::stream_error;
 use crate::sse;
-use crate::wire::Text;
+use crate::tool_names::ToolNameMap;
+use crate::wire::BorrowedText;
 
 #[derive(Debug)]
-pub(super) struct Messages {
-    names: Names,
-    usage: Usage,
+pub(super) struct MessagesParser {
+    names: ToolNameMap,
+    usage: UsageTotals,
     stop: Option<StopReason>,
-    calls: Vec<OpenCall>,
+    calls: Vec<OpenToolUse>,
     /// Calls begun so far: the next one's index on the board. Blocks of text do not count.
-    begun: u32,
+    next_call_index: u32,
     limit: CallLimit,
 }
 
 /// A tool call whose arguments are still coming.
 #[derive(Debug)]
-struct OpenCall {
+struct OpenToolUse {
     block: u32,
     index: u32,
     id: String,
     name: Arc<str>,
     /// Given with the start of the block by servers that do not send arguments in pieces.
-    whole: String,
-    pieces: String,
+    initial_input: String,
+    partial_json: String,
 }
 
 /// All kinds of events in one shape: told apart by `type` afterwards, which is much cheaper than a tagged enum.
 #[derive(Deserialize)]
-struct Frame<'a> {
+struct MessagesEvent<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: BorrowedText<'a>,
     #[serde(default)]
     index: u32,
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<EventDelta<'a>>,
     #[serde(borrow)]
     content_block: Option<ContentBlock<'a>>,
     message: Option<MessageHead>,
-    usage: Option<Usage>,
+    usage: Option<UsageTotals>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct EventDelta<'a> {
     text: Option<String>,
     thinking: Option<String>,
     #[serde(borrow)]
-    partial_json: Option<Text<'a>>,
+    partial_json: Option<BorrowedText<'a>>,
     #[serde(borrow)]
-    stop_reason: Option<Text<'a>>,
+    stop_reason: Option<BorrowedText<'a>>,
 }
 
 #[derive(Deserialize)]
 struct ContentBlock<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: BorrowedText<'a>,
     id: Option<String>,
     name: Option<String>,
     text: Option<String>,
@@ -79,21 +79,28 @@ struct ContentBlock<'a> {
 
 #[derive(Deserialize)]
 struct MessageHead {
-    usage: Option<Usage>,
+    usage: Option<UsageTotals>,
 }
 
 /// Figures are totals; those a later event leaves out keep their value.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
-struct Usage {
+struct UsageTotals {
     input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     output_tokens: Option<u64>,
 }
 
-impl Messages {
-    pub(super) fn new(names: Names) -> Self {
-        Self { names, usage: Usage::default(), stop: None, calls: Vec::new(), begun: 0, limit: CallLimit::default() }
+impl MessagesParser {
+    pub(super) fn new(names: ToolNameMap) -> Self {
+        Self {
+            names,
+            usage: UsageTotals::default(),
+            stop: None,
+            calls: Vec::new(),
+            next_call_index: 0,
+            limit: CallLimit::default(),
+        }
     }
 
     fn block_started(
@@ -107,19 +114,19 @@ impl Messages {
                 self.limit.add_call()?;
                 let whole = block.input.map(RawValue::get).unwrap_or_default();
                 self.limit.add_arguments(whole.len())?;
-                let call = OpenCall {
+                let call = OpenToolUse {
                     block: position,
-                    index: self.begun,
+                    index: self.next_call_index,
                     id: block.id.unwrap_or_default(),
-                    name: self.names.board(&block.name.unwrap_or_default()),
-                    whole: whole.to_owned(),
-                    pieces: String::new(),
+                    name: self.names.board_name(&block.name.unwrap_or_default()),
+                    initial_input: whole.to_owned(),
+                    partial_json: String::new(),
                 };
-                self.begun = self.begun.saturating_add(1);
-                out.push_back(call.piece(""));
+                self.next_call_index = self.next_call_index.saturating_add(1);
+                out.push_back(call.piece_event(""));
                 self.calls.push(call);
             }
-            _ => say(block.text, block.thinking, out),
+            _ => push_text(block.text, block.thinking, out),
         }
         Ok(())
     }
@@ -127,17 +134,17 @@ impl Messages {
     fn block_continued(
         &mut self,
         position: u32,
-        delta: Delta<'_>,
+        delta: EventDelta<'_>,
         out: &mut VecDeque<ModelEvent>,
     ) -> Result<(), ModelError> {
-        say(delta.text, delta.thinking, out);
+        push_text(delta.text, delta.thinking, out);
         if let Some(piece) = delta.partial_json
             && !piece.as_str().is_empty()
             && let Some(call) = self.calls.iter_mut().find(|call| call.block == position)
         {
             self.limit.add_arguments(piece.as_str().len())?;
-            call.pieces.push_str(piece.as_str());
-            out.push_back(call.piece(piece.as_str()));
+            call.partial_json.push_str(piece.as_str());
+            out.push_back(call.piece_event(piece.as_str()));
         }
         Ok(())
     }
@@ -145,15 +152,16 @@ impl Messages {
     fn block_stopped(&mut self, position: u32, out: &mut VecDeque<ModelEvent>) {
         if let Some(place) = self.calls.iter().position(|call| call.block == position) {
             let call = self.calls.remove(place);
-            if call.pieces.is_empty() && !call.whole.is_empty() {
-                out.push_back(call.piece(&call.whole));
+            if call.partial_json.is_empty() && !call.initial_input.is_empty() {
+                out.push_back(call.piece_event(&call.initial_input));
             }
-            let input = parse_arguments(if call.pieces.is_empty() { &call.whole } else { &call.pieces });
+            let input =
+                parse_arguments(if call.partial_json.is_empty() { &call.initial_input } else { &call.partial_json });
             out.push_back(ModelEvent::Call { index: call.index, id: call.id.into(), name: call.name, input });
         }
     }
 
-    fn count(&mut self, usage: Option<Usage>, out: &mut VecDeque<ModelEvent>) {
+    fn merge_usage(&mut self, usage: Option<UsageTotals>, out: &mut VecDeque<ModelEvent>) {
         let Some(new) = usage else { return };
         let known = &mut self.usage;
         known.input_tokens = new.input_tokens.or(known.input_tokens);
@@ -171,15 +179,19 @@ impl Messages {
     }
 }
 
-impl OpenCall {
-    fn piece(&self, text: &str) -> ModelEvent {
+impl OpenToolUse {
+    fn piece_event(&self, text: &str) -> ModelEvent {
         ModelEvent::CallPiece { index: self.index, name: Arc::clone(&self.name), text: text.to_owned() }
     }
 }
 
-impl Parser for Messages {
-    fn event(&mut self, event: &sse::Event<'_>, out: &mut VecDeque<ModelEvent>) -> Result<Progress, ModelError> {
-        let frame: Frame<'_> = serde_json::from_str(&event.data).map_err(|_| unreadable())?;
+impl EventParser for MessagesParser {
+    fn event(
+        &mut self,
+        event: &sse::ServerSentEvent<'_>,
+        out: &mut VecDeque<ModelEvent>,
+    ) -> Result<ParseProgress, ModelError> {
+        let frame: MessagesEvent<'_> = serde_json::from_str(&event.data).map_err(|_| unreadable())?;
         match frame.kind.as_str() {
             "content_block_delta" => {
                 if let Some(delta) = frame.delta {
@@ -192,25 +204,25 @@ impl Parser for Messages {
                 }
             }
             "content_block_stop" => self.block_stopped(frame.index, out),
-            "message_start" => self.count(frame.message.and_then(|message| message.usage), out),
+            "message_start" => self.merge_usage(frame.message.and_then(|message| message.usage), out),
             "message_delta" => {
-                self.count(frame.usage, out);
+                self.merge_usage(frame.usage, out);
                 if let Some(reason) = frame.delta.and_then(|delta| delta.stop_reason) {
                     self.stop = Some(stop_reason(reason.as_str()));
                 }
             }
             "message_stop" => {
                 out.push_back(ModelEvent::Stop(self.stop.unwrap_or(StopReason::EndOfTurn)));
-                return Ok(Progress::Done);
+                return Ok(ParseProgress::Done);
             }
             "error" => {
                 let error = frame.error.and_then(|error| serde_json::from_str::<Value>(error.get()).ok());
-                return Err(reported(&error.unwrap_or_default()));
+                return Err(stream_error(&error.unwrap_or_default()));
             }
             // `ping`, and whatever the API learns to say next.
             _ => {}
         }
-        Ok(Progress::More)
+        Ok(ParseProgress::More)
     }
 
     fn end(&mut self, _out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
@@ -218,7 +230,7 @@ impl Parser for Messages {
     }
 }
 
-fn say(text: Option<String>, thinking: Option<String>, out: &mut VecDeque<ModelEvent>) {
+fn push_text(text: Option<String>, thinking: Option<String>, out: &mut VecDeque<ModelEvent>) {
     if let Some(thought) = thinking.filter(|thought| !thought.is_empty()) {
         out.push_back(ModelEvent::Thought(thought));
     }

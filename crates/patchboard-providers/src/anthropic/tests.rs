@@ -11,7 +11,7 @@ use crate::tests::fixture::{assert_golden, call, everything, message, pretty, re
 use crate::tests::spoken::{self, Spoken};
 
 fn body(request: &ModelRequest) -> String {
-    pretty(&request::body(request, &request.model, &Names::of(request), &Default::default()).unwrap())
+    pretty(&request::body(request, &request.model, &ToolNameMap::of(request), &Default::default()).unwrap())
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn streams() {
         ("unreadable", include_bytes!("golden/unreadable.sse")),
     ] {
         let offered = ModelRequest { tools: Arc::new([tool("app.notes", "", json!({}))]), ..request(vec![]) };
-        let said = replay(|| stream::Messages::new(Names::of(&offered)), bytes);
+        let said = replay(|| stream::MessagesParser::new(ToolNameMap::of(&offered)), bytes);
         assert_golden!(format!("{name}.events"), said);
     }
 }
@@ -62,7 +62,7 @@ fn the_key_is_needed_at_the_official_address_only() {
             api_key: key.map(Into::into),
             ..ProviderOptions::new("anthropic", ProviderKind::Anthropic)
         };
-        Anthropic::new(options, &Pool::new()).unwrap().check()
+        Anthropic::new(options, &ClientPool::new()).unwrap().check()
     };
     let missing = ModelError::NotConfigured(
         "no API key for provider 'anthropic'. Set ANTHROPIC_API_KEY env var or run `patchboard onboard`".to_owned(),
@@ -100,6 +100,6 @@ proptest! {
     #[test]
     fn pieces_are_the_arguments_in_their_place(answer in spoken::answer(), cuts in vec(any::<usize>(), 0..8)) {
         // The object every block begins with stands for no arguments.
-        spoken::check(|| stream::Messages::new(Names::default()), &answer, &written(&answer), "{}", &cuts)?;
+        spoken::check(|| stream::MessagesParser::new(ToolNameMap::default()), &answer, &written(&answer), "{}", &cuts)?;
     }
 }

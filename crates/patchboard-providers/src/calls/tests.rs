@@ -26,8 +26,8 @@ fn calls_are_numbered_in_order_and_results_find_them() {
         temperature: None,
     };
     let numbers = CallNumbers::of(&request);
-    assert_eq!(serde_json::to_value(numbers.wire(&CallId("one".into()))).unwrap(), json!("call00001"));
-    assert_eq!(serde_json::to_value(numbers.wire(&CallId("two".into()))).unwrap(), json!("call00002"));
+    assert_eq!(serde_json::to_value(numbers.wire_id(&CallId("one".into()))).unwrap(), json!("call00001"));
+    assert_eq!(serde_json::to_value(numbers.wire_id(&CallId("two".into()))).unwrap(), json!("call00002"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::tests::fixture::request;
 /// What one attempt does: takes a while, then fails, or answers with these events.
 struct Act {
     takes: Duration,
-    outcome: Result<Vec<Result<ModelEvent, ModelError>>, Failure>,
+    outcome: Result<Vec<Result<ModelEvent, ModelError>>, UpstreamFailure>,
 }
 
 /// Plays its acts in order, again and again the last one, and notes when it was asked for what.
@@ -40,8 +40,8 @@ impl Scripted {
         Self { name, acts, asked: Arc::default(), began: Instant::now() }
     }
 
-    fn link(&self) -> Link {
-        Link::new(Arc::new(self.clone()), ModelChoice::AsAsked)
+    fn link(&self) -> ChainLink {
+        ChainLink::new(Arc::new(self.clone()), ModelOverride::Requested)
     }
 
     /// Milliseconds after the start at which it was asked.
@@ -67,7 +67,7 @@ impl Upstream for Scripted {
         request: &'a ModelRequest,
         limits: AttemptLimits,
         _stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<ModelStream, Failure>> {
+    ) -> BoxFuture<'a, Result<ModelStream, UpstreamFailure>> {
         Box::pin(async move {
             self.asked.lock().unwrap().push(Asked {
                 at: self.began.elapsed(),
@@ -83,7 +83,9 @@ impl Upstream for Scripted {
                 act
             };
             let takes = match &act.outcome {
-                Err(Failure { reached: Reached::No, .. }) => act.takes.min(limits.connect_within),
+                Err(UpstreamFailure { delivery: RequestDelivery::NotReceived, .. }) => {
+                    act.takes.min(limits.connect_within)
+                }
                 Ok(_) | Err(_) => act.takes,
             };
             tokio::time::sleep(takes).await;
@@ -116,16 +118,16 @@ fn breaks_off(events: Vec<ModelEvent>, error: ModelError) -> Act {
     Act { takes: Duration::ZERO, outcome: Ok(events) }
 }
 
-fn fails(again: Again) -> Act {
-    fails_after(Duration::ZERO, again, Reached::Yes)
+fn fails(again: RetryAdvice) -> Act {
+    fails_after(Duration::ZERO, again, RequestDelivery::Received)
 }
 
-fn fails_after(takes: Duration, again: Again, reached: Reached) -> Act {
+fn fails_after(takes: Duration, again: RetryAdvice, reached: RequestDelivery) -> Act {
     let error = ModelError::Unavailable("503 Service Unavailable".to_owned());
-    Act { takes, outcome: Err(Failure { error, again, reached }) }
+    Act { takes, outcome: Err(UpstreamFailure { error, retry: again, delivery: reached }) }
 }
 
-const HERE: Again = Again::Here { after: None };
+const HERE: RetryAdvice = RetryAdvice::SameProvider { after: None };
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -169,7 +171,7 @@ async fn chance_takes_up_to_half_of_a_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn it_gives_up_within_its_patience() {
-    let one = Scripted::new("one", [fails_after(Duration::from_millis(1500), HERE, Reached::Yes)]);
+    let one = Scripted::new("one", [fails_after(Duration::from_millis(1500), HERE, RequestDelivery::Received)]);
     let began = Instant::now();
     assert_eq!(ask(&chain(&[&one])).await, Err(ModelError::Unavailable("503 Service Unavailable".to_owned())));
     assert_eq!(one.times(), [0, 1900, 4200]);
@@ -178,14 +180,14 @@ async fn it_gives_up_within_its_patience() {
 
 #[tokio::test(start_paused = true)]
 async fn it_waits_as_long_as_the_provider_asks() {
-    let one = Scripted::new("one", [fails(Again::Here { after: Some(seconds(5)) }), answers("one")]);
+    let one = Scripted::new("one", [fails(RetryAdvice::SameProvider { after: Some(seconds(5)) }), answers("one")]);
     assert_eq!(ask(&chain(&[&one])).await, whole("one"));
     assert_eq!(one.times(), [0, 5000]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_does_not_wait_for_what_comes_too_late() {
-    let one = Scripted::new("one", [fails(Again::Here { after: Some(seconds(7)) })]);
+    let one = Scripted::new("one", [fails(RetryAdvice::SameProvider { after: Some(seconds(7)) })]);
     let two = Scripted::new("two", [answers("two")]);
     assert_eq!(ask(&chain(&[&one, &two])).await, whole("two"));
     assert_eq!((one.times(), two.times()), (vec![0], vec![0]));
@@ -201,7 +203,7 @@ async fn one_retry_then_the_next_provider() {
 
 #[tokio::test(start_paused = true)]
 async fn what_another_may_do_better_goes_there_at_once() {
-    let one = Scripted::new("one", [fails(Again::Elsewhere)]);
+    let one = Scripted::new("one", [fails(RetryAdvice::OtherProvider)]);
     let two = Scripted::new("two", [answers("two")]);
     assert_eq!(ask(&chain(&[&one, &two])).await, whole("two"));
     assert_eq!(two.times(), [0]);
@@ -209,7 +211,7 @@ async fn what_another_may_do_better_goes_there_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_wrong_everywhere_is_not_tried_elsewhere() {
-    let one = Scripted::new("one", [fails(Again::Never)]);
+    let one = Scripted::new("one", [fails(RetryAdvice::Never)]);
     let two = Scripted::new("two", [answers("two")]);
     assert_eq!(ask(&chain(&[&one, &two])).await, Err(ModelError::Unavailable("503 Service Unavailable".to_owned())));
     assert!(two.times().is_empty());
@@ -231,7 +233,7 @@ async fn a_slow_model_is_never_cut() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_kept_silent_leaves_time_for_the_next() {
-    let one = Scripted::new("one", [fails_after(seconds(45), Again::Elsewhere, Reached::Yes)]);
+    let one = Scripted::new("one", [fails_after(seconds(45), RetryAdvice::OtherProvider, RequestDelivery::Received)]);
     let two = Scripted::new("two", [fails(HERE), answers("two")]);
     let three = Scripted::new("three", [answers("three")]);
     assert_eq!(ask(&chain(&[&one, &two, &three])).await, whole("three"));
@@ -241,8 +243,8 @@ async fn a_provider_that_kept_silent_leaves_time_for_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn time_lost_connecting_is_lost() {
-    let one = Scripted::new("one", [fails_after(seconds(5), HERE, Reached::No)]);
-    let two = Scripted::new("two", [fails_after(seconds(5), HERE, Reached::No)]);
+    let one = Scripted::new("one", [fails_after(seconds(5), HERE, RequestDelivery::NotReceived)]);
+    let two = Scripted::new("two", [fails_after(seconds(5), HERE, RequestDelivery::NotReceived)]);
     let three = Scripted::new("three", [answers("three")]);
     let chain = chain(&[&one, &two, &three]);
     let began = Instant::now();
@@ -306,10 +308,14 @@ async fn a_provider_without_a_key_is_passed_over() {
 
 #[tokio::test(start_paused = true)]
 async fn each_link_has_its_model() {
-    let scripted = Scripted::new("one", [fails(Again::Elsewhere)]);
-    let link = |model| Link { model, ..scripted.link() };
-    let fallbacks = vec![link(ModelChoice::Own), link(ModelChoice::Named("other".into())), link(ModelChoice::AsAsked)];
-    let chain = Chain::new(link(ModelChoice::AsAsked), fallbacks, ChainOptions::default());
+    let scripted = Scripted::new("one", [fails(RetryAdvice::OtherProvider)]);
+    let link = |model| ChainLink { model, ..scripted.link() };
+    let fallbacks = vec![
+        link(ModelOverride::ProviderDefault),
+        link(ModelOverride::Named("other".into())),
+        link(ModelOverride::Requested),
+    ];
+    let chain = Chain::new(link(ModelOverride::Requested), fallbacks, ChainOptions::default());
     assert!(ask(&chain).await.is_err());
     let models: Vec<String> = scripted.asked.lock().unwrap().iter().map(|asked| asked.model.clone()).collect();
     assert_eq!(models, ["test-model", "", "other", "test-model"]);
@@ -336,7 +342,7 @@ async fn cancelling_ends_waits_and_attempts() {
 #[tokio::test(start_paused = true)]
 async fn any_provider_can_be_a_link() {
     let inner = chain(&[&Scripted::new("inner", [answers("inner")])]);
-    let link = Link::new(Arc::new(crate::Foreign(Arc::new(inner))), ModelChoice::AsAsked);
+    let link = ChainLink::new(Arc::new(crate::ProviderUpstream(Arc::new(inner))), ModelOverride::Requested);
     let outer = Chain::new(link, vec![], ChainOptions::default());
     assert_eq!((outer.name(), ask(&outer).await), ("inner", whole("inner")));
 }

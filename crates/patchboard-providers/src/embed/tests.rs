@@ -1,16 +1,16 @@
 use super::*;
 
-fn entry(index: Option<usize>, embedding: &[f32]) -> Entry {
-    Entry { index, embedding: embedding.to_vec() }
+fn entry(index: Option<usize>, embedding: &[f32]) -> EmbeddingEntry {
+    EmbeddingEntry { index, embedding: embedding.to_vec() }
 }
 
 #[test]
 fn vectors_are_put_in_the_order_of_the_texts() {
     let mixed = vec![entry(Some(1), &[2.0]), entry(Some(0), &[1.0])];
-    assert_eq!(in_order(mixed, 2), Ok(vec![vec![1.0], vec![2.0]]));
+    assert_eq!(ordered_vectors(mixed, 2), Ok(vec![vec![1.0], vec![2.0]]));
     let unnumbered = vec![entry(None, &[1.0]), entry(None, &[2.0])];
-    assert_eq!(in_order(unnumbered, 2), Ok(vec![vec![1.0], vec![2.0]]));
-    assert_eq!(in_order(vec![], 0), Ok(vec![]));
+    assert_eq!(ordered_vectors(unnumbered, 2), Ok(vec![vec![1.0], vec![2.0]]));
+    assert_eq!(ordered_vectors(vec![], 0), Ok(vec![]));
 }
 
 #[test]
@@ -26,6 +26,6 @@ fn vectors_that_cannot_be_used() {
         (vec![entry(None, &[])], 1, "the provider's vectors differ in length or are not numbers"),
         (vec![entry(None, &[f32::NAN])], 1, "the provider's vectors differ in length or are not numbers"),
     ] {
-        assert_eq!(in_order(entries, wanted), Err(unusable(reason)));
+        assert_eq!(ordered_vectors(entries, wanted), Err(embed_error(reason)));
     }
 }

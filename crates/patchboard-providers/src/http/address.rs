@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use reqwest::Url;
 
-use super::Route;
+use super::ClientKind;
 use crate::Error;
 
 /// Endpoints people paste instead of the root.
@@ -58,13 +58,13 @@ impl ApiRoot {
         self.url.host_str() == Some(host)
     }
 
-    pub(crate) fn route(&self) -> Route {
-        Route::of(&self.url)
+    pub(crate) fn client_kind(&self) -> ClientKind {
+        ClientKind::for_url(&self.url)
     }
 }
 
-impl Route {
-    pub(super) fn of(url: &Url) -> Self {
+impl ClientKind {
+    pub(super) fn for_url(url: &Url) -> Self {
         match (url.scheme() == "https", is_loopback(url)) {
             (false, true) => Self::Loopback,
             (false, false) => Self::Plain,

@@ -12,81 +12,83 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-use crate::upstream::{Again, Failure, Reached};
+use crate::upstream::{RequestDelivery, RetryAdvice, UpstreamFailure};
 
 /// Codes of the public APIs and of common servers, and what kind of failure each stands for.
-const CODES: [(&str, Meaning); 29] = [
-    ("overloaded_error", Meaning::Overloaded),
-    ("api_error", Meaning::Overloaded),
-    ("server_error", Meaning::Overloaded),
-    ("internal_error", Meaning::Overloaded),
-    ("internal_server_error", Meaning::Overloaded),
-    ("InternalServerError", Meaning::Overloaded),
-    ("engine_overloaded", Meaning::Overloaded),
-    ("service_unavailable", Meaning::Overloaded),
-    ("unavailable_error", Meaning::Overloaded),
-    ("timeout_error", Meaning::TooSlow),
-    ("rate_limit_error", Meaning::TooMany),
-    ("rate_limit_exceeded", Meaning::TooMany),
-    ("insufficient_quota", Meaning::NoCredit),
-    ("billing_error", Meaning::NoCredit),
-    ("authentication_error", Meaning::Refused),
-    ("invalid_api_key", Meaning::Refused),
-    ("permission_error", Meaning::Refused),
-    ("not_found_error", Meaning::Refused),
-    ("model_not_found", Meaning::Refused),
-    ("NotFoundError", Meaning::Refused),
-    ("invalid_request_error", Meaning::Wrong),
-    ("BadRequestError", Meaning::Wrong),
-    ("request_too_large", Meaning::Wrong),
-    ("context_length_exceeded", Meaning::Wrong),
-    ("exceed_context_size_error", Meaning::Wrong),
-    ("unsupported_parameter", Meaning::Wrong),
-    ("unsupported_value", Meaning::Wrong),
-    ("invalid_value", Meaning::Wrong),
-    ("content_filter", Meaning::Wrong),
+const ERROR_CODES: [(&str, ErrorClass); 29] = [
+    ("overloaded_error", ErrorClass::Overloaded),
+    ("api_error", ErrorClass::Overloaded),
+    ("server_error", ErrorClass::Overloaded),
+    ("internal_error", ErrorClass::Overloaded),
+    ("internal_server_error", ErrorClass::Overloaded),
+    ("InternalServerError", ErrorClass::Overloaded),
+    ("engine_overloaded", ErrorClass::Overloaded),
+    ("service_unavailable", ErrorClass::Overloaded),
+    ("unavailable_error", ErrorClass::Overloaded),
+    ("timeout_error", ErrorClass::Timeout),
+    ("rate_limit_error", ErrorClass::RateLimited),
+    ("rate_limit_exceeded", ErrorClass::RateLimited),
+    ("insufficient_quota", ErrorClass::NoCredit),
+    ("billing_error", ErrorClass::NoCredit),
+    ("authentication_error", ErrorClass::Refused),
+    ("invalid_api_key", ErrorClass::Refused),
+    ("permission_error", ErrorClass::Refused),
+    ("not_found_error", ErrorClass::Refused),
+    ("model_not_found", ErrorClass::Refused),
+    ("NotFoundError", ErrorClass::Refused),
+    ("invalid_request_error", ErrorClass::InvalidRequest),
+    ("BadRequestError", ErrorClass::InvalidRequest),
+    ("request_too_large", ErrorClass::InvalidRequest),
+    ("context_length_exceeded", ErrorClass::InvalidRequest),
+    ("exceed_context_size_error", ErrorClass::InvalidRequest),
+    ("unsupported_parameter", ErrorClass::InvalidRequest),
+    ("unsupported_value", ErrorClass::InvalidRequest),
+    ("invalid_value", ErrorClass::InvalidRequest),
+    ("content_filter", ErrorClass::InvalidRequest),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum ErrorClass {
     Overloaded,
-    TooSlow,
-    TooMany,
+    Timeout,
+    RateLimited,
     NoCredit,
     /// This provider will not do it: key, permission, no such model.
     Refused,
     /// Nobody would do it.
-    Wrong,
+    InvalidRequest,
 }
 
 /// An answer that is not a success. `body` is as much of it as was read.
-pub(super) fn of_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
+pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> UpstreamFailure {
     let code = serde_json::from_slice::<Value>(body).ok().and_then(|body| known_code(&body));
-    let mut text = format!("{} {}", status.as_u16(), reason(status));
+    let mut text = format!("{} {}", status.as_u16(), status_text(status));
     if let Some((code, _)) = code {
         text.push_str(&format!(" ({code})"));
     }
     let after = retry_after(headers);
     let (error, mut again) = match status.as_u16() {
-        408 => (ModelError::Timeout(text), Again::Here { after }),
-        429 if code.is_some_and(|(_, meaning)| meaning == Meaning::NoCredit) => {
-            (ModelError::RateLimited(text), Again::Elsewhere)
+        408 => (ModelError::Timeout(text), RetryAdvice::SameProvider { after }),
+        429 if code.is_some_and(|(_, meaning)| meaning == ErrorClass::NoCredit) => {
+            (ModelError::RateLimited(text), RetryAdvice::OtherProvider)
         }
-        429 => (ModelError::RateLimited(text), Again::Here { after }),
-        409 | 425 | 500.. => (ModelError::Unavailable(text), Again::Here { after }),
-        401..=404 => (ModelError::Rejected(text), Again::Elsewhere),
-        300..=399 => (ModelError::Rejected(format!("{text}: redirects are not followed")), Again::Elsewhere),
-        _ => (ModelError::Rejected(text), Again::Never),
+        429 => (ModelError::RateLimited(text), RetryAdvice::SameProvider { after }),
+        409 | 425 | 500.. => (ModelError::Unavailable(text), RetryAdvice::SameProvider { after }),
+        401..=404 => (ModelError::Rejected(text), RetryAdvice::OtherProvider),
+        300..=399 => (ModelError::Rejected(format!("{text}: redirects are not followed")), RetryAdvice::OtherProvider),
+        _ => (ModelError::Rejected(text), RetryAdvice::Never),
     };
     // Both vendors say so themselves where they know better.
-    if headers.get("x-should-retry").is_some_and(|value| value == "false") && matches!(again, Again::Here { .. }) {
-        again = Again::Elsewhere;
+    if headers.get("x-should-retry").is_some_and(|value| value == "false")
+        && matches!(again, RetryAdvice::SameProvider { .. })
+    {
+        again = RetryAdvice::OtherProvider;
     }
-    Failure { error, again, reached: Reached::Yes }
+    UpstreamFailure { error, retry: again, delivery: RequestDelivery::Received }
 }
 
 /// An error told inside a stream that had begun well: an object with `type` or `code`, or one holding it as `error`.
-pub(crate) fn reported(error: &Value) -> ModelError {
+pub(crate) fn stream_error(error: &Value) -> ModelError {
     let code = known_code(error);
     let status = error.get("code").or_else(|| error.pointer("/error/code")).and_then(Value::as_u64);
     let text = match (code, status) {
@@ -95,15 +97,17 @@ pub(crate) fn reported(error: &Value) -> ModelError {
         (None, _) => "provider reported an error".to_owned(),
     };
     match (code.map(|(_, meaning)| meaning), status) {
-        (Some(Meaning::TooMany | Meaning::NoCredit), _) | (None, Some(429)) => ModelError::RateLimited(text),
-        (Some(Meaning::TooSlow), _) | (None, Some(408)) => ModelError::Timeout(text),
-        (Some(Meaning::Refused | Meaning::Wrong), _) | (None, Some(400..500)) => ModelError::Rejected(text),
-        (Some(Meaning::Overloaded), _) | (None, _) => ModelError::Unavailable(text),
+        (Some(ErrorClass::RateLimited | ErrorClass::NoCredit), _) | (None, Some(429)) => ModelError::RateLimited(text),
+        (Some(ErrorClass::Timeout), _) | (None, Some(408)) => ModelError::Timeout(text),
+        (Some(ErrorClass::Refused | ErrorClass::InvalidRequest), _) | (None, Some(400..500)) => {
+            ModelError::Rejected(text)
+        }
+        (Some(ErrorClass::Overloaded), _) | (None, _) => ModelError::Unavailable(text),
     }
 }
 
 /// No answer came. The error's own text names the whole URL, so only its kind is used.
-pub(super) fn of_transport(error: &reqwest::Error, host: &str) -> Failure {
+pub(super) fn from_transport(error: &reqwest::Error, host: &str) -> UpstreamFailure {
     let connecting = error.is_connect() || error.is_builder();
     let what = match connecting {
         false => "connection closed before an answer",
@@ -116,21 +120,21 @@ pub(super) fn of_transport(error: &reqwest::Error, host: &str) -> Failure {
         true if causes(error).any(|cause| cause.is::<rustls::Error>()) => "TLS handshake failed",
         true => "connection failed",
     };
-    Failure {
+    UpstreamFailure {
         error: ModelError::Unavailable(format!("{what} ({host})")),
-        again: Again::Here { after: None },
-        reached: if connecting { Reached::No } else { Reached::Yes },
+        retry: RetryAdvice::SameProvider { after: None },
+        delivery: if connecting { RequestDelivery::NotReceived } else { RequestDelivery::Received },
     }
 }
 
-fn known_code(body: &Value) -> Option<(&'static str, Meaning)> {
+fn known_code(body: &Value) -> Option<(&'static str, ErrorClass)> {
     ["/error/code", "/error/type", "/code", "/type"].into_iter().find_map(|pointer| {
         let told = body.pointer(pointer)?.as_str()?;
-        CODES.into_iter().find(|(code, _)| *code == told)
+        ERROR_CODES.into_iter().find(|(code, _)| *code == told)
     })
 }
 
-fn reason(status: StatusCode) -> &'static str {
+fn status_text(status: StatusCode) -> &'static str {
     match status.as_u16() {
         529 => "Overloaded",
         _ => status.canonical_reason().unwrap_or("Unknown Status"),

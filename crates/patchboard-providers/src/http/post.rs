@@ -6,12 +6,12 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 
-use super::caller::read_at_most;
-use super::{CONNECT_WITHIN, Pool, Route, failure};
+use super::api_client::read_at_most;
+use super::{CONNECT_WITHIN, ClientKind, ClientPool, failure};
 
 /// As much of an answer as is read.
-const ANSWER: usize = 16 * 1024;
-const CONNECT: Duration = Duration::from_secs(5);
+const MAX_RESPONSE_BYTES: usize = 16 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where to post to. Shows its host only: the rest may hold credentials.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ pub struct PostAddress {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Posted {
+pub struct PostResponse {
     pub status: u16,
     /// What the other side asks for before it is tried again.
     pub retry_after: Option<Duration>,
@@ -58,16 +58,16 @@ impl fmt::Debug for PostAddress {
     }
 }
 
-impl Pool {
+impl ClientPool {
     /// One attempt. An error is a fragment that may be shown to anybody.
-    pub async fn post_json(&self, to: &PostAddress, body: Vec<u8>, within: Duration) -> Result<Posted, String> {
-        let failed = |error: reqwest::Error| failure::of_transport(&error, &to.label).error.to_string();
+    pub async fn post_json(&self, to: &PostAddress, body: Vec<u8>, within: Duration) -> Result<PostResponse, String> {
+        let failed = |error: reqwest::Error| failure::from_transport(&error, &to.label).error.to_string();
         let posting = async {
-            let client = self.client(Route::of(&to.url)).await.map_err(failed)?;
+            let client = self.client(ClientKind::for_url(&to.url)).await.map_err(failed)?;
             let request = client.post(to.url.clone()).header(CONTENT_TYPE, "application/json").body(body);
-            let response = CONNECT_WITHIN.scope(CONNECT.min(within), request.send()).await.map_err(failed)?;
+            let response = CONNECT_WITHIN.scope(CONNECT_TIMEOUT.min(within), request.send()).await.map_err(failed)?;
             let (status, retry_after) = (response.status().as_u16(), failure::retry_after(response.headers()));
-            Ok(Posted { status, retry_after, body: read_at_most(response, ANSWER).await })
+            Ok(PostResponse { status, retry_after, body: read_at_most(response, MAX_RESPONSE_BYTES).await })
         };
         let posted = tokio::time::timeout(within, posting).await;
         posted.unwrap_or_else(|_| Err(format!("no answer in time ({})", to.label)))

@@ -1,14 +1,14 @@
 use futures_util::{StreamExt, stream};
 use patchboard_core::model::{ModelError, ModelEvent, StopReason, TokenCount};
 
-use super::{CUT, Guarded};
+use super::{CUT_NOTICE, RepetitionGuard};
 
 fn text(piece: &str) -> ModelEvent {
     ModelEvent::Text(piece.to_owned())
 }
 
 async fn guarded(events: Vec<Result<ModelEvent, ModelError>>) -> Vec<Result<ModelEvent, ModelError>> {
-    Guarded::new(Box::pin(stream::iter(events)), None).collect().await
+    RepetitionGuard::new(Box::pin(stream::iter(events)), None).collect().await
 }
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn an_answer_that_repeats_itself_ends_there_and_says_so() {
     let heard = guarded(endless.collect()).await;
     assert!(heard.len() < 30, "{}", heard.len());
     assert_eq!(heard.last(), Some(&Ok(ModelEvent::Stop(StopReason::MaxTokens))));
-    assert_eq!(heard[heard.len() - 2], Ok(text(&format!("and so it goes on, {CUT}"))));
+    assert_eq!(heard[heard.len() - 2], Ok(text(&format!("and so it goes on, {CUT_NOTICE}"))));
 }
 
 #[tokio::test]

@@ -8,88 +8,88 @@ use tokio::time::Instant;
 
 /// Shared by everything that uses the server and by the task that keeps its process.
 #[derive(Debug, Clone)]
-pub(super) struct Activity {
-    shared: Arc<Shared>,
+pub(super) struct ServerActivity {
+    shared: Arc<ActivityShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct ActivityShared {
+    state: Mutex<ActivityCounts>,
     /// A call began or ended.
     changed: Notify,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct State {
+struct ActivityCounts {
     calls: u32,
     /// Calls that ever began; tells one that came after a failed start from one that has heard of it.
-    begun: u64,
+    started: u64,
     /// When the last call ended.
-    quiet_since: Instant,
+    idle_since: Instant,
 }
 
 /// Keeps the server awake until it is dropped.
 #[derive(Debug)]
-pub struct Call {
-    activity: Activity,
+pub struct ServerLease {
+    activity: ServerActivity,
     /// Which call this is, from 1.
     pub(super) number: u64,
 }
 
 /// What the keeper of the process does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum IdleState {
     /// Somebody uses it.
     Busy,
     /// Nobody does; look again after this long.
-    QuietFor(Duration),
+    RecheckAfter(Duration),
     /// It has been unused for long enough.
-    Due,
+    Expired,
 }
 
-impl Activity {
+impl ServerActivity {
     pub(super) fn new(now: Instant) -> Self {
-        let state = State { calls: 0, begun: 0, quiet_since: now };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }) }
+        let state = ActivityCounts { calls: 0, started: 0, idle_since: now };
+        Self { shared: Arc::new(ActivityShared { state: Mutex::new(state), changed: Notify::new() }) }
     }
 
-    pub(super) fn begin(&self) -> Call {
+    pub(super) fn acquire(&self) -> ServerLease {
         let number = {
             let mut state = self.state();
             state.calls = state.calls.saturating_add(1);
-            state.begun = state.begun.saturating_add(1);
-            state.begun
+            state.started = state.started.saturating_add(1);
+            state.started
         };
         self.shared.changed.notify_one();
-        Call { activity: self.clone(), number }
+        ServerLease { activity: self.clone(), number }
     }
 
     /// Counts from now, as after a call.
     pub(super) fn touch(&self, now: Instant) {
-        self.state().quiet_since = now;
+        self.state().idle_since = now;
     }
 
-    fn end(&self, now: Instant) {
+    fn release(&self, now: Instant) {
         {
             let mut state = self.state();
             state.calls = state.calls.saturating_sub(1);
-            state.quiet_since = now;
+            state.idle_since = now;
         }
         self.shared.changed.notify_one();
     }
 
-    pub(super) fn begun(&self) -> u64 {
-        self.state().begun
+    pub(super) fn calls_started(&self) -> u64 {
+        self.state().started
     }
 
     /// May it sleep at `now`?
-    pub(super) fn rest(&self, now: Instant, idle_after: Duration) -> Rest {
+    pub(super) fn idle_state(&self, now: Instant, idle_after: Duration) -> IdleState {
         let state = *self.state();
-        let quiet = now.saturating_duration_since(state.quiet_since);
+        let quiet = now.saturating_duration_since(state.idle_since);
         match idle_after.saturating_sub(quiet) {
-            _ if state.calls > 0 => Rest::Busy,
-            Duration::ZERO => Rest::Due,
-            left => Rest::QuietFor(left),
+            _ if state.calls > 0 => IdleState::Busy,
+            Duration::ZERO => IdleState::Expired,
+            left => IdleState::RecheckAfter(left),
         }
     }
 
@@ -98,13 +98,13 @@ impl Activity {
         self.shared.changed.notified().await;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ActivityCounts> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Call {
+impl Drop for ServerLease {
     fn drop(&mut self) {
-        self.activity.end(Instant::now());
+        self.activity.release(Instant::now());
     }
 }

@@ -12,20 +12,20 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::command::{Purpose, program};
-use super::tail::Tail;
-use super::{Error, Prepared};
+use super::command::{ProgramPurpose, clean_command};
+use super::tail::OutputTail;
+use super::{Error, PreparedServer};
 
 /// Prompts of idle conversations kept for re-use; the oldest go first.
 const PROMPT_CACHE_MIB: u32 = 256;
 /// An announcement is one short line.
 const MAX_ANNOUNCEMENT_BYTES: u64 = 4096;
 /// A process that closed its output without a word is normally gone at once.
-const SILENT_END: Duration = Duration::from_secs(2);
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 /// What the launcher reads; the key travels here because arguments and variables are easier to see.
 #[derive(Serialize)]
-struct Settings<'a> {
+struct LauncherSettings<'a> {
     weights: &'a str,
     model_name: &'a str,
     api_key: &'a str,
@@ -37,13 +37,13 @@ struct Settings<'a> {
 
 /// What the launcher says once the server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(super) struct Announcement {
+pub(super) struct LauncherReady {
     port: u16,
     pub(super) context_tokens: u32,
     pub(super) tools: bool,
 }
 
-impl Announcement {
+impl LauncherReady {
     pub(super) fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
@@ -54,30 +54,30 @@ pub(super) struct ServerProcess {
     process: Child,
     /// Held open as long as this process lives: its end, even by SIGKILL, tells the launcher to end.
     input: ChildStdin,
-    words: LastWords,
-    pub(super) announcement: Announcement,
+    stderr: StderrCapture,
+    pub(super) announcement: LauncherReady,
 }
 
 impl ServerProcess {
     /// Returns when the server answers; on any failure the process is gone.
     pub(super) async fn launch(
-        prepared: &Prepared,
+        prepared: &PreparedServer,
         api_key: &SecretString,
         stop: &CancellationToken,
         tracker: &TaskTracker,
     ) -> Result<Self, Error> {
-        let mut command = program(&prepared.python, Purpose::Serve);
+        let mut command = clean_command(&prepared.python, ProgramPurpose::Serve);
         command.arg("-I").arg(&prepared.launcher).current_dir(&prepared.directory).stdin(Stdio::piped());
         let mut process = command.spawn().map_err(|source| Error::Spawn {
             step: "the model server",
             program: prepared.python.clone(),
             source,
         })?;
-        let mut words = LastWords::listen(process.stderr.take(), tracker);
+        let mut words = StderrCapture::start(process.stderr.take(), tracker);
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             return Err(Error::Announcement { output: String::new() });
         };
-        let opening = open(&mut process, input, output, prepared, api_key);
+        let opening = handshake(&mut process, input, output, prepared, api_key);
         let opened = tokio::select! {
             opened = tokio::time::timeout(prepared.startup_timeout, opening) => opened,
             () = stop.cancelled() => {
@@ -88,29 +88,29 @@ impl ServerProcess {
         match opened {
             Ok(Ok((input, output, announcement))) => {
                 tracker.spawn(words.tail.clone().drain(output));
-                Ok(Self { process, input, words, announcement })
+                Ok(Self { process, input, stderr: words, announcement })
             }
-            Ok(Err(OpenError::Ended(status))) => {
-                Err(Error::Startup { status: status.to_string(), output: words.complete().await })
+            Ok(Err(LaunchError::Ended(status))) => {
+                Err(Error::Startup { status: status.to_string(), output: words.finish().await })
             }
-            Ok(Err(OpenError::Announcement)) => {
+            Ok(Err(LaunchError::Announcement)) => {
                 kill(&mut process).await;
-                Err(Error::Announcement { output: words.complete().await })
+                Err(Error::Announcement { output: words.finish().await })
             }
             Err(_elapsed) => {
                 kill(&mut process).await;
-                Err(Error::StartupTimeout { limit: prepared.startup_timeout, output: words.complete().await })
+                Err(Error::StartupTimeout { limit: prepared.startup_timeout, output: words.finish().await })
             }
         }
     }
 
     /// Resolves when the process has died by itself; says how and with which last words.
-    pub(super) async fn died(&mut self) -> (String, String) {
+    pub(super) async fn wait_for_exit(&mut self) -> (String, String) {
         let status = match self.process.wait().await {
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
         };
-        (status, self.words.complete().await)
+        (status, self.stderr.finish().await)
     }
 
     /// Asks by closing the input, then insists.
@@ -125,22 +125,22 @@ impl ServerProcess {
 
 /// What a process printed, complete once the process is gone.
 #[derive(Debug)]
-struct LastWords {
-    tail: Tail,
-    listening: Option<JoinHandle<()>>,
+struct StderrCapture {
+    tail: OutputTail,
+    drain_task: Option<JoinHandle<()>>,
 }
 
-impl LastWords {
-    fn listen(stderr: Option<ChildStderr>, tracker: &TaskTracker) -> Self {
-        let tail = Tail::default();
+impl StderrCapture {
+    fn start(stderr: Option<ChildStderr>, tracker: &TaskTracker) -> Self {
+        let tail = OutputTail::default();
         let listening = stderr.map(|stderr| tracker.spawn(tail.clone().drain(stderr)));
-        Self { tail, listening }
+        Self { tail, drain_task: listening }
     }
 
     /// Waits for what is still in the pipe; a stray process that holds the pipe open cannot delay this for long.
-    async fn complete(&mut self) -> String {
-        if let Some(listening) = self.listening.take()
-            && tokio::time::timeout(SILENT_END, listening).await.is_err()
+    async fn finish(&mut self) -> String {
+        if let Some(listening) = self.drain_task.take()
+            && tokio::time::timeout(EXIT_GRACE, listening).await.is_err()
         {
             tracing::debug!("the output of the model server does not end");
         }
@@ -148,22 +148,22 @@ impl LastWords {
     }
 }
 
-enum OpenError {
+enum LaunchError {
     Ended(ExitStatus),
     Announcement,
 }
 
 /// Hands over the settings and waits for the announcement.
-async fn open(
+async fn handshake(
     process: &mut Child,
     mut input: ChildStdin,
     output: ChildStdout,
-    prepared: &Prepared,
+    prepared: &PreparedServer,
     api_key: &SecretString,
-) -> Result<(ChildStdin, BufReader<ChildStdout>, Announcement), OpenError> {
+) -> Result<(ChildStdin, BufReader<ChildStdout>, LauncherReady), LaunchError> {
     let mut output = BufReader::new(output);
     let announced = async {
-        let settings = Settings {
+        let settings = LauncherSettings {
             weights: prepared.weights.to_str()?,
             model_name: &prepared.model_name,
             api_key: api_key.expose_secret(),
@@ -186,9 +186,9 @@ async fn open(
             // Usually the process is ending by itself, and how it ends says more than the missing line. Its input
             // stays open meanwhile, for the end of that would be another reason to end.
             let _open = input;
-            match tokio::time::timeout(SILENT_END, process.wait()).await {
-                Ok(Ok(status)) => Err(OpenError::Ended(status)),
-                Ok(Err(_)) | Err(_) => Err(OpenError::Announcement),
+            match tokio::time::timeout(EXIT_GRACE, process.wait()).await {
+                Ok(Ok(status)) => Err(LaunchError::Ended(status)),
+                Ok(Err(_)) | Err(_) => Err(LaunchError::Announcement),
             }
         }
     }

@@ -8,11 +8,11 @@ use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
-use super::tail::{Tail, tidy};
+use super::tail::{OutputTail, clean_lines};
 
 /// What a program is started for decides which variables it may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum ProgramPurpose {
     /// Computes on conversations; needs nothing but to find its libraries.
     Serve,
     /// Fetches packages; needs the operator's way to the package index as well.
@@ -21,13 +21,13 @@ pub(super) enum Purpose {
 
 /// A step of the preparation as errors name it, and how long it may take.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct PrepareStep {
     pub(super) name: &'static str,
     pub(super) limit: Duration,
 }
 
 #[derive(Debug)]
-pub(super) struct Finished {
+pub(super) struct CommandOutput {
     pub(super) succeeded: bool,
     pub(super) status: String,
     pub(super) stdout: String,
@@ -35,8 +35,8 @@ pub(super) struct Finished {
     pub(super) output: String,
 }
 
-impl Finished {
-    pub(super) fn or_fail(self, step: Step, directory: &Path) -> Result<Self, Error> {
+impl CommandOutput {
+    pub(super) fn or_fail(self, step: PrepareStep, directory: &Path) -> Result<Self, Error> {
         if self.succeeded {
             Ok(self)
         } else if self.output.contains("No space left on device") || self.output.contains("Disk quota exceeded") {
@@ -48,13 +48,13 @@ impl Finished {
 }
 
 /// The program with only the variables that its purpose needs: keys and tokens of the server stay here.
-pub(super) fn program(path: &Path, purpose: Purpose) -> Command {
+pub(super) fn clean_command(path: &Path, purpose: ProgramPurpose) -> Command {
     #[expect(clippy::disallowed_methods, reason = "passes a named few variables on and means nothing by them")]
     let variables = std::env::vars_os();
     let mut command = Command::new(path);
     command
         .env_clear()
-        .envs(variables.filter(|(name, _)| name.to_str().is_some_and(|name| may_see(purpose, name))))
+        .envs(variables.filter(|(name, _)| name.to_str().is_some_and(|name| is_variable_allowed(purpose, name))))
         // Its own group: a Ctrl-C in the terminal is for the server, which then ends its children in order.
         .process_group(0)
         .kill_on_drop(true)
@@ -64,13 +64,17 @@ pub(super) fn program(path: &Path, purpose: Purpose) -> Command {
     command
 }
 
-pub(super) async fn run(mut command: Command, step: Step, stop: &CancellationToken) -> Result<Finished, Error> {
+pub(super) async fn run(
+    mut command: Command,
+    step: PrepareStep,
+    stop: &CancellationToken,
+) -> Result<CommandOutput, Error> {
     let mut child = command.spawn().map_err(|source| Error::Spawn {
         step: step.name,
         program: command.as_std().get_program().into(),
         source,
     })?;
-    let (stdout, stderr) = (Tail::default(), Tail::default());
+    let (stdout, stderr) = (OutputTail::default(), OutputTail::default());
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let finish = async {
         let drain_out = async {
@@ -92,30 +96,30 @@ pub(super) async fn run(mut command: Command, step: Step, stop: &CancellationTok
     };
     let status = match ended {
         Some(Ok(status)) => status.map_err(Error::file("wait for", step.name.as_ref()))?,
-        Some(Err(_)) => return Err(end(child, Error::TooSlow { step: step.name, limit: step.limit }).await),
-        None => return Err(end(child, Error::Stopped).await),
+        Some(Err(_)) => return Err(kill_child(child, Error::TooSlow { step: step.name, limit: step.limit }).await),
+        None => return Err(kill_child(child, Error::Stopped).await),
     };
-    Ok(Finished {
+    Ok(CommandOutput {
         succeeded: status.success(),
         status: status.to_string(),
         stdout: stdout.text(),
-        output: tidy(&format!("{}\n{}", stdout.text(), stderr.text())),
+        output: clean_lines(&format!("{}\n{}", stdout.text(), stderr.text())),
     })
 }
 
 /// Waits for the killed program, so that it writes no more when its directory is removed.
-async fn end(mut child: tokio::process::Child, reason: Error) -> Error {
+async fn kill_child(mut child: tokio::process::Child, reason: Error) -> Error {
     if let Err(error) = child.kill().await {
         tracing::debug!(%error, "a helper program could not be killed");
     }
     reason
 }
 
-const SEEN_BY_ALL: &[&str] =
+const COMMON_VARIABLES: &[&str] =
     &["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
 
 /// How to reach a package index; names that change what or where `pip` installs are left out.
-const SEEN_BY_INSTALLERS: &[&str] = &[
+const INSTALL_VARIABLES: &[&str] = &[
     "XDG_CONFIG_HOME",
     "NETRC",
     "SSL_CERT_FILE",
@@ -141,9 +145,8 @@ const SEEN_BY_INSTALLERS: &[&str] = &[
     "PIP_KEYRING_PROVIDER",
 ];
 
-pub(super) fn may_see(purpose: Purpose, name: &str) -> bool {
-    let needed_to_install = || {
-        SEEN_BY_INSTALLERS.contains(&name) || matches!(name, "http_proxy" | "https_proxy" | "all_proxy" | "no_proxy")
-    };
-    SEEN_BY_ALL.contains(&name) || (purpose == Purpose::Install && needed_to_install())
+pub(super) fn is_variable_allowed(purpose: ProgramPurpose, name: &str) -> bool {
+    let needed_to_install =
+        || INSTALL_VARIABLES.contains(&name) || matches!(name, "http_proxy" | "https_proxy" | "all_proxy" | "no_proxy");
+    COMMON_VARIABLES.contains(&name) || (purpose == ProgramPurpose::Install && needed_to_install())
 }

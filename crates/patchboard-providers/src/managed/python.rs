@@ -6,49 +6,49 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
-use super::command::{Purpose, Step, program, run};
+use super::command::{PrepareStep, ProgramPurpose, clean_command, run};
 
 const CANDIDATES: &[&str] =
     &["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python"];
-const OLDEST: Version = Version { major: 3, minor: 10 };
-const ASK: Step = Step { name: "asking Python for its version", limit: Duration::from_secs(20) };
+const MIN_VERSION: PythonVersion = PythonVersion { major: 3, minor: 10 };
+const QUERY_STEP: PrepareStep = PrepareStep { name: "asking Python for its version", limit: Duration::from_secs(20) };
 
 /// Prints: major, minor, whether environments can be made without help, whether `pip` is there.
-const QUESTION: &str = "\
+const QUERY_SCRIPT: &str = "\
 import sys, importlib.util as u
 print(sys.version_info[0], sys.version_info[1], \
 int(bool(u.find_spec('venv') and u.find_spec('ensurepip'))), int(bool(u.find_spec('pip'))))";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version {
+pub(super) struct PythonVersion {
     major: u16,
     minor: u16,
 }
 
-impl std::fmt::Display for Version {
+impl std::fmt::Display for PythonVersion {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}.{}", self.major, self.minor)
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Interpreter {
+pub(super) struct PythonInterpreter {
     pub(super) path: PathBuf,
-    pub(super) version: Version,
+    pub(super) version: PythonVersion,
     pub(super) has_venv: bool,
     pub(super) has_pip: bool,
 }
 
 /// The named interpreter, or the first on the search path that is new enough.
-pub(super) async fn find(named: Option<&Path>, stop: &CancellationToken) -> Result<Interpreter, Error> {
+pub(super) async fn find(named: Option<&Path>, stop: &CancellationToken) -> Result<PythonInterpreter, Error> {
     let candidates = match named {
         Some(path) => vec![path],
         None => CANDIDATES.iter().map(Path::new).collect(),
     };
     let mut tried = Vec::new();
     for path in candidates {
-        match ask(path, stop).await? {
-            Some(found) if found.version >= OLDEST => return Ok(found),
+        match query(path, stop).await? {
+            Some(found) if found.version >= MIN_VERSION => return Ok(found),
             Some(found) => tried.push(format!("`{}` (version {})", path.display(), found.version)),
             None => tried.push(format!("`{}`", path.display())),
         }
@@ -57,22 +57,22 @@ pub(super) async fn find(named: Option<&Path>, stop: &CancellationToken) -> Resu
 }
 
 /// Nothing when there is no such program or it does not behave like Python 3.
-pub(super) async fn ask(path: &Path, stop: &CancellationToken) -> Result<Option<Interpreter>, Error> {
-    let mut command = program(path, Purpose::Serve);
-    command.args(["-I", "-c", QUESTION]);
-    match run(command, ASK, stop).await {
+pub(super) async fn query(path: &Path, stop: &CancellationToken) -> Result<Option<PythonInterpreter>, Error> {
+    let mut command = clean_command(path, ProgramPurpose::Serve);
+    command.args(["-I", "-c", QUERY_SCRIPT]);
+    match run(command, QUERY_STEP, stop).await {
         Ok(finished) if finished.succeeded => Ok(parse(path, &finished.stdout)),
         Err(Error::Stopped) => Err(Error::Stopped),
         Ok(_) | Err(_) => Ok(None),
     }
 }
 
-fn parse(path: &Path, answer: &str) -> Option<Interpreter> {
+fn parse(path: &Path, answer: &str) -> Option<PythonInterpreter> {
     let numbers: Vec<u16> = answer.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
     let [major, minor, venv, pip] = numbers[..] else { return None };
-    Some(Interpreter {
+    Some(PythonInterpreter {
         path: path.to_owned(),
-        version: Version { major, minor },
+        version: PythonVersion { major, minor },
         has_venv: venv == 1,
         has_pip: pip == 1,
     })

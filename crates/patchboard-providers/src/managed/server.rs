@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::activity::{Activity, Call, Rest};
+use super::activity::{IdleState, ServerActivity, ServerLease};
 use super::child::ServerProcess;
-use super::front::{self, Upstream};
-use super::{Error, Prepared};
+use super::proxy::{self, BackendState};
+use super::{Error, PreparedServer};
 
 /// A server at an address of its own, awake or asleep; dropping it stops the process, as does the token it was made with.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub struct ManagedServer {
     model_name: String,
     context_tokens: u32,
     tools: bool,
-    pub(super) upstream: watch::Receiver<Upstream>,
-    activity: Activity,
+    pub(super) state: watch::Receiver<BackendState>,
+    activity: ServerActivity,
     _stop: DropGuard,
 }
 
@@ -45,52 +45,60 @@ pub enum ServerStatus {
 impl ManagedServer {
     /// Returns when the server answers. A server that cannot start at all is an error; one that dies later is
     /// restarted until `stop`. The process and all tasks end soon after `stop`; the tracker knows when.
-    pub async fn start(prepared: Prepared, stop: &CancellationToken, tracker: &TaskTracker) -> Result<Self, Error> {
-        let timing = Timing::of(&prepared);
+    pub async fn start(
+        prepared: PreparedServer,
+        stop: &CancellationToken,
+        tracker: &TaskTracker,
+    ) -> Result<Self, Error> {
+        let timing = SupervisorTiming::of(&prepared);
         Self::start_with(prepared, timing, stop, tracker).await
     }
 
     /// The same without a process: the first call starts it. Only what is wrong with the machine is an error here.
-    pub async fn asleep(prepared: Prepared, stop: &CancellationToken, tracker: &TaskTracker) -> Result<Self, Error> {
-        let timing = Timing::of(&prepared);
-        Self::asleep_with(prepared, timing, stop, tracker).await
+    pub async fn start_asleep(
+        prepared: PreparedServer,
+        stop: &CancellationToken,
+        tracker: &TaskTracker,
+    ) -> Result<Self, Error> {
+        let timing = SupervisorTiming::of(&prepared);
+        Self::start_asleep_with(prepared, timing, stop, tracker).await
     }
 
     pub(super) async fn start_with(
-        prepared: Prepared,
-        timing: Timing,
+        prepared: PreparedServer,
+        timing: SupervisorTiming,
         stop: &CancellationToken,
         tracker: &TaskTracker,
     ) -> Result<Self, Error> {
-        let opening = Opening::begin().await?;
+        let opening = ServerEndpoint::bind().await?;
         let process = launch(&prepared, &opening.api_key, stop, tracker).await?;
-        Ok(opening.keep(prepared, Some(process), timing, stop, tracker))
+        Ok(opening.into_server(prepared, Some(process), timing, stop, tracker))
     }
 
-    pub(super) async fn asleep_with(
-        prepared: Prepared,
-        timing: Timing,
+    pub(super) async fn start_asleep_with(
+        prepared: PreparedServer,
+        timing: SupervisorTiming,
         stop: &CancellationToken,
         tracker: &TaskTracker,
     ) -> Result<Self, Error> {
-        Ok(Opening::begin().await?.keep(prepared, None, timing, stop, tracker))
+        Ok(ServerEndpoint::bind().await?.into_server(prepared, None, timing, stop, tracker))
     }
 
     /// Resolves when requests can be sent, having started the process where there was none. The server stays awake for
     /// as long as the answer is held.
-    pub async fn awake(&self) -> Result<Call, Error> {
-        let call = self.activity.begin();
-        let mut upstream = self.upstream.clone();
+    pub async fn ensure_running(&self) -> Result<ServerLease, Error> {
+        let call = self.activity.acquire();
+        let mut upstream = self.state.clone();
         loop {
             let current = upstream.borrow_and_update().clone();
             match current {
                 // Requests wait for a successor themselves, for a while.
-                Upstream::Ready(_) | Upstream::Restarting => return Ok(call),
-                Upstream::Failed { calls, reason } if calls >= call.number => {
-                    return Err(Error::NotAwake { reason: reason.to_string() });
+                BackendState::Ready(_) | BackendState::Restarting => return Ok(call),
+                BackendState::Failed { calls, reason } if calls >= call.number => {
+                    return Err(Error::WakeFailed { reason: reason.to_string() });
                 }
-                Upstream::Stopped => return Err(Error::Stopped),
-                Upstream::Asleep | Upstream::Starting | Upstream::Failed { .. } => {}
+                BackendState::Stopped => return Err(Error::Stopped),
+                BackendState::Asleep | BackendState::Starting | BackendState::Failed { .. } => {}
             }
             if upstream.changed().await.is_err() {
                 return Err(Error::Stopped);
@@ -118,31 +126,31 @@ impl ManagedServer {
     }
 
     /// Whether the model's chat template has a place for tools; where not, the server drops tool definitions silently.
-    pub fn understands_tools(&self) -> bool {
+    pub fn supports_tools(&self) -> bool {
         self.tools
     }
 
     pub fn status(&self) -> ServerStatus {
-        match &*self.upstream.borrow() {
-            Upstream::Asleep => ServerStatus::Asleep,
-            Upstream::Starting => ServerStatus::Starting,
-            Upstream::Ready(_) => ServerStatus::Ready,
-            Upstream::Restarting => ServerStatus::Restarting,
-            Upstream::Failed { .. } => ServerStatus::Failed,
-            Upstream::Stopped => ServerStatus::Stopped,
+        match &*self.state.borrow() {
+            BackendState::Asleep => ServerStatus::Asleep,
+            BackendState::Starting => ServerStatus::Starting,
+            BackendState::Ready(_) => ServerStatus::Ready,
+            BackendState::Restarting => ServerStatus::Restarting,
+            BackendState::Failed { .. } => ServerStatus::Failed,
+            BackendState::Stopped => ServerStatus::Stopped,
         }
     }
 }
 
 /// An address and a key, before there is anything behind them.
-struct Opening {
+struct ServerEndpoint {
     listener: TcpListener,
     address: SocketAddr,
     api_key: SecretString,
 }
 
-impl Opening {
-    async fn begin() -> Result<Self, Error> {
+impl ServerEndpoint {
+    async fn bind() -> Result<Self, Error> {
         let api_key = random_key()?;
         // Bound once and kept: nobody else can take the address while the process behind it sleeps or restarts.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(|source| Error::NoPort { source })?;
@@ -150,11 +158,11 @@ impl Opening {
         Ok(Self { listener, address, api_key })
     }
 
-    fn keep(
+    fn into_server(
         self,
-        prepared: Prepared,
+        prepared: PreparedServer,
         process: Option<ServerProcess>,
-        timing: Timing,
+        timing: SupervisorTiming,
         stop: &CancellationToken,
         tracker: &TaskTracker,
     ) -> ManagedServer {
@@ -162,31 +170,31 @@ impl Opening {
         let stop = stop.child_token();
         let announced = process.as_ref().map(|process| process.announcement);
         let (say, upstream) = watch::channel(match announced {
-            Some(announcement) => Upstream::Ready(announcement.address()),
-            None => Upstream::Asleep,
+            Some(announcement) => BackendState::Ready(announcement.address()),
+            None => BackendState::Asleep,
         });
-        let activity = Activity::new(Instant::now());
-        tracker.spawn(front::serve(listener, upstream.clone(), activity.clone(), stop.clone(), tracker.clone()));
+        let activity = ServerActivity::new(Instant::now());
+        tracker.spawn(proxy::serve(listener, upstream.clone(), activity.clone(), stop.clone(), tracker.clone()));
         let (model_name, window, tools) =
-            (prepared.model_name.clone(), prepared.context_tokens(), prepared.understands_tools());
+            (prepared.model_name.clone(), prepared.context_tokens(), prepared.supports_tools());
         let (context_tokens, tools) =
             announced.map_or((window, tools), |announcement| (announcement.context_tokens, announcement.tools));
-        let keeper = Keeper {
+        let keeper = ServerSupervisor {
             prepared,
             api_key: api_key.clone(),
             timing,
-            say,
+            state: say,
             activity: activity.clone(),
             tracker: tracker.clone(),
         };
-        tracker.spawn(keeper.keep(process, stop.clone()));
+        tracker.spawn(keeper.supervise(process, stop.clone()));
         ManagedServer {
             address,
             api_key,
             model_name,
             context_tokens,
             tools,
-            upstream,
+            state: upstream,
             activity,
             _stop: stop.drop_guard(),
         }
@@ -194,7 +202,7 @@ impl Opening {
 }
 
 async fn launch(
-    prepared: &Prepared,
+    prepared: &PreparedServer,
     api_key: &SecretString,
     stop: &CancellationToken,
     tracker: &TaskTracker,
@@ -211,33 +219,33 @@ async fn launch(
 
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Timing {
+pub(super) struct SupervisorTiming {
     /// Before the first new attempt; doubled for every further one.
     pub(super) first_delay: Duration,
     /// Attempts never end: memory that was short or a disk that was away may come back.
     pub(super) longest_delay: Duration,
     /// A process that lived this long was fine; its death starts the delays from the first again.
-    pub(super) settled_after: Duration,
+    pub(super) stable_after: Duration,
     /// How long a process may take to notice that its input closed before it is killed.
-    pub(super) farewell: Duration,
+    pub(super) stop_grace: Duration,
     /// How long nobody uses it before it sleeps.
     pub(super) idle_after: Duration,
 }
 
-impl Default for Timing {
+impl Default for SupervisorTiming {
     fn default() -> Self {
         Self {
             first_delay: Duration::from_millis(250),
             longest_delay: Duration::from_secs(30),
-            settled_after: Duration::from_secs(60),
-            farewell: Duration::from_secs(2),
+            stable_after: Duration::from_secs(60),
+            stop_grace: Duration::from_secs(2),
             idle_after: Duration::from_secs(600),
         }
     }
 }
 
-impl Timing {
-    fn of(prepared: &Prepared) -> Self {
+impl SupervisorTiming {
+    fn of(prepared: &PreparedServer) -> Self {
         Self { idle_after: prepared.idle_after, ..Self::default() }
     }
 
@@ -247,70 +255,70 @@ impl Timing {
     }
 }
 
-struct Keeper {
-    prepared: Prepared,
+struct ServerSupervisor {
+    prepared: PreparedServer,
     api_key: SecretString,
-    timing: Timing,
-    say: watch::Sender<Upstream>,
-    activity: Activity,
+    timing: SupervisorTiming,
+    state: watch::Sender<BackendState>,
+    activity: ServerActivity,
     tracker: TaskTracker,
 }
 
 /// Why a process is no longer used.
-enum Over {
+enum ProcessEnd {
     Died { status: String, output: String },
     Idle,
     Stopped,
 }
 
-impl Keeper {
-    async fn keep(self, first: Option<ServerProcess>, stop: CancellationToken) {
+impl ServerSupervisor {
+    async fn supervise(self, first: Option<ServerProcess>, stop: CancellationToken) {
         let mut process = first;
         loop {
             let running = match process.take() {
                 Some(running) => running,
-                None => match self.wake(&stop).await {
+                None => match self.start_on_demand(&stop).await {
                     Some(woken) => {
-                        self.ready(&woken);
+                        self.mark_ready(&woken);
                         woken
                     }
                     None => break,
                 },
             };
-            if !self.run(running, &stop).await {
+            if !self.serve_until_idle(running, &stop).await {
                 break;
             }
-            self.say.send_replace(Upstream::Asleep);
+            self.state.send_replace(BackendState::Asleep);
         }
-        self.say.send_replace(Upstream::Stopped);
+        self.state.send_replace(BackendState::Stopped);
     }
 
     /// Runs and restarts it until nobody uses it any more; answers whether it goes to sleep rather than stop.
-    async fn run(&self, mut process: ServerProcess, stop: &CancellationToken) -> bool {
+    async fn serve_until_idle(&self, mut process: ServerProcess, stop: &CancellationToken) -> bool {
         let mut failures = 0;
         loop {
             let since = Instant::now();
             let over = tokio::select! {
-                (status, output) = process.died() => Over::Died { status, output },
-                () = self.idle() => Over::Idle,
-                () = stop.cancelled() => Over::Stopped,
+                (status, output) = process.wait_for_exit() => ProcessEnd::Died { status, output },
+                () = self.wait_until_idle() => ProcessEnd::Idle,
+                () = stop.cancelled() => ProcessEnd::Stopped,
             };
             match over {
-                Over::Died { status, output } => {
-                    self.say.send_replace(Upstream::Restarting);
-                    if since.elapsed() >= self.timing.settled_after {
+                ProcessEnd::Died { status, output } => {
+                    self.state.send_replace(BackendState::Restarting);
+                    if since.elapsed() >= self.timing.stable_after {
                         failures = 0;
                     }
                     tracing::warn!(model.name = self.prepared.model_name, status, output, "local model died");
-                    let Some(next) = self.revive(&mut failures, stop).await else { return false };
+                    let Some(next) = self.restart(&mut failures, stop).await else { return false };
                     process = next;
-                    self.ready(&process);
+                    self.mark_ready(&process);
                     tracing::info!(model.name = self.prepared.model_name, "local model ready again");
                 }
-                Over::Idle => {
+                ProcessEnd::Idle => {
                     // Said first: a call that comes now waits for a new process instead of reaching one that ends.
-                    self.say.send_replace(Upstream::Asleep);
-                    process.shut_down(self.timing.farewell).await;
+                    self.state.send_replace(BackendState::Asleep);
+                    process.shut_down(self.timing.stop_grace).await;
                     tracing::info!(
                         model.name = self.prepared.model_name,
                         idle_s = self.timing.idle_after.as_secs(),
@@ -318,34 +326,34 @@ impl Keeper {
                     );
                     return true;
                 }
-                Over::Stopped => {
-                    self.say.send_replace(Upstream::Stopped);
-                    process.shut_down(self.timing.farewell).await;
+                ProcessEnd::Stopped => {
+                    self.state.send_replace(BackendState::Stopped);
+                    process.shut_down(self.timing.stop_grace).await;
                     return false;
                 }
             }
         }
     }
 
-    fn ready(&self, process: &ServerProcess) {
+    fn mark_ready(&self, process: &ServerProcess) {
         self.activity.touch(Instant::now());
-        self.say.send_replace(Upstream::Ready(process.announcement.address()));
+        self.state.send_replace(BackendState::Ready(process.announcement.address()));
     }
 
     /// Resolves when it has been unused for long enough.
-    async fn idle(&self) {
+    async fn wait_until_idle(&self) {
         loop {
-            match self.activity.rest(Instant::now(), self.timing.idle_after) {
-                Rest::Due => return,
-                Rest::Busy => self.activity.changed().await,
-                Rest::QuietFor(left) => tokio::time::sleep(left).await,
+            match self.activity.idle_state(Instant::now(), self.timing.idle_after) {
+                IdleState::Expired => return,
+                IdleState::Busy => self.activity.changed().await,
+                IdleState::RecheckAfter(left) => tokio::time::sleep(left).await,
             }
         }
     }
 
     /// Waits for a call, then starts the process. A failure is told to the calls that waited; the next one tries again.
     /// Nothing when stopped meanwhile.
-    async fn wake(&self, stop: &CancellationToken) -> Option<ServerProcess> {
+    async fn start_on_demand(&self, stop: &CancellationToken) -> Option<ServerProcess> {
         let mut answered = 0;
         loop {
             while !self.is_wanted(answered) {
@@ -354,8 +362,8 @@ impl Keeper {
                     () = stop.cancelled() => return None,
                 }
             }
-            answered = self.activity.begun();
-            self.say.send_replace(Upstream::Starting);
+            answered = self.activity.calls_started();
+            self.state.send_replace(BackendState::Starting);
             match launch(&self.prepared, &self.api_key, stop, &self.tracker).await {
                 Ok(process) => return Some(process),
                 Err(Error::Stopped) => return None,
@@ -366,7 +374,7 @@ impl Keeper {
                         output = error.output(),
                         "local model does not start; the next call tries again"
                     );
-                    self.say.send_replace(Upstream::Failed { calls: answered, reason: error.to_string().into() });
+                    self.state.send_replace(BackendState::Failed { calls: answered, reason: error.to_string().into() });
                 }
             }
         }
@@ -374,12 +382,12 @@ impl Keeper {
 
     /// Is there a call under way that has not been told of a failed start?
     fn is_wanted(&self, answered: u64) -> bool {
-        let waiting = self.activity.rest(Instant::now(), Duration::ZERO) == Rest::Busy;
-        waiting && self.activity.begun() > answered
+        let waiting = self.activity.idle_state(Instant::now(), Duration::ZERO) == IdleState::Busy;
+        waiting && self.activity.calls_started() > answered
     }
 
     /// Nothing when stopped meanwhile.
-    async fn revive(&self, failures: &mut u32, stop: &CancellationToken) -> Option<ServerProcess> {
+    async fn restart(&self, failures: &mut u32, stop: &CancellationToken) -> Option<ServerProcess> {
         loop {
             let delay = self.timing.delay(*failures);
             *failures = failures.saturating_add(1);

@@ -14,9 +14,9 @@ const MAX_STAMP_BYTES: u64 = 64 * 1024;
 
 /// What a directory was made from; another key means it must be made anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Key(String);
+pub(super) struct BuildKey(String);
 
-impl Key {
+impl BuildKey {
     pub(super) fn of(parts: &[&str]) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
@@ -28,7 +28,7 @@ impl Key {
 }
 
 /// The last act before a directory is moved to its place.
-pub(super) fn write(directory: &Path, key: &Key) -> io::Result<()> {
+pub(super) fn write(directory: &Path, key: &BuildKey) -> io::Result<()> {
     let mut text = format!("made-from {}\n", key.0);
     for (path, length) in files(directory)? {
         if length >= LISTED_BYTES
@@ -41,7 +41,7 @@ pub(super) fn write(directory: &Path, key: &Key) -> io::Result<()> {
 }
 
 /// Whether the directory is complete and was made from `key`.
-pub(super) fn holds(directory: &Path, key: &Key) -> bool {
+pub(super) fn is_current(directory: &Path, key: &BuildKey) -> bool {
     let path = directory.join(FILE_NAME);
     if !fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_STAMP_BYTES) {
         return false;
@@ -53,7 +53,7 @@ pub(super) fn holds(directory: &Path, key: &Key) -> bool {
 }
 
 /// Bytes in all files below a directory; what vanishes while looking counts nothing.
-pub(super) fn size(directory: &Path) -> u64 {
+pub(super) fn directory_size(directory: &Path) -> u64 {
     files(directory).map(|found| found.iter().map(|(_, length)| length).sum()).unwrap_or_default()
 }
 

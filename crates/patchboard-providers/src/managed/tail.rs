@@ -12,11 +12,11 @@ const SHOWN_LINES: usize = 20;
 const SHOWN_LINE_CHARS: usize = 400;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tail {
+pub(super) struct OutputTail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
 }
 
-impl Tail {
+impl OutputTail {
     pub(super) fn push(&self, read: &[u8]) {
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         bytes.extend(read);
@@ -26,7 +26,7 @@ impl Tail {
 
     pub(super) fn text(&self) -> String {
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        tidy(&String::from_utf8_lossy(bytes.make_contiguous()))
+        clean_lines(&String::from_utf8_lossy(bytes.make_contiguous()))
     }
 
     /// Reads to the end, so that the writer never blocks on a full pipe. A broken pipe is an end too.
@@ -40,7 +40,7 @@ impl Tail {
 }
 
 /// The last lines without blank ones and without characters that could steer a terminal.
-pub(super) fn tidy(text: &str) -> String {
+pub(super) fn clean_lines(text: &str) -> String {
     let mut lines: Vec<String> = text
         .lines()
         .rev()

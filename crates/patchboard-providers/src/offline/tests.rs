@@ -11,7 +11,7 @@ fn asked(words: &str) -> ModelRequest {
 }
 
 async fn events(request: ModelRequest) -> Vec<ModelEvent> {
-    let stream = Offline::new("offline").stream(request, CancellationToken::new()).await.unwrap();
+    let stream = OfflineProvider::new("offline").stream(request, CancellationToken::new()).await.unwrap();
     stream.map(|event| event.unwrap()).collect().await
 }
 
@@ -75,7 +75,7 @@ async fn it_lists_tools() {
 
 #[test]
 fn calls_as_written() {
-    let written = |name, arguments| WrittenCall { name, arguments };
+    let written = |name, arguments| ParsedCall { name, arguments };
     assert_eq!(read_calls("/call a"), [written("a", "")]);
     assert_eq!(
         read_calls("/call a {\n\"b\": 1\n}\n/call c\t[2]"),
@@ -135,7 +135,7 @@ async fn it_keeps_to_the_limit() {
 #[tokio::test]
 async fn it_stops_when_told() {
     let stop = CancellationToken::new();
-    let mut stream = Offline::new("offline").stream(asked("hello"), stop.clone()).await.unwrap();
+    let mut stream = OfflineProvider::new("offline").stream(asked("hello"), stop.clone()).await.unwrap();
     assert!(stream.next().await.unwrap().is_ok());
     stop.cancel();
     assert_eq!(stream.next().await, Some(Err(ModelError::Cancelled)));

@@ -8,25 +8,25 @@ use patchboard_core::tool::ToolSpec;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::Flavour;
+use super::ApiFlavour;
 use crate::calls::{CallNumbers, ObjectSchema, PastInput, WireCallId};
-use crate::names::Names;
-use crate::tool_texts::ToolTexts;
+use crate::tool_json::ToolJsonCache;
+use crate::tool_names::ToolNameMap;
 
 /// OpenAI refuses longer descriptions of a tool.
-const OFFICIAL_DESCRIPTION: usize = 1024;
+const MAX_OFFICIAL_DESCRIPTION: usize = 1024;
 
 pub(super) fn body(
     request: &ModelRequest,
     model: &str,
-    flavour: Flavour,
-    names: &Names,
-    texts: &ToolTexts,
+    flavour: ApiFlavour,
+    names: &ToolNameMap,
+    texts: &ToolJsonCache,
 ) -> Result<Vec<u8>, ModelError> {
     let numbers = CallNumbers::of(request);
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.is_empty() {
-        messages.push(WireMessage::System { content: &request.system });
+        messages.push(CompletionMessage::System { content: &request.system });
     }
     for message in &request.messages {
         match message.role {
@@ -35,10 +35,10 @@ pub(super) fn body(
         }
     }
     let (max_tokens, max_completion_tokens) = match flavour {
-        Flavour::Official => (None, Some(request.max_tokens)),
-        Flavour::Compatible => (Some(request.max_tokens), None),
+        ApiFlavour::Official => (None, Some(request.max_tokens)),
+        ApiFlavour::Compatible => (Some(request.max_tokens), None),
     };
-    let body = Body {
+    let body = CompletionRequest {
         model,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
@@ -47,9 +47,11 @@ pub(super) fn body(
         messages,
         tools: match request.tools.is_empty() {
             true => None,
-            false => {
-                Some(texts.of(&request.tools, || wire_tools(&request.tools, flavour, names)).map_err(|_| not_json())?)
-            }
+            false => Some(
+                texts
+                    .get_or_write(&request.tools, || wire_tools(&request.tools, flavour, names))
+                    .map_err(|_| not_json())?,
+            ),
         },
         temperature: request.temperature,
     };
@@ -57,7 +59,7 @@ pub(super) fn body(
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct CompletionRequest<'a> {
     model: &'a str,
     stream: bool,
     stream_options: StreamOptions,
@@ -65,7 +67,7 @@ struct Body<'a> {
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
-    messages: Vec<WireMessage<'a>>,
+    messages: Vec<CompletionMessage<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Arc<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,18 +81,18 @@ struct StreamOptions {
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-enum WireMessage<'a> {
+enum CompletionMessage<'a> {
     System {
         content: &'a str,
     },
     User {
-        content: Content<'a>,
+        content: UserContent<'a>,
     },
     Assistant {
         /// `null` beside tool calls, which is what the API itself answers with.
         content: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call<'a>>,
+        tool_calls: Vec<AssistantToolCall<'a>>,
     },
     Tool {
         tool_call_id: WireCallId,
@@ -100,7 +102,7 @@ enum WireMessage<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum UserContent<'a> {
     Text(&'a str),
     /// Several pieces stay apart, so that each reaches the model as it was.
     Parts(Vec<TextPart<'a>>),
@@ -114,7 +116,7 @@ struct TextPart<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
-struct Call<'a> {
+struct AssistantToolCall<'a> {
     id: WireCallId,
     function: CalledFunction<'a>,
 }
@@ -127,19 +129,19 @@ struct CalledFunction<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
-struct Tool<'a> {
-    function: Function<'a>,
+struct FunctionTool<'a> {
+    function: FunctionDefinition<'a>,
 }
 
 #[derive(Serialize)]
-struct Function<'a> {
+struct FunctionDefinition<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
     parameters: ObjectSchema<'a>,
 }
 
-fn push_user<'a>(message: &'a Message, numbers: &CallNumbers<'a>, messages: &mut Vec<WireMessage<'a>>) {
+fn push_user<'a>(message: &'a Message, numbers: &CallNumbers<'a>, messages: &mut Vec<CompletionMessage<'a>>) {
     let mut texts = Vec::new();
     for part in &message.parts {
         match part {
@@ -152,18 +154,18 @@ fn push_user<'a>(message: &'a Message, numbers: &CallNumbers<'a>, messages: &mut
     }
     let content = match texts.as_slice() {
         [] if !message.parts.is_empty() => return,
-        [] => Content::Text(""),
-        [TextPart { text }] => Content::Text(text),
-        _ => Content::Parts(texts),
+        [] => UserContent::Text(""),
+        [TextPart { text }] => UserContent::Text(text),
+        _ => UserContent::Parts(texts),
     };
-    messages.push(WireMessage::User { content });
+    messages.push(CompletionMessage::User { content });
 }
 
 fn push_assistant<'a>(
     message: &'a Message,
     numbers: &CallNumbers<'a>,
-    names: &'a Names,
-    messages: &mut Vec<WireMessage<'a>>,
+    names: &'a ToolNameMap,
+    messages: &mut Vec<CompletionMessage<'a>>,
 ) -> Result<(), ModelError> {
     let mut tool_calls = Vec::new();
     let mut text = Cow::Borrowed("");
@@ -177,35 +179,46 @@ fn push_assistant<'a>(
         }
     }
     let content = (!text.is_empty() || tool_calls.is_empty()).then_some(text);
-    messages.push(WireMessage::Assistant { content, tool_calls });
+    messages.push(CompletionMessage::Assistant { content, tool_calls });
     Ok(())
 }
 
-fn wire_call<'a>(call: &'a ToolCall, numbers: &CallNumbers<'a>, names: &'a Names) -> Result<Call<'a>, ModelError> {
+fn wire_call<'a>(
+    call: &'a ToolCall,
+    numbers: &CallNumbers<'a>,
+    names: &'a ToolNameMap,
+) -> Result<AssistantToolCall<'a>, ModelError> {
     let arguments = serde_json::to_string(&PastInput(&call.input)).map_err(|_| not_json())?;
-    Ok(Call { id: numbers.wire(&call.id), function: CalledFunction { name: names.wire(&call.name), arguments } })
+    Ok(AssistantToolCall {
+        id: numbers.wire_id(&call.id),
+        function: CalledFunction { name: names.wire_name(&call.name), arguments },
+    })
 }
 
 /// The API has no mark for failures, so the text says it.
-fn wire_result<'a>(result: &'a ToolResult, numbers: &CallNumbers<'a>) -> WireMessage<'a> {
+fn wire_result<'a>(result: &'a ToolResult, numbers: &CallNumbers<'a>) -> CompletionMessage<'a> {
     let content = match result.is_error {
         true => Cow::Owned(format!("Error: {}", result.content)),
         false => Cow::Borrowed(result.content.as_ref()),
     };
-    WireMessage::Tool { tool_call_id: numbers.wire(&result.call), content }
+    CompletionMessage::Tool { tool_call_id: numbers.wire_id(&result.call), content }
 }
 
-fn wire_tools<'a>(tools: &'a [ToolSpec], flavour: Flavour, names: &'a Names) -> Vec<Tool<'a>> {
+fn wire_tools<'a>(tools: &'a [ToolSpec], flavour: ApiFlavour, names: &'a ToolNameMap) -> Vec<FunctionTool<'a>> {
     tools.iter().map(|tool| wire_tool(tool, flavour, names)).collect()
 }
 
-fn wire_tool<'a>(tool: &'a ToolSpec, flavour: Flavour, names: &'a Names) -> Tool<'a> {
+fn wire_tool<'a>(tool: &'a ToolSpec, flavour: ApiFlavour, names: &'a ToolNameMap) -> FunctionTool<'a> {
     let description = match flavour {
-        Flavour::Official => first_characters(&tool.description, OFFICIAL_DESCRIPTION),
-        Flavour::Compatible => &tool.description,
+        ApiFlavour::Official => first_characters(&tool.description, MAX_OFFICIAL_DESCRIPTION),
+        ApiFlavour::Compatible => &tool.description,
     };
-    Tool {
-        function: Function { name: names.wire(&tool.name), description, parameters: ObjectSchema(&tool.input_schema) },
+    FunctionTool {
+        function: FunctionDefinition {
+            name: names.wire_name(&tool.name),
+            description,
+            parameters: ObjectSchema(&tool.input_schema),
+        },
     }
 }
 

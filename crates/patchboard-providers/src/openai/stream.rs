@@ -10,57 +10,57 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::calls::{CallLimit, parse_arguments};
-use crate::http::reported;
-use crate::names::Names;
-use crate::reader::{Parser, Progress, unreadable};
+use crate::event_reader::{EventParser, ParseProgress, unreadable};
+use crate::http::stream_error;
 use crate::sse;
-use crate::wire::Text;
+use crate::tool_names::ToolNameMap;
+use crate::wire::BorrowedText;
 
 #[derive(Debug)]
-pub(super) struct Completions {
-    names: Names,
-    calls: Vec<OpenCall>,
+pub(super) struct CompletionsParser {
+    names: ToolNameMap,
+    calls: Vec<OpenToolCall>,
     /// Calls begun so far: the next one's index on the board. Servers repeat their own, or have none.
-    begun: u32,
-    finish: Option<StopReason>,
+    next_call_index: u32,
+    finish_reason: Option<StopReason>,
     refused: bool,
     limit: CallLimit,
 }
 
 /// A tool call as far as it is known.
 #[derive(Debug, Default)]
-struct OpenCall {
+struct OpenToolCall {
     wire_index: Option<u32>,
     index: u32,
     id: String,
     name: String,
     arguments: String,
     /// The name as the board knows it, once a piece has been told.
-    told_name: Option<Arc<str>>,
-    told_bytes: usize,
+    emitted_name: Option<Arc<str>>,
+    emitted_bytes: usize,
 }
 
 #[derive(Deserialize)]
-struct Chunk<'a> {
+struct CompletionChunk<'a> {
     #[serde(borrow)]
-    choices: Option<Vec<Choice<'a>>>,
-    usage: Option<Usage>,
+    choices: Option<Vec<ChunkChoice<'a>>>,
+    usage: Option<CompletionUsage>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct ChunkChoice<'a> {
     #[serde(default)]
     index: u32,
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<ChoiceDelta<'a>>,
     #[serde(borrow)]
-    finish_reason: Option<Text<'a>>,
+    finish_reason: Option<BorrowedText<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct ChoiceDelta<'a> {
     content: Option<String>,
     /// Reasoning, under either of the names servers have given it.
     reasoning_content: Option<String>,
@@ -74,7 +74,7 @@ struct Delta<'a> {
 struct CallDelta<'a> {
     index: Option<u32>,
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<BorrowedText<'a>>,
     #[serde(borrow)]
     function: Option<FunctionDelta<'a>>,
 }
@@ -82,25 +82,32 @@ struct CallDelta<'a> {
 #[derive(Deserialize)]
 struct FunctionDelta<'a> {
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<BorrowedText<'a>>,
     /// A piece of text, or from some servers the object itself.
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct CompletionUsage {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
     total_tokens: Option<u64>,
 }
 
-impl Completions {
-    pub(super) fn new(names: Names) -> Self {
-        Self { names, calls: Vec::new(), begun: 0, finish: None, refused: false, limit: CallLimit::default() }
+impl CompletionsParser {
+    pub(super) fn new(names: ToolNameMap) -> Self {
+        Self {
+            names,
+            calls: Vec::new(),
+            next_call_index: 0,
+            finish_reason: None,
+            refused: false,
+            limit: CallLimit::default(),
+        }
     }
 
-    fn say(&mut self, delta: Delta<'_>, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+    fn apply_delta(&mut self, delta: ChoiceDelta<'_>, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         let spoken = |text: Option<String>| text.filter(|text| !text.is_empty());
         if let Some(thought) = spoken(delta.reasoning_content).or(spoken(delta.reasoning)) {
             out.push_back(ModelEvent::Thought(thought));
@@ -119,16 +126,22 @@ impl Completions {
     }
 
     fn add_call_piece(&mut self, piece: CallDelta<'_>, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
-        let id = piece.id.as_ref().map(Text::as_str).unwrap_or_default();
+        let id = piece.id.as_ref().map(BorrowedText::as_str).unwrap_or_default();
         let (name, arguments) = match &piece.function {
-            Some(function) => (function.name.as_ref().map(Text::as_str).unwrap_or_default(), function.arguments),
+            Some(function) => {
+                (function.name.as_ref().map(BorrowedText::as_str).unwrap_or_default(), function.arguments)
+            }
             None => ("", None),
         };
         let known = self.calls.iter().rposition(|call| call.continues(piece.index, id, name));
         if known.is_none() {
             self.limit.add_call()?;
-            self.calls.push(OpenCall { wire_index: piece.index, index: self.begun, ..OpenCall::default() });
-            self.begun = self.begun.saturating_add(1);
+            self.calls.push(OpenToolCall {
+                wire_index: piece.index,
+                index: self.next_call_index,
+                ..OpenToolCall::default()
+            });
+            self.next_call_index = self.next_call_index.saturating_add(1);
         }
         let position = known.unwrap_or(self.calls.len() - 1);
         let Some(call) = self.calls.get_mut(position) else { return Ok(()) };
@@ -143,16 +156,16 @@ impl Completions {
         self.limit.add_arguments(arguments.len())?;
         call.arguments.push_str(&arguments);
         if !call.name.is_empty() {
-            call.tell(&self.names, out);
+            call.emit_piece(&self.names, out);
         }
         Ok(())
     }
 
     /// Calls are known to be whole only when nothing more is said.
-    fn tell_calls(&mut self, out: &mut VecDeque<ModelEvent>) {
+    fn emit_calls(&mut self, out: &mut VecDeque<ModelEvent>) {
         for mut call in self.calls.drain(..) {
             // Even a call without a name has its pieces before it.
-            let name = call.tell(&self.names, out);
+            let name = call.emit_piece(&self.names, out);
             let id = if call.id.is_empty() { format!("call-{}", call.index.saturating_add(1)) } else { call.id };
             let input = parse_arguments(&call.arguments);
             out.push_back(ModelEvent::Call { index: call.index, id: id.into(), name, input });
@@ -160,11 +173,11 @@ impl Completions {
     }
 
     fn finish(&mut self, out: &mut VecDeque<ModelEvent>) {
-        self.tell_calls(out);
+        self.emit_calls(out);
         // Servers say `stop` after calls and `tool_calls` after none; the calls themselves decide.
-        let reason = match self.finish.unwrap_or(StopReason::EndOfTurn) {
+        let reason = match self.finish_reason.unwrap_or(StopReason::EndOfTurn) {
             _ if self.refused => StopReason::Refused,
-            StopReason::EndOfTurn | StopReason::ToolCalls if self.begun > 0 => StopReason::ToolCalls,
+            StopReason::EndOfTurn | StopReason::ToolCalls if self.next_call_index > 0 => StopReason::ToolCalls,
             StopReason::ToolCalls => StopReason::EndOfTurn,
             reason @ (StopReason::EndOfTurn | StopReason::MaxTokens | StopReason::Refused) => reason,
         };
@@ -172,39 +185,43 @@ impl Completions {
     }
 }
 
-impl Parser for Completions {
-    fn event(&mut self, event: &sse::Event<'_>, out: &mut VecDeque<ModelEvent>) -> Result<Progress, ModelError> {
+impl EventParser for CompletionsParser {
+    fn event(
+        &mut self,
+        event: &sse::ServerSentEvent<'_>,
+        out: &mut VecDeque<ModelEvent>,
+    ) -> Result<ParseProgress, ModelError> {
         if event.data.trim() == "[DONE]" {
             self.finish(out);
-            return Ok(Progress::Done);
+            return Ok(ParseProgress::Done);
         }
         if event.name == "error" {
-            return Err(reported(&serde_json::from_str(&event.data).unwrap_or_default()));
+            return Err(stream_error(&serde_json::from_str(&event.data).unwrap_or_default()));
         }
-        let chunk: Chunk<'_> = serde_json::from_str(&event.data).map_err(|_| unreadable())?;
+        let chunk: CompletionChunk<'_> = serde_json::from_str(&event.data).map_err(|_| unreadable())?;
         if let Some(error) = chunk.error {
-            return Err(reported(&serde_json::from_str::<Value>(error.get()).unwrap_or_default()));
+            return Err(stream_error(&serde_json::from_str::<Value>(error.get()).unwrap_or_default()));
         }
         // One answer is asked for; others would only confuse.
         for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index == 0) {
             if let Some(delta) = choice.delta {
-                self.say(delta, out)?;
+                self.apply_delta(delta, out)?;
             }
-            match choice.finish_reason.as_ref().map(Text::as_str) {
+            match choice.finish_reason.as_ref().map(BorrowedText::as_str) {
                 None | Some("") => {}
-                Some("error") => return Err(reported(&Value::Null)),
+                Some("error") => return Err(stream_error(&Value::Null)),
                 Some(reason) => {
-                    self.finish = Some(finish_reason(reason));
-                    self.tell_calls(out);
+                    self.finish_reason = Some(finish_reason(reason));
+                    self.emit_calls(out);
                 }
             }
         }
-        out.extend(chunk.usage.and_then(|usage| usage.count()).map(ModelEvent::Usage));
-        Ok(if self.finish.is_some() { Progress::Complete } else { Progress::More })
+        out.extend(chunk.usage.and_then(|usage| usage.token_count()).map(ModelEvent::Usage));
+        Ok(if self.finish_reason.is_some() { ParseProgress::Complete } else { ParseProgress::More })
     }
 
     fn end(&mut self, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
-        if self.finish.is_none() {
+        if self.finish_reason.is_none() {
             return Err(ModelError::Truncated("provider stream ended before the answer was complete".to_owned()));
         }
         self.finish(out);
@@ -212,7 +229,7 @@ impl Parser for Completions {
     }
 }
 
-impl OpenCall {
+impl OpenToolCall {
     /// The index tells calls apart, except at servers that number every call 0: there a new id does. Where there are
     /// no indexes at all, a new name begins a new call.
     fn continues(&self, index: Option<u32>, id: &str, name: &str) -> bool {
@@ -224,22 +241,22 @@ impl OpenCall {
     }
 
     /// Tells what the arguments have grown by; the first time even if that is nothing.
-    fn tell(&mut self, names: &Names, out: &mut VecDeque<ModelEvent>) -> Arc<str> {
-        let is_first = self.told_name.is_none();
-        let name = Arc::clone(self.told_name.get_or_insert_with(|| names.board(&self.name)));
-        let new = self.arguments.get(self.told_bytes..).unwrap_or_default();
+    fn emit_piece(&mut self, names: &ToolNameMap, out: &mut VecDeque<ModelEvent>) -> Arc<str> {
+        let is_first = self.emitted_name.is_none();
+        let name = Arc::clone(self.emitted_name.get_or_insert_with(|| names.board_name(&self.name)));
+        let new = self.arguments.get(self.emitted_bytes..).unwrap_or_default();
         if is_first || !new.is_empty() {
             out.push_back(ModelEvent::CallPiece { index: self.index, name: Arc::clone(&name), text: new.to_owned() });
         }
-        self.told_bytes = self.arguments.len();
+        self.emitted_bytes = self.arguments.len();
         name
     }
 }
 
-impl Usage {
+impl CompletionUsage {
     /// None unless both figures are there: half a figure would be taken for the whole. Nothing but zeros is what
     /// servers send that do not count.
-    fn count(&self) -> Option<TokenCount> {
+    fn token_count(&self) -> Option<TokenCount> {
         let input = self.prompt_tokens?;
         let rest = || self.total_tokens.map(|total| total.saturating_sub(input));
         let count = TokenCount::reported(input, self.completion_tokens.or_else(rest)?);

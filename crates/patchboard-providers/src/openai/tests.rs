@@ -10,18 +10,18 @@ use crate::ProviderKind;
 use crate::tests::fixture::{assert_golden, everything, message, pretty, replay, request, text, tool};
 use crate::tests::spoken::{self, Spoken};
 
-fn body(request: &ModelRequest, flavour: Flavour) -> String {
-    pretty(&request::body(request, &request.model, flavour, &Names::of(request), &Default::default()).unwrap())
+fn body(request: &ModelRequest, flavour: ApiFlavour) -> String {
+    pretty(&request::body(request, &request.model, flavour, &ToolNameMap::of(request), &Default::default()).unwrap())
 }
 
 #[test]
 fn a_request_with_everything() {
-    assert_golden!("everything.request", body(&everything(), Flavour::Compatible));
+    assert_golden!("everything.request", body(&everything(), ApiFlavour::Compatible));
 }
 
 #[test]
 fn the_smallest_request() {
-    assert_golden!("smallest.request", body(&request(vec![Message::user("hello")]), Flavour::Compatible));
+    assert_golden!("smallest.request", body(&request(vec![Message::user("hello")]), ApiFlavour::Compatible));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn what_the_official_service_wants() {
         tools: Arc::new([tool("long", &long, json!({}))]),
         ..request(vec![message(Role::User, vec![text("one"), text("two")])])
     };
-    let body = body(&request, Flavour::Official).replace(&"é".repeat(1024), "[é × 1024]");
+    let body = body(&request, ApiFlavour::Official).replace(&"é".repeat(1024), "[é × 1024]");
     assert_golden!("official.request", body);
 }
 
@@ -62,7 +62,7 @@ fn streams() {
         ("unreadable", include_bytes!("golden/unreadable.sse")),
     ] {
         let offered = ModelRequest { tools: Arc::new([tool("app.notes", "", json!({}))]), ..request(vec![]) };
-        let said = replay(|| stream::Completions::new(Names::of(&offered)), bytes);
+        let said = replay(|| stream::CompletionsParser::new(ToolNameMap::of(&offered)), bytes);
         assert_golden!(format!("{name}.events"), said);
     }
 }
@@ -75,7 +75,7 @@ fn the_key_is_needed_at_the_official_address_only() {
             api_key: key.map(Into::into),
             ..ProviderOptions::new("main", ProviderKind::OpenAi)
         };
-        OpenAi::new(options, &Pool::new()).unwrap().check()
+        OpenAi::new(options, &ClientPool::new()).unwrap().check()
     };
     let missing = ModelError::NotConfigured(
         "no API key for provider 'main'. Set OPENAI_API_KEY env var or run `patchboard onboard`".to_owned(),
@@ -110,6 +110,6 @@ fn written(answer: &[Spoken]) -> String {
 proptest! {
     #[test]
     fn pieces_are_the_arguments_in_their_place(answer in spoken::answer(), cuts in vec(any::<usize>(), 0..8)) {
-        spoken::check(|| stream::Completions::new(Names::default()), &answer, &written(&answer), "", &cuts)?;
+        spoken::check(|| stream::CompletionsParser::new(ToolNameMap::default()), &answer, &written(&answer), "", &cuts)?;
     }
 }

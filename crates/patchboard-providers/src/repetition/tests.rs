@@ -1,15 +1,15 @@
 use proptest::prelude::*;
 
-use super::Repetition;
+use super::RepetitionDetector;
 
 /// Hears the text in pieces of so many characters; gives how many characters it took.
 fn heard(text: &str, pieces_of: usize) -> Option<usize> {
-    let mut repetition = Repetition::default();
+    let mut repetition = RepetitionDetector::default();
     let mut taken = 0;
     let characters: Vec<char> = text.chars().collect();
     for piece in characters.chunks(pieces_of) {
         taken += piece.len();
-        if repetition.hear(&piece.iter().collect::<String>()) {
+        if repetition.push(&piece.iter().collect::<String>()) {
             return Some(taken);
         }
     }
@@ -77,9 +77,9 @@ proptest! {
 
     #[test]
     fn any_input_is_survived(pieces in proptest::collection::vec(".{0,300}", 0..20)) {
-        let mut repetition = Repetition::default();
+        let mut repetition = RepetitionDetector::default();
         for piece in pieces {
-            repetition.hear(&piece);
+            repetition.push(&piece);
         }
     }
 }

@@ -6,10 +6,10 @@ use super::*;
 type Owned = (String, String);
 
 /// Everything a decoder makes of the pieces, the end included.
-fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> (Vec<Owned>, Option<TooLarge>) {
-    let mut decoder = Decoder::with_limit(limit);
+fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> (Vec<Owned>, Option<EventTooLarge>) {
+    let mut decoder = EventDecoder::with_limit(limit);
     let mut events = Vec::new();
-    let own = |event: Event<'_>| (event.name.into_owned(), event.data.into_owned());
+    let own = |event: ServerSentEvent<'_>| (event.name.into_owned(), event.data.into_owned());
     for piece in pieces {
         decoder.push(piece);
         loop {
@@ -122,7 +122,7 @@ fn lines_longer_than_a_word_of_the_search() {
 fn too_long_a_line_ends_the_stream() {
     for line in ["data: 0123456789", ": 012345678901234", "data: 0123456789\n\n"] {
         let stream = format!("data: ok\n\n{line}");
-        let expected = (vec![(String::new(), "ok".to_owned())], Some(TooLarge { limit: 12 }));
+        let expected = (vec![(String::new(), "ok".to_owned())], Some(EventTooLarge { limit: 12 }));
         assert_eq!(decode([stream.as_bytes()], 12), expected);
         assert_eq!(decode(stream.as_bytes().chunks(1), 12), expected);
     }
@@ -131,12 +131,12 @@ fn too_long_a_line_ends_the_stream() {
 #[test]
 fn too_much_data_in_many_lines_ends_the_stream() {
     let stream = "data: 01234\n".repeat(3);
-    assert_eq!(decode([stream.as_bytes()], 12), (vec![], Some(TooLarge { limit: 12 })));
+    assert_eq!(decode([stream.as_bytes()], 12), (vec![], Some(EventTooLarge { limit: 12 })));
 }
 
 #[test]
 fn comments_without_end_cost_no_memory() {
-    let mut decoder = Decoder::default();
+    let mut decoder = EventDecoder::default();
     for _ in 0..1000 {
         decoder.push(b": keep-alive and nothing else\n\n");
         assert_eq!(decoder.next_event(), Ok(None));

@@ -8,7 +8,7 @@ use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
 use serde_json::{Value, json};
 
 use crate::calls::parse_arguments;
-use crate::reader::{Parser, Reader};
+use crate::event_reader::{EventParser, ModelEventReader};
 
 pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
@@ -105,7 +105,7 @@ pub(crate) fn pretty(body: &[u8]) -> String {
 }
 
 /// Everything the bytes mean, a line each, the same however they are cut.
-pub(crate) fn replay<P: Parser>(parser: impl Fn() -> P, bytes: &[u8]) -> String {
+pub(crate) fn replay<P: EventParser>(parser: impl Fn() -> P, bytes: &[u8]) -> String {
     let whole = hear(parser(), [bytes]);
     for size in [1, 3, 7, 64] {
         assert_eq!(hear(parser(), bytes.chunks(size)), whole, "in pieces of {size} bytes");
@@ -120,18 +120,18 @@ pub(crate) fn replay<P: Parser>(parser: impl Fn() -> P, bytes: &[u8]) -> String 
 }
 
 /// Everything a parser makes of the pieces, the end included.
-pub(crate) fn hear<'a, P: Parser>(
+pub(crate) fn hear<'a, P: EventParser>(
     parser: P,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Vec<Result<ModelEvent, ModelError>> {
     let answering = ModelEvent::Answering { provider: "test".into(), model: "test-model".into() };
-    let mut reader = Reader::new(parser, answering);
+    let mut reader = ModelEventReader::new(parser, answering);
     let mut said = Vec::new();
     for piece in pieces {
         reader.push(piece);
         said.extend(std::iter::from_fn(|| reader.next()));
     }
-    if reader.progress() != crate::reader::Progress::Done {
+    if reader.progress() != crate::event_reader::ParseProgress::Done {
         reader.end();
         said.extend(std::iter::from_fn(|| reader.next()));
     }

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::fixture::request;
 use super::stub::{Script, Still, Stub, Then};
 use crate::{
-    Chain, ChainOptions, Jitter, Link, ModelChoice, Pool, ProviderKind, ProviderOptions, build, embedder, list_models,
-    upstream,
+    Chain, ChainLink, ChainOptions, ClientPool, Jitter, ModelOverride, ProviderKind, ProviderOptions, build, embedder,
+    list_models, upstream,
 };
 
 const KEY: &str = "sk-very-secret-key";
@@ -34,12 +34,13 @@ fn openai(base_url: &str) -> ProviderOptions {
 }
 
 /// Retries without waiting.
-fn quick(links: Vec<ProviderOptions>, pool: &Pool) -> Chain {
+fn quick(links: Vec<ProviderOptions>, pool: &ClientPool) -> Chain {
     let mut links = links.into_iter().map(|options| {
-        let model = ModelChoice::AsAsked;
-        Link::new(upstream(options, pool).unwrap(), model)
+        let model = ModelOverride::Requested;
+        ChainLink::new(upstream(options, pool).unwrap(), model)
     });
-    let options = ChainOptions { first_wait: Duration::ZERO, jitter: Jitter::from_fn(|| 0.0), ..Default::default() };
+    let options =
+        ChainOptions { initial_backoff: Duration::ZERO, jitter: Jitter::from_fn(|| 0.0), ..Default::default() };
     Chain::new(links.next().unwrap(), links.collect(), options)
 }
 
@@ -88,7 +89,7 @@ async fn ask(provider: &dyn ModelProvider) -> Result<Vec<Result<ModelEvent, Mode
 #[tokio::test]
 async fn an_openai_call() {
     let stub = Stub::start([Script::Events(hello())]).await;
-    let provider = build(openai(&stub.url()), &Pool::new()).unwrap();
+    let provider = build(openai(&stub.url()), &ClientPool::new()).unwrap();
     assert_eq!(ask(provider.as_ref()).await, Ok(whole_hello()));
     let [received] = stub.received().try_into().unwrap();
     assert_eq!(received.path, "/v1/chat/completions");
@@ -103,7 +104,7 @@ async fn an_anthropic_call() {
     let events = include_str!("../anthropic/golden/text.sse");
     let stub = Stub::start([Script::Events(vec![events.to_owned()])]).await;
     let base_url = format!("{}/v1/", stub.url());
-    let provider = build(options(ProviderKind::Anthropic, &base_url), &Pool::new()).unwrap();
+    let provider = build(options(ProviderKind::Anthropic, &base_url), &ClientPool::new()).unwrap();
     let said = ask(provider.as_ref()).await.unwrap();
     assert_eq!((said.len(), said.last()), (7, Some(&Ok(ModelEvent::Stop(StopReason::EndOfTurn)))));
     let [received] = stub.received().try_into().unwrap();
@@ -117,14 +118,14 @@ async fn an_anthropic_call() {
 async fn without_a_key_none_is_sent() {
     let stub = Stub::start([Script::Events(hello())]).await;
     let keyless = ProviderOptions { api_key: None, ..openai(&stub.url()) };
-    assert_eq!(ask(build(keyless, &Pool::new()).unwrap().as_ref()).await, Ok(whole_hello()));
+    assert_eq!(ask(build(keyless, &ClientPool::new()).unwrap().as_ref()).await, Ok(whole_hello()));
     assert!(!stub.received()[0].headers.contains_key("authorization"));
 }
 
 #[tokio::test]
 async fn too_many_requests_then_an_answer() {
     let stub = Stub::start([failing(429), failing(503), Script::Events(hello())]).await;
-    assert_eq!(ask(&quick(vec![openai(&stub.url())], &Pool::new())).await, Ok(whole_hello()));
+    assert_eq!(ask(&quick(vec![openai(&stub.url())], &ClientPool::new())).await, Ok(whole_hello()));
     assert_eq!(stub.received().len(), 3);
 }
 
@@ -132,7 +133,7 @@ async fn too_many_requests_then_an_answer() {
 async fn a_failing_provider_then_its_fallback() {
     let one = Stub::start([failing(500), failing(500)]).await;
     let two = Stub::start([Script::Events(hello())]).await;
-    let chain = quick(vec![openai(&one.url()), openai(&two.url())], &Pool::new());
+    let chain = quick(vec![openai(&one.url()), openai(&two.url())], &ClientPool::new());
     assert_eq!(ask(&chain).await, Ok(whole_hello()));
     assert_eq!((one.received().len(), two.received().len()), (2, 1));
     assert_eq!(one.received()[0].body, two.received()[0].body);
@@ -141,7 +142,7 @@ async fn a_failing_provider_then_its_fallback() {
 #[tokio::test]
 async fn an_unreachable_provider_then_its_fallback() {
     let two = Stub::start([Script::Events(hello())]).await;
-    let chain = quick(vec![openai("http://127.0.0.1:9"), openai(&two.url())], &Pool::new());
+    let chain = quick(vec![openai("http://127.0.0.1:9"), openai(&two.url())], &ClientPool::new());
     assert_eq!(ask(&chain).await, Ok(whole_hello()));
 }
 
@@ -154,7 +155,7 @@ async fn failures_in_words_anybody_may_read() {
         (500, ModelError::Unavailable("500 Internal Server Error".to_owned())),
     ] {
         let stub = Stub::start((0..4).map(|_| failing(status))).await;
-        assert_eq!(ask(&quick(vec![openai(&stub.url())], &Pool::new())).await, Err(expected));
+        assert_eq!(ask(&quick(vec![openai(&stub.url())], &ClientPool::new())).await, Err(expected));
     }
 }
 
@@ -162,10 +163,10 @@ async fn failures_in_words_anybody_may_read() {
 async fn connection_failures_name_the_host_only() {
     let secret_url = "http://user:password@127.0.0.1:9/v1";
     let refused = ModelError::Unavailable("connection refused (127.0.0.1:9)".to_owned());
-    assert_eq!(ask(&quick(vec![openai(secret_url)], &Pool::new())).await, Err(refused));
+    assert_eq!(ask(&quick(vec![openai(secret_url)], &ClientPool::new())).await, Err(refused));
 
     // What exactly is wrong with a name that does not exist is the resolver's business.
-    let unresolvable = quick(vec![openai("http://user:password@no-such-host.invalid/v1")], &Pool::new());
+    let unresolvable = quick(vec![openai("http://user:password@no-such-host.invalid/v1")], &ClientPool::new());
     let failed = ask(&unresolvable).await.unwrap_err().to_string();
     assert!(failed.ends_with(" (no-such-host.invalid)") && !failed.contains("password"), "{failed}");
 }
@@ -173,7 +174,7 @@ async fn connection_failures_name_the_host_only() {
 #[tokio::test]
 async fn a_server_without_tls_is_a_failed_handshake() {
     let stub = Stub::start([]).await;
-    let chain = quick(vec![openai(&format!("https://{}", stub.host()))], &Pool::new());
+    let chain = quick(vec![openai(&format!("https://{}", stub.host()))], &ClientPool::new());
     let expected = ModelError::Unavailable(format!("TLS handshake failed ({})", stub.host()));
     assert_eq!(ask(&chain).await, Err(expected));
 }
@@ -182,7 +183,7 @@ async fn a_server_without_tls_is_a_failed_handshake() {
 async fn neither_options_nor_providers_show_the_key() {
     let stub = Stub::start([]).await;
     let options = openai(&stub.url());
-    let provider = build(options.clone(), &Pool::new()).unwrap();
+    let provider = build(options.clone(), &ClientPool::new()).unwrap();
     let shown = format!("{options:?} {provider:?}");
     assert!(shown.contains("main") && !shown.contains(KEY), "{shown}");
 }
@@ -193,7 +194,7 @@ async fn a_redirect_is_not_followed() {
     let redirect = Script::Status(307, vec![("location", "http://127.0.0.1:9/")], String::new());
     let stub = Stub::start([redirect]).await;
     let expected = ModelError::Rejected("307 Temporary Redirect: redirects are not followed".to_owned());
-    assert_eq!(ask(&quick(vec![openai(&stub.url())], &Pool::new())).await, Err(expected));
+    assert_eq!(ask(&quick(vec![openai(&stub.url())], &ClientPool::new())).await, Err(expected));
     assert!(elsewhere.received().is_empty());
 }
 
@@ -202,7 +203,7 @@ async fn a_page_is_no_event_stream() {
     let page = Script::Status(200, vec![("content-type", "text/html; charset=utf-8")], SECRET.to_owned());
     let stub = Stub::start([page]).await;
     let expected = ModelError::Rejected("provider answered with `text/html` instead of an event stream".to_owned());
-    assert_eq!(ask(&quick(vec![openai(&stub.url())], &Pool::new())).await, Err(expected));
+    assert_eq!(ask(&quick(vec![openai(&stub.url())], &ClientPool::new())).await, Err(expected));
 }
 
 #[tokio::test]
@@ -211,7 +212,7 @@ async fn an_error_in_mid_stream_is_told_and_not_retried() {
     let stub = Stub::start([Script::Events(vec![hello()[0].clone(), error])]).await;
     let expected =
         vec![answering(), said("Hel"), Err(ModelError::Unavailable("provider reported server_error".to_owned()))];
-    assert_eq!(ask(&quick(vec![openai(&stub.url())], &Pool::new())).await, Ok(expected));
+    assert_eq!(ask(&quick(vec![openai(&stub.url())], &ClientPool::new())).await, Ok(expected));
     assert_eq!(stub.received().len(), 1);
 }
 
@@ -219,7 +220,7 @@ async fn an_error_in_mid_stream_is_told_and_not_retried() {
 async fn an_error_before_the_first_word_is_retried() {
     let error = format!("data: {}\n\n", json!({"error": {"type": "server_error", "message": SECRET}}));
     let stub = Stub::start([Script::Events(vec![error]), Script::Events(hello())]).await;
-    assert_eq!(ask(&quick(vec![openai(&stub.url())], &Pool::new())).await, Ok(whole_hello()));
+    assert_eq!(ask(&quick(vec![openai(&stub.url())], &ClientPool::new())).await, Ok(whole_hello()));
 }
 
 #[tokio::test]
@@ -231,7 +232,7 @@ async fn a_cut_stream_is_told() {
         Script::Events(vec![hello()[0].clone(), "data: {\"choi".to_owned()]),
     ] {
         let stub = Stub::start([cut]).await;
-        let provider = build(openai(&stub.url()), &Pool::new()).unwrap();
+        let provider = build(openai(&stub.url()), &ClientPool::new()).unwrap();
         assert_eq!(ask(provider.as_ref()).await, Ok(vec![answering(), said("Hel"), Err(truncated.clone())]));
     }
 }
@@ -239,7 +240,7 @@ async fn a_cut_stream_is_told() {
 #[tokio::test]
 async fn a_connection_closed_without_an_answer_is_tried_again() {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let chain = quick(vec![openai(&format!("http://{}", listener.local_addr().unwrap()))], &Pool::new());
+    let chain = quick(vec![openai(&format!("http://{}", listener.local_addr().unwrap()))], &ClientPool::new());
     let serving = async {
         let (mut first, _) = listener.accept().await.unwrap();
         first.read_exact(&mut [0; 64]).await.unwrap();
@@ -269,7 +270,7 @@ async fn silence_in_mid_stream_ends_the_call() {
     let still = Still::begin();
     let stub = Stub::start([Script::EventsThen(vec![hello()[0].clone()], Then::Silence)]).await;
     let options = ProviderOptions { idle_timeout: SHORT, ..openai(&stub.url()) };
-    let chain = quick(vec![options], &Pool::new());
+    let chain = quick(vec![options], &ClientPool::new());
     let asked = chain.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await;
     let mut stream = asked.unwrap();
     assert_eq!(stream.next().await, Some(answering()));
@@ -287,7 +288,7 @@ async fn silence_after_a_whole_answer_does_not_spoil_it() {
     let still = Still::begin();
     let stub = Stub::start([Script::EventsThen(hello()[..4].to_vec(), Then::Silence)]).await;
     let options = ProviderOptions { idle_timeout: SHORT, ..openai(&stub.url()) };
-    let chain = quick(vec![options], &Pool::new());
+    let chain = quick(vec![options], &ClientPool::new());
     let asked = chain.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await;
     let mut stream = asked.unwrap();
     let mut heard = Vec::new();
@@ -306,7 +307,7 @@ async fn silence_instead_of_an_answer_ends_the_call() {
     let stub = Stub::start([Script::Silence]).await;
     let options = ProviderOptions { response_timeout: SHORT, ..openai(&stub.url()) };
     let expected = ModelError::Timeout("provider request timed out".to_owned());
-    let chain = quick(vec![options], &Pool::new());
+    let chain = quick(vec![options], &ClientPool::new());
     let (asked, ()) = tokio::join!(ask(&chain), outwait(&stub));
     assert_eq!(asked, Err(expected));
     stub.abandoned(1).await;
@@ -318,7 +319,7 @@ async fn a_silent_provider_then_its_fallback() {
     let one = Stub::start([Script::Silence]).await;
     let two = Stub::start([Script::Events(hello())]).await;
     let silent = ProviderOptions { response_timeout: SHORT, ..openai(&one.url()) };
-    let chain = quick(vec![silent, openai(&two.url())], &Pool::new());
+    let chain = quick(vec![silent, openai(&two.url())], &ClientPool::new());
     let (asked, ()) = tokio::join!(ask(&chain), outwait(&one));
     assert_eq!(asked, Ok(whole_hello()));
     assert_eq!(one.received().len(), 1);
@@ -327,7 +328,7 @@ async fn a_silent_provider_then_its_fallback() {
 #[tokio::test]
 async fn cancelling_closes_the_connection_upstream() {
     let stub = Stub::start([Script::EventsThen(vec![hello()[0].clone()], Then::Silence), Script::Silence]).await;
-    let provider = build(openai(&stub.url()), &Pool::new()).unwrap();
+    let provider = build(openai(&stub.url()), &ClientPool::new()).unwrap();
 
     let stop = CancellationToken::new();
     let mut stream = provider.stream(request(vec![Message::user("hello")]), stop.clone()).await.unwrap();
@@ -354,7 +355,7 @@ async fn cancelling_closes_the_connection_upstream() {
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection_upstream() {
     let stub = Stub::start([Script::EventsThen(vec![hello()[0].clone()], Then::Silence)]).await;
-    let provider = build(openai(&stub.url()), &Pool::new()).unwrap();
+    let provider = build(openai(&stub.url()), &ClientPool::new()).unwrap();
     let stream = provider.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await.unwrap();
     drop(stream);
     stub.abandoned(1).await;
@@ -363,7 +364,7 @@ async fn dropping_the_stream_closes_the_connection_upstream() {
 #[tokio::test]
 async fn connections_are_used_again() {
     let stub = Stub::start((0..5).map(|_| Script::Events(hello()))).await;
-    let pool = Pool::new();
+    let pool = ClientPool::new();
     for provider in [build(openai(&stub.url()), &pool).unwrap(), build(openai(&stub.url()), &pool).unwrap()] {
         for _ in 0..2 {
             let mut stream =
@@ -387,7 +388,7 @@ async fn nothing_of_a_long_stream_is_lost() {
     let pieces = bytes.as_bytes().chunks(1013).map(|piece| piece.to_vec()).collect::<Vec<_>>();
     // Pieces end in the middle of characters, which the stub's strings cannot.
     let stub = Stub::start([Script::Events(rejoin(pieces))]).await;
-    let said = ask(build(openai(&stub.url()), &Pool::new()).unwrap().as_ref()).await.unwrap();
+    let said = ask(build(openai(&stub.url()), &ClientPool::new()).unwrap().as_ref()).await.unwrap();
     let texts: Vec<String> = said
         .into_iter()
         .filter_map(|event| if let Ok(ModelEvent::Text(text)) = event { Some(text) } else { None })
@@ -415,11 +416,11 @@ async fn models_are_listed() {
     let stub = Stub::start([answer(), answer(), failing(404)]).await;
     let stop = CancellationToken::new();
     for kind in [ProviderKind::OpenAi, ProviderKind::Anthropic] {
-        let models = list_models(options(kind, &stub.url()), &Pool::new(), &stop).await;
+        let models = list_models(options(kind, &stub.url()), &ClientPool::new(), &stop).await;
         let listed = |id: &str, name: Option<&str>| ListedModel { id: id.into(), name: name.map(Into::into) };
         assert_eq!(models, Ok(vec![listed("b", Some("B")), listed("a", None)]));
     }
-    assert!(list_models(openai(&stub.url()), &Pool::new(), &stop).await.is_err());
+    assert!(list_models(openai(&stub.url()), &ClientPool::new(), &stop).await.is_err());
     let received = stub.received();
     assert_eq!(received[0].path, "/v1/models");
     assert_eq!(received[1].path, "/v1/models?limit=1000");
@@ -434,7 +435,7 @@ async fn texts_are_embedded_in_batches() {
         Script::Status(200, vec![], json!({"data": data}).to_string())
     };
     let stub = Stub::start([vectors(64), vectors(1)]).await;
-    let embedder = embedder(openai(&stub.url()), "small", &Pool::new()).unwrap();
+    let embedder = embedder(openai(&stub.url()), "small", &ClientPool::new()).unwrap();
     assert_eq!(embedder.space(), "small");
     let texts: Vec<String> = (0..65).map(|number| format!("text {number}")).collect();
     let vectors = embedder.embed(texts, CancellationToken::new()).await.unwrap();
@@ -448,7 +449,7 @@ async fn texts_are_embedded_in_batches() {
 #[tokio::test]
 async fn a_failing_embedder_says_why() {
     let stub = Stub::start([failing(500), Script::Status(200, vec![], SECRET.to_owned())]).await;
-    let embedder = embedder(openai(&stub.url()), "small", &Pool::new()).unwrap();
+    let embedder = embedder(openai(&stub.url()), "small", &ClientPool::new()).unwrap();
     for expected in ["500 Internal Server Error", "provider answered with something unreadable"] {
         let failed = embedder.embed(vec!["text".to_owned()], CancellationToken::new()).await;
         assert_eq!(failed, Err(ModelError::Unavailable(expected.to_owned())));
@@ -458,7 +459,7 @@ async fn a_failing_embedder_says_why() {
 #[tokio::test]
 async fn a_request_without_any_model_is_not_sent() {
     let stub = Stub::start([]).await;
-    let provider = build(openai(&stub.url()), &Pool::new()).unwrap();
+    let provider = build(openai(&stub.url()), &ClientPool::new()).unwrap();
     let request = patchboard_core::model::ModelRequest { model: "".into(), ..request(vec![Message::user("hello")]) };
     let asked = provider.stream(request, CancellationToken::new()).await;
     let expected = ModelError::NotConfigured("no model named for provider 'main'. Set `model`".to_owned());

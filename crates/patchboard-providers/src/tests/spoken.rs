@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::fixture::{assert_pieces, hear};
-use crate::reader::Parser;
+use crate::event_reader::EventParser;
 
 /// A stretch of an answer, in the pieces it is written in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) fn answer() -> impl Strategy<Value = Vec<Spoken>> {
 
 /// What is spoken is heard, in its order, with `nothing` as the arguments of a call that was given none; however the
 /// written bytes are cut.
-pub(crate) fn check<P: Parser>(
+pub(crate) fn check<P: EventParser>(
     parser: impl Fn() -> P,
     answer: &[Spoken],
     written: &str,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use patchboard_core::channel::{DeliveryId, DeliveryState};
 use patchboard_core::port::{DeliveryRow, Retention, Store, Write};
 
-use super::sample::{at, close_run, commit, commit_refused, event, ok, run, run_id, session, text};
+use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, run_id, session, text};
 
-pub async fn deliveries_are_taken_once(store: Arc<dyn Store>) {
-    let find = async |channel: &str, key: &str| ok(store.delivery(channel, key).await);
+pub async fn deliveries_are_stored_once(store: Arc<dyn Store>) {
+    let find = async |channel: &str, key: &str| expect_ok(store.delivery(channel, key).await);
     assert_eq!(find("telegram", "7").await, None);
     let first = delivery(1, "telegram", "7", DeliveryState::Received, 10);
     commit(&*store, vec![Write::Delivery(first.clone())]).await;
@@ -58,7 +58,7 @@ pub async fn deliveries_are_taken_once(store: Arc<dyn Store>) {
 }
 
 pub async fn open_deliveries_are_listed(store: Arc<dyn Store>) {
-    assert_eq!(ok(store.open_deliveries().await), []);
+    assert_eq!(expect_ok(store.open_deliveries().await), []);
     let rows = [
         delivery(3, "telegram", "1", DeliveryState::Answered, 10),
         delivery(1, "telegram", "2", DeliveryState::Sent, 15),
@@ -72,24 +72,24 @@ pub async fn open_deliveries_are_listed(store: Arc<dyn Store>) {
         commit(&*store, vec![Write::Delivery(row.clone())]).await;
     }
     let open = [&rows[0], &rows[2], &rows[3], &rows[5]].map(Clone::clone);
-    assert_eq!(ok(store.open_deliveries().await), open, "oldest first");
+    assert_eq!(expect_ok(store.open_deliveries().await), open, "oldest first");
     let answered = DeliveryRow { state: DeliveryState::Answered, changed_at: at(50), ..rows[2].clone() };
     let failed = DeliveryRow { state: DeliveryState::Failed, changed_at: at(51), ..rows[3].clone() };
     commit(&*store, vec![Write::Delivery(answered.clone()), Write::Delivery(failed)]).await;
-    assert_eq!(ok(store.open_deliveries().await), [rows[0].clone(), answered, rows[5].clone()]);
+    assert_eq!(expect_ok(store.open_deliveries().await), [rows[0].clone(), answered, rows[5].clone()]);
 }
 
 pub async fn final_deliveries_are_pruned(store: Arc<dyn Store>) {
-    let find = async |number: u64| ok(store.delivery("telegram", &number.to_string()).await);
+    let find = async |number: u64| expect_ok(store.delivery("telegram", &number.to_string()).await);
     for (number, state) in (1..).zip(DeliveryState::ALL) {
         let row = DeliveryRow { changed_at: at(20), ..delivery(number, "telegram", &number.to_string(), state, 1) };
         commit(&*store, vec![Write::Delivery(row)]).await;
     }
-    assert!(!ok(store.prune(Retention { runs_before: at(20), events_before: at(100) }).await));
+    assert!(!expect_ok(store.prune(Retention { runs_before: at(20), events_before: at(100) }).await));
     for number in 1..=4 {
         assert!(find(number).await.is_some(), "changed at that very moment, however old: {number}");
     }
-    assert!(!ok(store.prune(before(21)).await));
+    assert!(!expect_ok(store.prune(before(21)).await));
     for (number, state) in (1..).zip(DeliveryState::ALL) {
         assert_eq!(find(number).await.is_none(), state.is_final(), "{state:?}");
     }
@@ -99,15 +99,15 @@ pub async fn final_deliveries_are_pruned(store: Arc<dyn Store>) {
     commit(&*store, (100..1700).map(|number| Write::Delivery(many(number))).collect()).await;
     commit(&*store, vec![Write::OpenRun(run(1, &session("beside"))), close_run(1, 30)]).await;
     let mut calls = 1;
-    while ok(store.prune(before(31)).await) {
+    while expect_ok(store.prune(before(31)).await) {
         calls += 1;
         assert!(calls < 100, "pruning does not end");
     }
     for number in [100, 600, 1100, 1699] {
         assert_eq!(find(number).await, None);
     }
-    assert_eq!(ok(store.run(run_id(1)).await), None);
-    assert_eq!(ok(store.open_deliveries().await).len(), 2);
+    assert_eq!(expect_ok(store.run(run_id(1)).await), None);
+    assert_eq!(expect_ok(store.open_deliveries().await).len(), 2);
     // What is pruned can be taken anew.
     let again = delivery(2000, "telegram", "100", DeliveryState::Received, 40);
     commit(&*store, vec![Write::Delivery(again.clone())]).await;

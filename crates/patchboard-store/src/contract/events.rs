@@ -14,7 +14,7 @@ use patchboard_core::run::strategy::NodeKey;
 use patchboard_core::tool::ToolOutput;
 use uuid::Uuid;
 
-use super::sample::{at, commit, commit_refused, event, ok, run, session, text, topic, turn};
+use super::fixtures::{at, commit, commit_refused, event, expect_ok, run, session, text, topic, turn};
 
 pub async fn events_are_replayed(store: Arc<dyn Store>) {
     let session = session("replay");
@@ -53,7 +53,7 @@ pub async fn events_are_replayed(store: Arc<dyn Store>) {
     commit(&*store, records.iter().cloned().map(Write::Event).collect()).await;
     commit(&*store, vec![Write::Event(event(2, 1, text(&["another topic"])))]).await;
 
-    let read = async |from, limit| ok(store.events(&topic(1), Seq(from), limit).await);
+    let read = async |from, limit| expect_ok(store.events(&topic(1), Seq(from), limit).await);
     assert_eq!(read(1, 100).await, records, "from the beginning");
     assert_eq!(read(0, 100).await, records, "from before the beginning");
     assert_eq!(read(5, 100).await, records[1..], "from the middle of a record: the whole record");
@@ -61,10 +61,10 @@ pub async fn events_are_replayed(store: Arc<dyn Store>) {
     assert_eq!(read(13, 100).await, records[9..], "the last one");
     assert_eq!(read(14, 100).await, [], "from behind the end");
     assert_eq!(read(u64::MAX, 100).await, [], "from far behind the end");
-    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(13));
-    assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(1));
-    assert_eq!(ok(store.last_seq(&topic(3)).await), Seq(0), "a topic nobody wrote to");
-    assert_eq!(ok(store.events(&topic(3), Seq(1), 100).await), []);
+    assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(13));
+    assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(1));
+    assert_eq!(expect_ok(store.last_seq(&topic(3)).await), Seq(0), "a topic nobody wrote to");
+    assert_eq!(expect_ok(store.events(&topic(3), Seq(1), 100).await), []);
 }
 
 /// Runs that tell of their nodes: several at work at once, and everything that happens in them.
@@ -133,11 +133,11 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
     }
     assert_eq!(next, Seq(25), "pieces and calls take a number each");
     commit(&*store, records.iter().cloned().map(Write::Event).collect()).await;
-    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 100).await), records);
-    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(24));
+    assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 100).await), records);
+    assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(24));
 }
 
-pub async fn events_follow_each_other(store: Arc<dyn Store>) {
+pub async fn events_are_numbered_without_gaps(store: Arc<dyn Store>) {
     commit(&*store, vec![Write::Event(event(1, 1, text(&["a", "b"])))]).await;
     for wrong in [1, 2, 4] {
         commit_refused(&*store, vec![Write::Event(event(1, wrong, text(&["wrong"])))]).await;
@@ -147,9 +147,9 @@ pub async fn events_follow_each_other(store: Arc<dyn Store>) {
         vec![Write::Event(event(1, 3, text(&["right"]))), Write::Event(event(1, 5, text(&["gap inside a batch"])))];
     commit_refused(&*store, gap).await;
     commit(&*store, vec![Write::Event(event(1, 3, text(&["c"]))), Write::Event(event(1, 4, text(&["d"])))]).await;
-    let stored = ok(store.events(&topic(1), Seq::FIRST, 100).await);
+    let stored = expect_ok(store.events(&topic(1), Seq::FIRST, 100).await);
     assert_eq!(stored, [event(1, 1, text(&["a", "b"])), event(1, 3, text(&["c"])), event(1, 4, text(&["d"]))]);
-    assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(0));
+    assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(0));
 }
 
 pub async fn batches_are_all_or_nothing(store: Arc<dyn Store>) {
@@ -161,13 +161,13 @@ pub async fn batches_are_all_or_nothing(store: Arc<dyn Store>) {
         Write::Event(event(1, 9, text(&["does not follow"]))),
     ];
     commit_refused(&*store, writes.clone()).await;
-    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(0));
-    assert_eq!(ok(store.run(run(1, &session).run).await), None);
-    assert_eq!(ok(store.session(&session).await), None);
+    assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(0));
+    assert_eq!(expect_ok(store.run(run(1, &session).run).await), None);
+    assert_eq!(expect_ok(store.session(&session).await), None);
     writes.pop();
     commit(&*store, writes).await;
-    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(1));
-    assert_eq!(ok(store.session(&session).await).map(|session| session.turns), Some(1));
+    assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(1));
+    assert_eq!(expect_ok(store.session(&session).await).map(|session| session.turns), Some(1));
     assert_eq!(turn(1, &session).messages.first().map(Message::text).as_deref(), Some("question 1"));
     commit(&*store, Vec::new()).await;
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use patchboard_core::id::MemoryOwner;
 use patchboard_core::port::{Fact, FactQuery, NewFact, Store, Write};
 
-use super::sample::{all_pages, at, commit, fact, ok, owner, session};
+use super::fixtures::{all_pages, at, commit, expect_ok, fact, owner, session};
 
 /// Texts that mean something to some query language.
-const STRANGE_TEXTS: &[&str] = &[
+const HOSTILE_TEXTS: &[&str] = &[
     "",
     " ",
     "\"",
@@ -70,7 +70,7 @@ pub async fn facts_are_found_by_words(store: Arc<dyn Store>) {
     assert_eq!(find("xylophone").await, [""; 0]);
     assert_eq!(find("").await, [""; 0]);
 
-    let first = ok(store.facts(query(&alice, "miso")).await).items.into_iter().next();
+    let first = expect_ok(store.facts(query(&alice, "miso")).await).items.into_iter().next();
     let expected = Fact {
         number: first.as_ref().map_or(0, |fact| fact.number),
         subject: "user".to_owned(),
@@ -86,7 +86,7 @@ pub async fn facts_are_found_by_words(store: Arc<dyn Store>) {
 
     let filled = FactQuery { fill_with_recent: true, limit: 3, ..query(&alice, "tea") };
     assert_eq!(objects(&*store, filled.clone()).await, ["green tea", "Lyon", "Miso"], "then the newest");
-    let scores: Vec<_> = ok(store.facts(filled).await).items.iter().map(|fact| fact.score > 0.0).collect();
+    let scores: Vec<_> = expect_ok(store.facts(filled).await).items.iter().map(|fact| fact.score > 0.0).collect();
     assert_eq!(scores, [true, false, false]);
 }
 
@@ -129,7 +129,7 @@ pub async fn facts_supersede_each_other(store: Arc<dyn Store>) {
     let old = NewFact { embedding: Some(("small".into(), vec![1.0])), ..fact(&alice, "lives in", "Lyon") };
     learn(&*store, &[old, fact(&alice, "likes", "tea")]).await;
     let numbers =
-        async || ok(store.facts(recent(&alice)).await).items.iter().map(|fact| fact.number).collect::<Vec<_>>();
+        async || expect_ok(store.facts(recent(&alice)).await).items.iter().map(|fact| fact.number).collect::<Vec<_>>();
     let before = numbers().await;
     learn(&*store, &[NewFact { learned_at: at(90), ..fact(&alice, "lives in", "Lyon") }]).await;
     assert_eq!(numbers().await, before, "the same fact again changes nothing");
@@ -172,13 +172,13 @@ pub async fn facts_of_others_stay_hidden(store: Arc<dyn Store>) {
 
 pub async fn facts_take_any_text(store: Arc<dyn Store>) {
     let alice = owner("alice");
-    for (index, text) in STRANGE_TEXTS.iter().enumerate() {
+    for (index, text) in HOSTILE_TEXTS.iter().enumerate() {
         learn(&*store, &[fact(&alice, &format!("strange {index}"), text)]).await;
     }
-    for text in STRANGE_TEXTS {
+    for text in HOSTILE_TEXTS {
         // Finding nothing is fine; failing or finding a stranger's is not.
         let found = objects(&*store, query(&alice, text)).await;
-        assert!(found.iter().all(|object| STRANGE_TEXTS.contains(&object.as_str())), "{text:?} found {found:?}");
+        assert!(found.iter().all(|object| HOSTILE_TEXTS.contains(&object.as_str())), "{text:?} found {found:?}");
     }
     let long = "zebra ".repeat(100_000);
     assert_eq!(objects(&*store, query(&alice, &long)).await, [""; 0]);
@@ -215,7 +215,7 @@ async fn learn(store: &dyn Store, facts: &[NewFact]) {
 }
 
 async fn objects(store: &dyn Store, query: FactQuery) -> Vec<String> {
-    ok(store.facts(query).await).items.into_iter().map(|fact| fact.object).collect()
+    expect_ok(store.facts(query).await).items.into_iter().map(|fact| fact.object).collect()
 }
 
 fn query(owner: &MemoryOwner, text: &str) -> FactQuery {

@@ -10,12 +10,13 @@ use patchboard_core::event::{Envelope, Event, RunOutcome, Topic};
 use patchboard_core::id::Seq;
 use patchboard_core::port::{Cursor, MessageQuery, MessageRow, Page, Retention, Store, StoreError, Write};
 
-use super::sample::{
-    all_pages, at, close_run, commit, commit_refused, event, message, message_id, ok, run, run_id, session, text, topic,
+use super::fixtures::{
+    all_pages, at, close_run, commit, commit_refused, event, expect_ok, message, message_id, run, run_id, session,
+    text, topic,
 };
 
 pub async fn messages_are_listed(store: Arc<dyn Store>) {
-    assert_eq!(everything(&*store, None).await, []);
+    assert_eq!(list_all(&*store, None).await, []);
     let newest_first = [
         message(5, MessageState::Queued, 30),
         // Submitted in the same moment: the higher id is the newer one, whichever was written first.
@@ -30,10 +31,10 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
     for row in [3, 0, 1, 7, 2, 6, 4, 5].map(|index: usize| newest_first[index]) {
         commit(&*store, vec![Write::Message(row)]).await;
     }
-    assert_eq!(everything(&*store, None).await, newest_first);
+    assert_eq!(list_all(&*store, None).await, newest_first);
     for state in MessageState::ALL {
         let of_state: Vec<_> = newest_first.into_iter().filter(|row| row.state == state).collect();
-        assert_eq!(everything(&*store, Some(state)).await, of_state, "{state:?}");
+        assert_eq!(list_all(&*store, Some(state)).await, of_state, "{state:?}");
     }
 
     // A later row changes the state and when it changed, and nothing else.
@@ -43,9 +44,9 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
         Write::Message(MessageRow { submitted_at: at(-50), ..changed }),
     ];
     commit(&*store, twice).await;
-    assert_eq!(everything(&*store, Some(MessageState::Held)).await, [changed, newest_first[3]]);
-    assert_eq!(everything(&*store, Some(MessageState::Queued)).await, [newest_first[2]]);
-    assert_eq!(everything(&*store, Some(MessageState::Sent)).await, [newest_first[1]]);
+    assert_eq!(list_all(&*store, Some(MessageState::Held)).await, [changed, newest_first[3]]);
+    assert_eq!(list_all(&*store, Some(MessageState::Queued)).await, [newest_first[2]]);
+    assert_eq!(list_all(&*store, Some(MessageState::Sent)).await, [newest_first[1]]);
 
     // Whatever comes or changes while somebody reads on, nothing is missed that was there, and nothing comes twice.
     let mut number = 100;
@@ -63,16 +64,16 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
     let mut expected = newest_first.to_vec();
     expected[0] = changed;
     assert_eq!(pages.concat(), expected);
-    assert_eq!(everything(&*store, Some(MessageState::Delivered)).await.len(), 2);
+    assert_eq!(list_all(&*store, Some(MessageState::Delivered)).await.len(), 2);
 
     // A place in the list is good for every state.
-    let first = ok(list(&*store, None, 5, None).await);
-    let older = ok(list(&*store, Some(MessageState::Refused), 5, first.next).await);
+    let first = expect_ok(list(&*store, None, 5, None).await);
+    let older = expect_ok(list(&*store, Some(MessageState::Refused), 5, first.next).await);
     assert_eq!(older, Page { items: vec![newest_first[5]], next: None });
 }
 
 pub async fn open_messages_are_listed(store: Arc<dyn Store>) {
-    assert_eq!(ok(store.open_messages().await), []);
+    assert_eq!(expect_ok(store.open_messages().await), []);
     let rows = [
         message(3, MessageState::Held, 10),
         message(1, MessageState::Delivered, 15),
@@ -86,78 +87,89 @@ pub async fn open_messages_are_listed(store: Arc<dyn Store>) {
     for row in rows.iter().rev() {
         commit(&*store, vec![Write::Message(*row)]).await;
     }
-    assert_eq!(ok(store.open_messages().await), [rows[0], rows[2], rows[3], rows[7]], "oldest first");
+    assert_eq!(expect_ok(store.open_messages().await), [rows[0], rows[2], rows[3], rows[7]], "oldest first");
     let delivered = MessageRow { state: MessageState::Delivered, changed_at: at(50), ..rows[3] };
     let reopened = MessageRow { state: MessageState::Queued, changed_at: at(51), ..rows[5] };
     commit(&*store, vec![Write::Message(delivered), Write::Message(reopened)]).await;
-    assert_eq!(ok(store.open_messages().await), [rows[0], rows[2], reopened, rows[7]]);
+    assert_eq!(expect_ok(store.open_messages().await), [rows[0], rows[2], reopened, rows[7]]);
 }
 
 pub async fn events_of_messages_are_stored_with_them(store: Arc<dyn Store>) {
     let topic = Topic::Message(message_id(1));
-    let records: Vec<_> = (1..).zip(every_kind()).map(|(seq, event)| told(1, seq, event)).collect();
+    let records: Vec<_> = (1..).zip(all_message_events()).map(|(seq, event)| message_record(1, seq, event)).collect();
     let mut writes: Vec<_> = records.iter().cloned().map(Write::Event).collect();
     writes.push(Write::Message(message(1, MessageState::Queued, 1)));
     let mut refused = writes.clone();
-    refused.push(Write::Event(told(1, 99, sent("does not follow"))));
+    refused.push(Write::Event(message_record(1, 99, sent("does not follow"))));
     commit_refused(&*store, refused).await;
-    assert_eq!(everything(&*store, None).await, [], "neither the row");
-    assert_eq!(ok(store.last_seq(&topic).await), Seq(0), "nor its events");
+    assert_eq!(list_all(&*store, None).await, [], "neither the row");
+    assert_eq!(expect_ok(store.last_seq(&topic).await), Seq(0), "nor its events");
 
     commit(&*store, writes).await;
-    assert_eq!(everything(&*store, None).await, [message(1, MessageState::Queued, 1)]);
-    assert_eq!(ok(store.events(&topic, Seq::FIRST, 100).await), records);
-    assert_eq!(ok(store.events(&topic, Seq(3), 2).await), records[2..4]);
-    assert_eq!(ok(store.last_seq(&topic).await), Seq(records.len() as u64));
-    commit_refused(&*store, vec![Write::Event(told(1, 1, sent("repeats")))]).await;
+    assert_eq!(list_all(&*store, None).await, [message(1, MessageState::Queued, 1)]);
+    assert_eq!(expect_ok(store.events(&topic, Seq::FIRST, 100).await), records);
+    assert_eq!(expect_ok(store.events(&topic, Seq(3), 2).await), records[2..4]);
+    assert_eq!(expect_ok(store.last_seq(&topic).await), Seq(records.len() as u64));
+    commit_refused(&*store, vec![Write::Event(message_record(1, 1, sent("repeats")))]).await;
     // The row may also come first, and each without the other.
-    commit(&*store, vec![Write::Message(message(2, MessageState::Sent, 2)), Write::Event(told(2, 1, sent("a")))]).await;
-    commit(&*store, vec![Write::Event(told(2, 2, sent("b")))]).await;
-    assert_eq!(ok(store.last_seq(&Topic::Message(message_id(2))).await), Seq(2));
-    assert_eq!(ok(store.last_seq(&topic).await), Seq(records.len() as u64));
+    commit(
+        &*store,
+        vec![Write::Message(message(2, MessageState::Sent, 2)), Write::Event(message_record(2, 1, sent("a")))],
+    )
+    .await;
+    commit(&*store, vec![Write::Event(message_record(2, 2, sent("b")))]).await;
+    assert_eq!(expect_ok(store.last_seq(&Topic::Message(message_id(2))).await), Seq(2));
+    assert_eq!(expect_ok(store.last_seq(&topic).await), Seq(records.len() as u64));
 }
 
 /// Ids are made by one maker, so this does not happen by itself; but anybody can ask for anything.
-pub async fn messages_and_runs_do_not_meet(store: Arc<dyn Store>) {
+pub async fn messages_and_runs_share_no_topic(store: Arc<dyn Store>) {
     let (key, of_message) = (session("both"), Topic::Message(message_id(1)));
-    commit(&*store, vec![Write::Event(told(1, 1, sent("a"))), Write::Message(message(1, MessageState::Sent, 1))]).await;
-    assert_eq!(ok(store.run(run_id(1)).await), None, "a message is no run");
-    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 10).await), [], "nor are its events a run's");
-    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(0));
+    commit(
+        &*store,
+        vec![Write::Event(message_record(1, 1, sent("a"))), Write::Message(message(1, MessageState::Sent, 1))],
+    )
+    .await;
+    assert_eq!(expect_ok(store.run(run_id(1)).await), None, "a message is no run");
+    assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 10).await), [], "nor are its events a run's");
+    assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(0));
 
     commit(&*store, vec![Write::OpenRun(run(1, &key)), Write::Event(event(1, 1, text(&["one", "two"])))]).await;
-    commit(&*store, vec![Write::Event(told(1, 2, sent("b")))]).await;
-    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 10).await), [event(1, 1, text(&["one", "two"]))]);
-    assert_eq!(ok(store.events(&of_message, Seq::FIRST, 10).await), [told(1, 1, sent("a")), told(1, 2, sent("b"))]);
+    commit(&*store, vec![Write::Event(message_record(1, 2, sent("b")))]).await;
+    assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 10).await), [event(1, 1, text(&["one", "two"]))]);
+    assert_eq!(
+        expect_ok(store.events(&of_message, Seq::FIRST, 10).await),
+        [message_record(1, 1, sent("a")), message_record(1, 2, sent("b"))]
+    );
 
     // Each goes without the other.
     commit(&*store, vec![Write::CloseRun { run: run_id(1), outcome: RunOutcome::Completed, at: at(5) }]).await;
-    assert!(!ok(store.prune(before(10)).await));
-    assert_eq!(ok(store.run(run_id(1)).await), None);
-    assert_eq!(ok(store.last_seq(&of_message).await), Seq(2));
+    assert!(!expect_ok(store.prune(before(10)).await));
+    assert_eq!(expect_ok(store.run(run_id(1)).await), None);
+    assert_eq!(expect_ok(store.last_seq(&of_message).await), Seq(2));
     commit(&*store, vec![Write::OpenRun(run(1, &key)), Write::Event(event(1, 1, text(&["again"])))]).await;
     commit(&*store, vec![Write::Message(message(1, MessageState::Delivered, 6))]).await;
-    assert!(!ok(store.prune(before(10)).await));
-    assert_eq!(everything(&*store, None).await, []);
-    assert_eq!(ok(store.last_seq(&of_message).await), Seq(0));
-    assert_eq!(ok(store.run(run_id(1)).await), Some(run(1, &key)));
-    assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(1));
+    assert!(!expect_ok(store.prune(before(10)).await));
+    assert_eq!(list_all(&*store, None).await, []);
+    assert_eq!(expect_ok(store.last_seq(&of_message).await), Seq(0));
+    assert_eq!(expect_ok(store.run(run_id(1)).await), Some(run(1, &key)));
+    assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(1));
 }
 
 pub async fn final_messages_are_pruned(store: Arc<dyn Store>) {
     for (number, state) in (1..).zip(MessageState::ALL) {
         let row = MessageRow { changed_at: at(20), ..message(number, state, 1) };
-        commit(&*store, vec![Write::Event(told(number, 1, sent("a"))), Write::Message(row)]).await;
+        commit(&*store, vec![Write::Event(message_record(number, 1, sent("a"))), Write::Message(row)]).await;
     }
-    assert!(!ok(store.prune(Retention { runs_before: at(20), events_before: at(100) }).await));
-    assert_eq!(everything(&*store, None).await.len(), 7, "changed at that very moment, however old; events stay too");
-    assert_eq!(ok(store.last_seq(&Topic::Message(message_id(3))).await), Seq(1));
-    assert!(!ok(store.prune(before(21)).await));
+    assert!(!expect_ok(store.prune(Retention { runs_before: at(20), events_before: at(100) }).await));
+    assert_eq!(list_all(&*store, None).await.len(), 7, "changed at that very moment, however old; events stay too");
+    assert_eq!(expect_ok(store.last_seq(&Topic::Message(message_id(3))).await), Seq(1));
+    assert!(!expect_ok(store.prune(before(21)).await));
     for (number, state) in (1..).zip(MessageState::ALL) {
-        let events = ok(store.last_seq(&Topic::Message(message_id(number))).await);
+        let events = expect_ok(store.last_seq(&Topic::Message(message_id(number))).await);
         assert_eq!(events, if state.is_final() { Seq(0) } else { Seq(1) }, "{state:?}");
     }
-    let left = everything(&*store, None).await;
+    let left = list_all(&*store, None).await;
     assert_eq!(left.len(), 3, "{left:?}");
     assert!(left.iter().all(|row| !row.state.is_final()), "{left:?}");
 
@@ -165,27 +177,27 @@ pub async fn final_messages_are_pruned(store: Arc<dyn Store>) {
     let over = message(50, MessageState::Refused, 20);
     commit(&*store, vec![Write::Message(over)]).await;
     commit(&*store, vec![Write::Message(MessageRow { state: MessageState::Queued, ..over })]).await;
-    assert!(!ok(store.prune(before(100)).await));
-    assert_eq!(everything(&*store, None).await.len(), 4);
+    assert!(!expect_ok(store.prune(before(100)).await));
+    assert_eq!(list_all(&*store, None).await.len(), 4);
 
     // More than one call's worth, and runs besides.
     for number in 100..1000 {
         let ended = Write::Message(message(number, MessageState::Delivered, 30));
-        commit(&*store, vec![Write::Event(told(number, 1, sent("a"))), ended]).await;
+        commit(&*store, vec![Write::Event(message_record(number, 1, sent("a"))), ended]).await;
     }
     commit(&*store, vec![Write::OpenRun(run(1, &session("beside"))), close_run(1, 30)]).await;
     let mut calls = 1;
-    while ok(store.prune(before(31)).await) {
+    while expect_ok(store.prune(before(31)).await) {
         calls += 1;
         assert!(calls < 100, "pruning does not end");
     }
     assert!(calls > 1, "one call does a bounded amount of work");
-    assert_eq!(everything(&*store, None).await.len(), 4);
-    assert_eq!(ok(store.run(run_id(1)).await), None);
+    assert_eq!(list_all(&*store, None).await.len(), 4);
+    assert_eq!(expect_ok(store.run(run_id(1)).await), None);
     // What is pruned can be written anew without meeting remains.
     let again = message(999, MessageState::Queued, 40);
-    commit(&*store, vec![Write::Event(told(999, 1, sent("again"))), Write::Message(again)]).await;
-    assert_eq!(ok(store.messages(query(None, 1, None)).await).items, [again]);
+    commit(&*store, vec![Write::Event(message_record(999, 1, sent("again"))), Write::Message(again)]).await;
+    assert_eq!(expect_ok(store.messages(query(None, 1, None)).await).items, [again]);
 }
 
 fn before(second: i64) -> Retention {
@@ -205,13 +217,13 @@ async fn list(
     store.messages(query(state, limit, cursor)).await
 }
 
-async fn everything(store: &dyn Store, state: Option<MessageState>) -> Vec<MessageRow> {
-    let page = ok(list(store, state, 1000, None).await);
+async fn list_all(store: &dyn Store, state: Option<MessageState>) -> Vec<MessageRow> {
+    let page = expect_ok(list(store, state, 1000, None).await);
     assert_eq!(page.next, None);
     page.items
 }
 
-fn told(number: u64, seq: u64, event: MessageEvent) -> Arc<Envelope> {
+fn message_record(number: u64, seq: u64, event: MessageEvent) -> Arc<Envelope> {
     let topic = Topic::Message(message_id(number));
     Arc::new(Envelope { topic, seq: Seq(seq), at: at(1), node: None, event: Event::Message(event) })
 }
@@ -220,7 +232,7 @@ fn sent(app: &str) -> MessageEvent {
     MessageEvent::Sent { app: app.into() }
 }
 
-fn every_kind() -> Vec<MessageEvent> {
+fn all_message_events() -> Vec<MessageEvent> {
     let notice = AppNotice {
         title: "notes".into(),
         body: "Which list? 雨".into(),

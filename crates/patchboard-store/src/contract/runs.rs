@@ -7,9 +7,9 @@ use patchboard_core::id::{NodeId, Seq};
 use patchboard_core::model::TokenCount;
 use patchboard_core::port::{ModelCallRow, Retention, RunRow, RunState, Store, UnfinishedRun, Write};
 
-use super::sample::{
-    at, close_run, commit, commit_refused, ended, event, model_call, ok, run, run_id, session, settlement, text, topic,
-    turn,
+use super::fixtures::{
+    at, close_run, commit, commit_refused, ended, event, expect_ok, model_call, run, run_id, session, settlement, text,
+    topic, turn,
 };
 
 pub async fn runs_are_found(store: Arc<dyn Store>) {
@@ -20,15 +20,15 @@ pub async fn runs_are_found(store: Arc<dyn Store>) {
         commit(&*store, vec![Write::OpenRun(row.clone())]).await;
     }
     let [first, second, third] = rows.map(Some);
-    assert_eq!(ok(store.run(run_id(1)).await), first);
-    assert_eq!(ok(store.run(run_id(9)).await), None);
-    assert_eq!(ok(store.run_by_client_id("alice", "1").await), second, "the newest of that principal");
-    assert_eq!(ok(store.run_by_client_id("bob", "1").await), third);
-    assert_eq!(ok(store.run_by_client_id("carol", "1").await), None, "a principal nobody knows");
-    assert_eq!(ok(store.run_by_client_id("alice", "2").await), None, "an id nobody used");
-    assert_eq!(ok(store.run_of_session(&here).await), second);
-    assert_eq!(ok(store.run_of_session(&there).await), third);
-    assert_eq!(ok(store.run_of_session(&session("nowhere")).await), None);
+    assert_eq!(expect_ok(store.run(run_id(1)).await), first);
+    assert_eq!(expect_ok(store.run(run_id(9)).await), None);
+    assert_eq!(expect_ok(store.run_by_client_id("alice", "1").await), second, "the newest of that principal");
+    assert_eq!(expect_ok(store.run_by_client_id("bob", "1").await), third);
+    assert_eq!(expect_ok(store.run_by_client_id("carol", "1").await), None, "a principal nobody knows");
+    assert_eq!(expect_ok(store.run_by_client_id("alice", "2").await), None, "an id nobody used");
+    assert_eq!(expect_ok(store.run_of_session(&here).await), second);
+    assert_eq!(expect_ok(store.run_of_session(&there).await), third);
+    assert_eq!(expect_ok(store.run_of_session(&session("nowhere")).await), None);
 }
 
 pub async fn runs_open_and_close_once(store: Arc<dyn Store>) {
@@ -39,14 +39,14 @@ pub async fn runs_open_and_close_once(store: Arc<dyn Store>) {
     let cancelled = Write::CloseRun { run: run_id(1), outcome: RunOutcome::Cancelled, at: at(3) };
     commit(&*store, vec![cancelled]).await;
     commit_refused(&*store, vec![close_run(1, 4)]).await;
-    let state = ok(store.run(run_id(1)).await).map(|run| run.state);
+    let state = expect_ok(store.run(run_id(1)).await).map(|run| run.state);
     assert_eq!(state, Some(RunState::Ended(RunOutcome::Cancelled)));
     commit(&*store, vec![Write::OpenRun(run(2, &session)), close_run(2, 5)]).await;
-    assert_eq!(ok(store.run(run_id(2)).await), Some(ended(run(2, &session))));
+    assert_eq!(expect_ok(store.run(run_id(2)).await), Some(ended(run(2, &session))));
 }
 
 pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
-    assert_eq!(ok(store.unfinished_runs().await), []);
+    assert_eq!(expect_ok(store.unfinished_runs().await), []);
     let session = session("unfinished");
     for number in 1..=4 {
         commit(&*store, vec![Write::OpenRun(run(number, &session))]).await;
@@ -66,13 +66,13 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
     let unfinished = |number, open_calls| UnfinishedRun { run: run(number, &session), open_calls };
     let [first, second, settled, others @ ..] = calls.clone();
     let expected = [unfinished(1, vec![]), unfinished(3, calls.to_vec()), unfinished(4, vec![])];
-    assert_eq!(ok(store.unfinished_runs().await), expected, "oldest first, with all open calls in order");
+    assert_eq!(expect_ok(store.unfinished_runs().await), expected, "oldest first, with all open calls in order");
 
     let usage = settlement(&settled, TokenCount { input: 1, output: 1 }, Vec::new());
     commit(&*store, vec![Write::SettleModelCall(usage)]).await;
     let left = [vec![first, second], others.to_vec()].concat();
     let expected = [unfinished(1, vec![]), unfinished(3, left), unfinished(4, vec![])];
-    assert_eq!(ok(store.unfinished_runs().await), expected, "one settled, the others stay open");
+    assert_eq!(expect_ok(store.unfinished_runs().await), expected, "one settled, the others stay open");
 }
 
 pub async fn events_of_finished_runs_go_before_the_runs(store: Arc<dyn Store>) {
@@ -84,14 +84,14 @@ pub async fn events_of_finished_runs_go_before_the_runs(store: Arc<dyn Store>) {
     commit(&*store, vec![close_run(1, 10)]).await;
     commit(&*store, vec![close_run(2, 20)]).await;
     for _ in 0..2 {
-        assert!(!ok(store.prune(Retention { runs_before: at(0), events_before: at(20) }).await));
-        assert_eq!(ok(store.last_seq(&topic(1)).await), Seq(0), "ended before");
-        assert_eq!(ok(store.run(run_id(1)).await), Some(ended(run(1, &session))), "the run itself stays");
-        assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(2), "ended at that very moment");
-        assert_eq!(ok(store.last_seq(&topic(3)).await), Seq(2), "did not end");
+        assert!(!expect_ok(store.prune(Retention { runs_before: at(0), events_before: at(20) }).await));
+        assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(0), "ended before");
+        assert_eq!(expect_ok(store.run(run_id(1)).await), Some(ended(run(1, &session))), "the run itself stays");
+        assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(2), "ended at that very moment");
+        assert_eq!(expect_ok(store.last_seq(&topic(3)).await), Seq(2), "did not end");
     }
-    assert!(!ok(store.prune(Retention { runs_before: at(0), events_before: at(21) }).await));
-    assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(0));
+    assert!(!expect_ok(store.prune(Retention { runs_before: at(0), events_before: at(21) }).await));
+    assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(0));
 }
 
 fn runs_before(second: i64) -> Retention {
@@ -108,13 +108,13 @@ pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
     }
     commit(&*store, vec![close_run(1, 10)]).await;
     commit(&*store, vec![close_run(2, 20)]).await;
-    assert!(!ok(store.prune(runs_before(20)).await), "nothing more to do");
-    assert_eq!(ok(store.run(run_id(1)).await), None, "ended before");
-    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 10).await), []);
-    assert_eq!(ok(store.run(run_id(2)).await), Some(ended(run(2, &session))), "ended at that very moment");
-    assert_eq!(ok(store.run(run_id(3)).await), Some(run(3, &session)), "did not end");
-    assert_eq!(ok(store.last_seq(&topic(3)).await), Seq(1));
-    assert_eq!(ok(store.session(&session).await).map(|session| session.turns), Some(3), "history is not pruned");
+    assert!(!expect_ok(store.prune(runs_before(20)).await), "nothing more to do");
+    assert_eq!(expect_ok(store.run(run_id(1)).await), None, "ended before");
+    assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 10).await), []);
+    assert_eq!(expect_ok(store.run(run_id(2)).await), Some(ended(run(2, &session))), "ended at that very moment");
+    assert_eq!(expect_ok(store.run(run_id(3)).await), Some(run(3, &session)), "did not end");
+    assert_eq!(expect_ok(store.last_seq(&topic(3)).await), Seq(1));
+    assert_eq!(expect_ok(store.session(&session).await).map(|session| session.turns), Some(3), "history is not pruned");
 
     // More than one call's worth.
     for number in 100..1000 {
@@ -123,15 +123,15 @@ pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
         commit(&*store, writes).await;
     }
     let mut calls = 1;
-    while ok(store.prune(runs_before(31)).await) {
+    while expect_ok(store.prune(runs_before(31)).await) {
         calls += 1;
         assert!(calls < 100, "pruning does not end");
     }
     assert!(calls > 1, "one call does a bounded amount of work");
     for number in [2, 100, 999] {
-        assert_eq!(ok(store.run(run_id(number)).await), None);
+        assert_eq!(expect_ok(store.run(run_id(number)).await), None);
     }
     // What is pruned can be written anew without meeting remains.
     commit(&*store, vec![Write::OpenRun(run(999, &session)), Write::Event(event(999, 1, text(&["again"])))]).await;
-    assert_eq!(ok(store.run_of_session(&session).await), Some(run(999, &session)));
+    assert_eq!(expect_ok(store.run_of_session(&session).await), Some(run(999, &session)));
 }

@@ -9,8 +9,8 @@ use patchboard_core::port::{
     Write,
 };
 
-use super::sample::{
-    all_pages, at, close_run, commit, event, model_call, ok, run, run_id, session, settlement, text, topic, turn,
+use super::fixtures::{
+    all_pages, at, close_run, commit, event, expect_ok, model_call, run, run_id, session, settlement, text, topic, turn,
 };
 
 pub async fn sessions_are_listed(store: Arc<dyn Store>) {
@@ -29,7 +29,7 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
     let list = async |channel: Option<&str>, account: Option<&str>| {
         let (channel, account) = (channel.map(str::to_owned), account.map(str::to_owned));
         let filter = SessionFilter { channel, account, owners: None };
-        let whole = ok(store.sessions(filter.clone(), 100, None).await);
+        let whole = expect_ok(store.sessions(filter.clone(), 100, None).await);
         assert_eq!(whole.next, None);
         let paged = all_pages(async |cursor| store.sessions(filter.clone(), 1, cursor).await, async || {}).await;
         assert_eq!(paged.concat(), whole.items, "pages are the list");
@@ -42,11 +42,11 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
     assert_eq!(list(Some("web"), Some("alice")).await, expect(&[0, 3]));
     assert_eq!(list(Some("web"), Some("carol")).await, []);
     for (beside, count) in [(&[][..], 4), (&["web"], 1), (&["chat:x", "none"], 3), (&["web", "chat:x"], 0)] {
-        assert_eq!(ok(store.count_sessions(beside).await), count, "{beside:?}");
+        assert_eq!(expect_ok(store.count_sessions(beside).await), count, "{beside:?}");
     }
     let expected = SessionRow { key: keys[0].clone(), owner: owner(), created_at: at(1), used_at: at(9), turns: 0 };
-    assert_eq!(ok(store.session(&keys[0]).await), Some(expected));
-    assert_eq!(ok(store.session(&session("unknown")).await), None);
+    assert_eq!(expect_ok(store.session(&keys[0]).await), Some(expected));
+    assert_eq!(expect_ok(store.session(&session("unknown")).await), None);
 
     // Sessions that appear or are used while somebody turns pages neither repeat nor push out others.
     let mut next = 10;
@@ -73,7 +73,7 @@ pub async fn turns_are_paged(store: Arc<dyn Store>) {
         commit(&*store, vec![Write::Turn(turn(number, &talk)), Write::Turn(turn(number + 50, &other))]).await;
     }
     let query = |limit, before| TurnQuery { session: talk.clone(), limit, before };
-    let newest = ok(store.turns(query(2, None)).await);
+    let newest = expect_ok(store.turns(query(2, None)).await);
     let numbers: Vec<_> = newest.items.iter().map(|turn| turn.number).collect();
     assert!(numbers.is_sorted() && numbers.len() == 2, "oldest first: {numbers:?}");
     assert_eq!(newest.items, [row(4, numbers[0]), row(5, numbers[1])], "the newest two");
@@ -89,28 +89,32 @@ pub async fn turns_are_paged(store: Arc<dyn Store>) {
         pages.await.into_iter().map(|page| page.into_iter().map(|turn| turn.run).collect()).collect();
     assert_eq!(runs, [vec![run_id(4), run_id(5)], vec![run_id(2), run_id(3)], vec![run_id(1)]]);
     let nobody = TurnQuery { session: session("nobody"), limit: 5, before: None };
-    assert_eq!(ok(store.turns(nobody).await).items, []);
+    assert_eq!(expect_ok(store.turns(nobody).await).items, []);
 }
 
 pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
     let key = session("clear");
     let clear = || Write::ClearSession { session: key.clone(), at: at(50), purge: false };
     commit(&*store, vec![clear()]).await;
-    assert_eq!(ok(store.session(&key).await), None, "clearing what is not there does not create it");
+    assert_eq!(expect_ok(store.session(&key).await), None, "clearing what is not there does not create it");
     for number in 1..=3 {
         commit(&*store, vec![Write::OpenRun(run(number, &key)), Write::Turn(turn(number, &key))]).await;
     }
     commit(&*store, vec![clear()]).await;
-    assert_eq!(ok(store.count_sessions(&[]).await), 0);
-    assert_eq!(ok(store.sessions(SessionFilter::default(), 10, None).await).items, []);
+    assert_eq!(expect_ok(store.count_sessions(&[]).await), 0);
+    assert_eq!(expect_ok(store.sessions(SessionFilter::default(), 10, None).await).items, []);
     assert_eq!(visible_runs(&*store, &key).await, []);
-    assert_eq!(ok(store.session(&key).await).map(|session| session.turns), Some(0));
-    assert!(ok(store.run(run_id(1)).await).is_some(), "a marker deletes nothing");
+    assert_eq!(expect_ok(store.session(&key).await).map(|session| session.turns), Some(0));
+    assert!(expect_ok(store.run(run_id(1)).await).is_some(), "a marker deletes nothing");
 
     commit(&*store, vec![Write::OpenRun(run(4, &key)), Write::Turn(turn(4, &key))]).await;
     let back = SessionRow { key: key.clone(), owner: owner(), created_at: at(1), used_at: at(4), turns: 1 };
-    assert_eq!(ok(store.sessions(SessionFilter::default(), 10, None).await).items, [back], "used again, counts again");
-    assert_eq!(ok(store.count_sessions(&[]).await), 1);
+    assert_eq!(
+        expect_ok(store.sessions(SessionFilter::default(), 10, None).await).items,
+        [back],
+        "used again, counts again"
+    );
+    assert_eq!(expect_ok(store.count_sessions(&[]).await), 1);
     assert_eq!(visible_runs(&*store, &key).await, [run_id(4)]);
 
     // Cleared between a run's begin and its turn.
@@ -118,7 +122,7 @@ pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
     commit(&*store, vec![clear()]).await;
     commit(&*store, vec![Write::Turn(turn(5, &key))]).await;
     assert_eq!(visible_runs(&*store, &key).await, [run_id(5)]);
-    assert_eq!(ok(store.count_sessions(&[]).await), 1, "what has a visible turn is listed");
+    assert_eq!(expect_ok(store.count_sessions(&[]).await), 1, "what has a visible turn is listed");
 }
 
 pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
@@ -141,10 +145,10 @@ pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
     };
     commit(&*store, vec![purge(), Write::Audit(audit.clone())]).await;
 
-    assert_eq!(ok(store.session(&key).await), None);
+    assert_eq!(expect_ok(store.session(&key).await), None);
     assert_eq!(visible_runs(&*store, &key).await, []);
-    assert_eq!(ok(store.run(run_id(1)).await), None);
-    assert_eq!(ok(store.events(&topic(1), Seq::FIRST, 10).await), []);
+    assert_eq!(expect_ok(store.run(run_id(1)).await), None);
+    assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 10).await), []);
 
     // A new run may begin before the old one has ended; the old one still can be settled, and then it is gone.
     commit(&*store, vec![Write::OpenRun(run(4, &key))]).await;
@@ -157,22 +161,22 @@ pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
         Write::Event(event(3, 3, text(&["the end"]))),
     ];
     commit(&*store, end).await;
-    assert_eq!(ok(store.run(run_id(3)).await), None);
-    assert_eq!(ok(store.events(&topic(3), Seq::FIRST, 10).await), []);
+    assert_eq!(expect_ok(store.run(run_id(3)).await), None);
+    assert_eq!(expect_ok(store.events(&topic(3), Seq::FIRST, 10).await), []);
     assert_eq!(visible_runs(&*store, &key).await, [], "its turn went with it");
-    assert_eq!(ok(store.spent(vec![scope]).await), [11], "what it cost is counted");
-    assert_eq!(ok(store.unfinished_runs().await).len(), 2);
+    assert_eq!(expect_ok(store.spent(vec![scope]).await), [11], "what it cost is counted");
+    assert_eq!(expect_ok(store.unfinished_runs().await).len(), 2);
 
     assert_eq!(visible_runs(&*store, &neighbour).await, [run_id(2)]);
-    assert_eq!(ok(store.last_seq(&topic(2)).await), Seq(1));
-    assert_eq!(ok(store.audit(10, None).await).items, [audit], "the audit trail keeps everything");
+    assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(1));
+    assert_eq!(expect_ok(store.audit(10, None).await).items, [audit], "the audit trail keeps everything");
     commit(&*store, vec![Write::OpenRun(RunRow { started_at: at(70), ..run(5, &key) }), Write::Turn(turn(5, &key))])
         .await;
     let reborn = SessionRow { key: key.clone(), owner: owner(), created_at: at(4), used_at: at(70), turns: 1 };
-    assert_eq!(ok(store.session(&key).await), Some(reborn));
+    assert_eq!(expect_ok(store.session(&key).await), Some(reborn));
 }
 
-pub async fn sessions_belong_to_whoever_made_them(store: Arc<dyn Store>) {
+pub async fn sessions_belong_to_their_creator(store: Arc<dyn Store>) {
     let (hers, his, unknown) = (session("hers"), session("his"), session("unknown"));
     let of = |number, key: &SessionKey, principal: &str| {
         Write::OpenRun(RunRow { principal: principal.into(), ..run(number, key) })
@@ -180,7 +184,7 @@ pub async fn sessions_belong_to_whoever_made_them(store: Arc<dyn Store>) {
     commit(&*store, vec![of(1, &hers, "alice"), of(2, &his, "bob"), of(3, &hers, "bob")]).await;
     // A turn whose run is not on record makes a session of nobody.
     commit(&*store, vec![Write::Turn(turn(50, &unknown))]).await;
-    let owner = async |key: &SessionKey| ok(store.session(key).await).and_then(|session| session.owner);
+    let owner = async |key: &SessionKey| expect_ok(store.session(key).await).and_then(|session| session.owner);
     assert_eq!(owner(&hers).await.as_deref(), Some("alice"), "whoever uses it later does not take it over");
     assert_eq!(owner(&his).await.as_deref(), Some("bob"));
     assert_eq!(owner(&unknown).await, None);
@@ -204,7 +208,7 @@ pub async fn sessions_belong_to_whoever_made_them(store: Arc<dyn Store>) {
     }
     let used = async |owners: Option<Vec<Arc<str>>>| {
         let query = UsageQuery { since: None, group_by: UsageGrouping::Session, owners, limit: 10, cursor: None };
-        let mut keys: Vec<_> = ok(store.usage(query).await).items.into_iter().map(|group| group.key).collect();
+        let mut keys: Vec<_> = expect_ok(store.usage(query).await).items.into_iter().map(|group| group.key).collect();
         keys.sort_unstable();
         keys
     };
@@ -227,5 +231,5 @@ fn owner() -> Option<Arc<str>> {
 
 async fn visible_runs(store: &dyn Store, key: &SessionKey) -> Vec<patchboard_core::id::RunId> {
     let query = TurnQuery { session: key.clone(), limit: 100, before: None };
-    ok(store.turns(query).await).items.into_iter().map(|turn| turn.run).collect()
+    expect_ok(store.turns(query).await).items.into_iter().map(|turn| turn.run).collect()
 }

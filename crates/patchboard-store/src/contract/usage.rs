@@ -8,7 +8,7 @@ use patchboard_core::port::{
     AuditRow, BudgetScope, ModelCallRow, Store, UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
 };
 
-use super::sample::{all_pages, at, commit, commit_refused, model_call, ok, run_id, session, settlement};
+use super::fixtures::{all_pages, at, commit, commit_refused, expect_ok, model_call, run_id, session, settlement};
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -21,17 +21,17 @@ pub async fn model_calls_are_settled_once(store: Arc<dyn Store>) {
         BudgetScope::AgentDay("main".into(), date(2025, 6, 15)),
         BudgetScope::AgentMonth { agent: "main".into(), year: 2025, month: 6 },
     ];
-    assert_eq!(ok(store.spent(scopes.clone()).await), [0; 5]);
+    assert_eq!(expect_ok(store.spent(scopes.clone()).await), [0; 5]);
     let call = model_call(1, 1, &key);
     let usage = settlement(&call, TokenCount { input: 30, output: 12 }, scopes.clone());
     let settle = || Write::SettleModelCall(usage.clone());
     commit_refused(&*store, vec![settle()]).await;
     commit(&*store, vec![Write::OpenModelCall(call.clone())]).await;
     commit_refused(&*store, vec![Write::OpenModelCall(call)]).await;
-    assert_eq!(ok(store.spent(scopes.clone()).await), [0; 5], "an open call has cost nothing yet");
+    assert_eq!(expect_ok(store.spent(scopes.clone()).await), [0; 5], "an open call has cost nothing yet");
     commit(&*store, vec![settle()]).await;
     commit_refused(&*store, vec![settle()]).await;
-    assert_eq!(ok(store.spent(scopes).await), [42; 5]);
+    assert_eq!(expect_ok(store.spent(scopes).await), [42; 5]);
 
     let second = model_call(1, 2, &key);
     let same_day = vec![BudgetScope::Day(date(2025, 6, 15))];
@@ -41,7 +41,7 @@ pub async fn model_calls_are_settled_once(store: Arc<dyn Store>) {
     commit(&*store, both).await;
     let asked =
         vec![BudgetScope::Day(date(2025, 6, 15)), BudgetScope::Day(date(2025, 6, 16)), BudgetScope::Session(key)];
-    assert_eq!(ok(store.spent(asked).await), [50, 0, 42], "in the order asked for");
+    assert_eq!(expect_ok(store.spent(asked).await), [50, 0, 42], "in the order asked for");
 }
 
 pub async fn usage_is_reported(store: Arc<dyn Store>) {
@@ -61,7 +61,7 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
     }
     let report = async |group_by, since: Option<i64>| {
         let query = UsageQuery { since: since.map(at), group_by, owners: None, limit: 100, cursor: None };
-        let whole = ok(store.usage(query.clone()).await);
+        let whole = expect_ok(store.usage(query.clone()).await);
         assert_eq!(whole.next, None);
         let pages =
             all_pages(async |cursor| store.usage(UsageQuery { limit: 1, cursor, ..query.clone() }).await, async || {});
@@ -95,7 +95,7 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
         cost_nanousd: 4520,
         estimated_calls: 1,
     };
-    assert_eq!(ok(store.usage(whole).await).items, [expected]);
+    assert_eq!(expect_ok(store.usage(whole).await).items, [expected]);
 
     // A report that is being read does not change under its reader.
     let query = UsageQuery { since: None, group_by: UsageGrouping::Model, owners: None, limit: 1, cursor: None };
@@ -123,7 +123,7 @@ pub async fn audit_rows_are_paged(store: Arc<dyn Store>) {
         run: number.is_multiple_of(2).then(|| run_id(number)),
         detail: format!("number {number}").into(),
     };
-    assert_eq!(ok(store.audit(10, None).await).items, []);
+    assert_eq!(expect_ok(store.audit(10, None).await).items, []);
     for number in 1..=5 {
         commit(&*store, vec![Write::Audit(row(number))]).await;
     }

@@ -3,17 +3,17 @@
 use patchboard_core::port::{AuditRow, Cursor, Page};
 use rusqlite::{Connection, params};
 
-use super::fault::{Fault, cursor_parts, row_limit, run_id, timestamp};
-use super::names::Names;
+use super::interner::NameInterner;
+use super::sql_error::{SqliteError, cursor_parts, row_limit, run_id, timestamp};
 
-pub(super) fn add(db: &Connection, names: &mut Names, row: &AuditRow) -> Result<(), Fault> {
+pub(super) fn add(db: &Connection, names: &mut NameInterner, row: &AuditRow) -> Result<(), SqliteError> {
     db.prepare_cached(
         "INSERT INTO audit (at, principal, surface, run, action, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         row.at.as_microsecond(),
-        names.number(db, &row.principal)?,
-        names.number(db, &row.surface)?,
+        names.intern(db, &row.principal)?,
+        names.intern(db, &row.surface)?,
         row.run.as_ref().map(|run| run.0.as_bytes().as_slice()),
         row.action,
         row.subject,
@@ -22,7 +22,7 @@ pub(super) fn add(db: &Connection, names: &mut Names, row: &AuditRow) -> Result<
     Ok(())
 }
 
-pub(super) fn read(db: &Connection, limit: usize, cursor: Option<&Cursor>) -> Result<Page<AuditRow>, Fault> {
+pub(super) fn read(db: &Connection, limit: usize, cursor: Option<&Cursor>) -> Result<Page<AuditRow>, SqliteError> {
     let [before] = cursor.map_or(Ok([i64::MAX]), cursor_parts)?;
     let limit = row_limit(limit);
     let mut statement = db.prepare_cached(

@@ -6,8 +6,8 @@ use patchboard_core::port::DeliveryRow;
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
-use super::fault::{Fault, timestamp};
 use super::sessions;
+use super::sql_error::{SqliteError, timestamp};
 
 /// One call of `prune` deletes no more than this; the writer is needed for other things too.
 const PRUNE_DELIVERIES: usize = 500;
@@ -16,15 +16,16 @@ const FIND: &str = "SELECT id, channel, key, state, received_at, changed_at, bod
     WHERE channel = ?1 AND key = ?2";
 const OPEN: &str = "SELECT id, channel, key, state, received_at, changed_at, body FROM deliveries
     WHERE state < 2 ORDER BY received_at, id";
-const OVER: &str = "SELECT number FROM deliveries WHERE state >= 2 AND changed_at < ?1 ORDER BY changed_at LIMIT ?2";
+const FINISHED: &str =
+    "SELECT number FROM deliveries WHERE state >= 2 AND changed_at < ?1 ORDER BY changed_at LIMIT ?2";
 
 /// Puts it on record, or changes its state and body. What it is and when it came does not change.
-pub(super) fn put(db: &Connection, row: &DeliveryRow) -> Result<(), Fault> {
+pub(super) fn put(db: &Connection, row: &DeliveryRow) -> Result<(), SqliteError> {
     // What was said is in its session. Purging that does not reach what any change here would leave behind.
-    sessions::overwriting(db, || write(db, row))
+    sessions::with_secure_delete(db, || write(db, row))
 }
 
-fn write(db: &Connection, row: &DeliveryRow) -> Result<(), Fault> {
+fn write(db: &Connection, row: &DeliveryRow) -> Result<(), SqliteError> {
     db.prepare_cached(
         "INSERT INTO deliveries (id, channel, key, state, received_at, changed_at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
          ON CONFLICT (id) DO UPDATE SET state = excluded.state, changed_at = excluded.changed_at, body = excluded.body",
@@ -41,14 +42,14 @@ fn write(db: &Connection, row: &DeliveryRow) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn find(db: &Connection, channel: &str, key: &str) -> Result<Option<DeliveryRow>, Fault> {
+pub(super) fn find(db: &Connection, channel: &str, key: &str) -> Result<Option<DeliveryRow>, SqliteError> {
     let mut statement = db.prepare_cached(FIND)?;
     let mut rows = statement.query([channel, key])?;
     rows.next()?.map(delivery_row).transpose()
 }
 
 /// Oldest first.
-pub(super) fn open(db: &Connection) -> Result<Vec<DeliveryRow>, Fault> {
+pub(super) fn open(db: &Connection) -> Result<Vec<DeliveryRow>, SqliteError> {
     let mut statement = db.prepare_cached(OPEN)?;
     let mut rows = statement.query([])?;
     let mut open = Vec::new();
@@ -59,10 +60,10 @@ pub(super) fn open(db: &Connection) -> Result<Vec<DeliveryRow>, Fault> {
 }
 
 /// Deletes final ones that changed last before then; `true` when more are left.
-pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, Fault> {
+pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, SqliteError> {
     // One more than is deleted tells whether any are left.
     let limit = i64::try_from(PRUNE_DELIVERIES).unwrap_or(0) + 1;
-    let mut find = db.prepare_cached(OVER)?;
+    let mut find = db.prepare_cached(FINISHED)?;
     let found = find.query_map(params![before.as_microsecond(), limit], |row| row.get(0))?;
     let found = found.collect::<Result<Vec<i64>, _>>()?;
     for number in found.iter().take(PRUNE_DELIVERIES) {
@@ -71,10 +72,10 @@ pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, Fault> {
     Ok(found.len() > PRUNE_DELIVERIES)
 }
 
-fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, Fault> {
-    let id = row.get_ref(0)?.as_blob().map_err(|error| Fault::corrupt("delivery id", error))?;
+fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, SqliteError> {
+    let id = row.get_ref(0)?.as_blob().map_err(|error| SqliteError::corrupt("delivery id", error))?;
     Ok(DeliveryRow {
-        id: Uuid::from_slice(id).map(DeliveryId).map_err(|error| Fault::corrupt("delivery id", error))?,
+        id: Uuid::from_slice(id).map(DeliveryId).map_err(|error| SqliteError::corrupt("delivery id", error))?,
         channel: row.get::<_, String>(1)?.into(),
         key: row.get::<_, String>(2)?.into(),
         state: state(row.get(3)?)?,
@@ -94,9 +95,9 @@ fn state_code(state: DeliveryState) -> u8 {
     }
 }
 
-fn state(code: u8) -> Result<DeliveryState, Fault> {
+fn state(code: u8) -> Result<DeliveryState, SqliteError> {
     let found = DeliveryState::ALL.into_iter().find(|state| state_code(*state) == code);
-    found.ok_or_else(|| Fault::corrupt("delivery state", format!("unknown code: {code}")))
+    found.ok_or_else(|| SqliteError::corrupt("delivery state", format!("unknown code: {code}")))
 }
 
 #[cfg(test)]

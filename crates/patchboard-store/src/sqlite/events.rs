@@ -9,8 +9,8 @@ use patchboard_core::id::{RunId, Seq};
 use patchboard_core::record;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::apply::Payload;
-use super::fault::{Fault, count, row_limit, timestamp};
+use super::batch::EncodedRecord;
+use super::sql_error::{SqliteError, from_stored_count, row_limit, timestamp};
 
 /// A topic has room for 67 million sequence numbers: at a hundred pieces a second, a week of talking without
 /// pause. A record beyond is refused.
@@ -18,37 +18,37 @@ const SEQ_BITS: u32 = 26;
 const MAX_SEQ: u64 = (1 << SEQ_BITS) - 1;
 
 /// Topics kept at hand. When there are more, all are forgotten and looked up again.
-const MAX_LIVE: usize = 4096;
+const MAX_CACHED_TOPICS: usize = 4096;
 
 /// The writer's memory of the topics being written to.
 #[derive(Debug, Default)]
-pub(super) struct Topics {
-    live: HashMap<Topic, LiveTopic>,
+pub(super) struct TopicCache {
+    cached: HashMap<Topic, CachedTopic>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LiveTopic {
+pub(super) struct CachedTopic {
     pub(super) number: i64,
-    last: u64,
+    last_seq: u64,
     /// The run's session was purged while it ran.
-    pub(super) doomed: bool,
+    pub(super) purge_on_close: bool,
 }
 
-impl Topics {
+impl TopicCache {
     /// What is known of the topic; a new one gets a number.
-    pub(super) fn of(&mut self, db: &Connection, topic: &Topic) -> Result<&mut LiveTopic, Fault> {
-        if self.live.len() >= MAX_LIVE && !self.live.contains_key(topic) {
-            self.live.clear();
+    pub(super) fn get_or_create(&mut self, db: &Connection, topic: &Topic) -> Result<&mut CachedTopic, SqliteError> {
+        if self.cached.len() >= MAX_CACHED_TOPICS && !self.cached.contains_key(topic) {
+            self.cached.clear();
         }
-        match self.live.entry(topic.clone()) {
+        match self.cached.entry(topic.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(unknown) => {
-                let live = match stored_topic(db, topic)? {
+                let live = match load_topic(db, topic)? {
                     Some(live) => live,
                     None => {
                         let number =
                             db.prepare_cached("INSERT INTO topics (id) VALUES (?1)")?.insert([stored_id(topic)])?;
-                        LiveTopic { number, last: 0, doomed: false }
+                        CachedTopic { number, last_seq: 0, purge_on_close: false }
                     }
                 };
                 Ok(unknown.insert(live))
@@ -56,18 +56,18 @@ impl Topics {
         }
     }
 
-    pub(super) fn of_run(&mut self, db: &Connection, run: RunId) -> Result<&mut LiveTopic, Fault> {
-        self.of(db, &Topic::Run(run))
+    pub(super) fn get_or_create_run(&mut self, db: &Connection, run: RunId) -> Result<&mut CachedTopic, SqliteError> {
+        self.get_or_create(db, &Topic::Run(run))
     }
 
     /// Like `of_run`, for a run that may not be stored at all.
-    pub(super) fn find_run(&self, db: &Connection, run: RunId) -> Result<Option<LiveTopic>, Fault> {
+    pub(super) fn find_run(&self, db: &Connection, run: RunId) -> Result<Option<CachedTopic>, SqliteError> {
         let topic = Topic::Run(run);
-        self.live.get(&topic).map_or_else(|| stored_topic(db, &topic), |live| Ok(Some(*live)))
+        self.cached.get(&topic).map_or_else(|| load_topic(db, &topic), |live| Ok(Some(*live)))
     }
 
-    pub(super) fn forget(&mut self) {
-        self.live.clear();
+    pub(super) fn clear(&mut self) {
+        self.cached.clear();
     }
 }
 
@@ -80,24 +80,29 @@ fn stored_id(topic: &Topic) -> Vec<u8> {
     }
 }
 
-fn stored_topic(db: &Connection, topic: &Topic) -> Result<Option<LiveTopic>, Fault> {
+fn load_topic(db: &Connection, topic: &Topic) -> Result<Option<CachedTopic>, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT topics.number, ifnull(runs.doomed, 0)
          FROM topics LEFT JOIN runs ON runs.number = topics.number WHERE topics.id = ?1",
     )?;
     let found = statement.query_row([stored_id(topic)], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let Some((number, doomed)) = found else { return Ok(None) };
-    Ok(Some(LiveTopic { number, last: last_of(db, number)?, doomed }))
+    Ok(Some(CachedTopic { number, last_seq: last_stored_seq(db, number)?, purge_on_close: doomed }))
 }
 
-pub(super) fn append(db: &Connection, topics: &mut Topics, record: &Envelope, payload: &Payload) -> Result<(), Fault> {
-    let topic = topics.of(db, &record.topic)?;
+pub(super) fn append(
+    db: &Connection,
+    topics: &mut TopicCache,
+    record: &Envelope,
+    payload: &EncodedRecord,
+) -> Result<(), SqliteError> {
+    let topic = topics.get_or_create(db, &record.topic)?;
     let last = record.last_seq().0;
-    if record.seq.0 != topic.last + 1 {
-        return Err(Fault::Refused(format!("event number {} does not follow {}", record.seq, topic.last)));
+    if record.seq.0 != topic.last_seq + 1 {
+        return Err(SqliteError::Rejected(format!("event number {} does not follow {}", record.seq, topic.last_seq)));
     }
     if last > MAX_SEQ {
-        return Err(Fault::Refused(format!("event number {last} is beyond the end of its log: {MAX_SEQ}")));
+        return Err(SqliteError::Rejected(format!("event number {last} is beyond the end of its log: {MAX_SEQ}")));
     }
     db.prepare_cached("INSERT INTO events (position, width, at, version, payload) VALUES (?1, ?2, ?3, ?4, ?5)")?
         .execute(params![
@@ -107,16 +112,16 @@ pub(super) fn append(db: &Connection, topics: &mut Topics, record: &Envelope, pa
             payload.version,
             payload.bytes,
         ])?;
-    topic.last = last;
+    topic.last_seq = last;
     Ok(())
 }
 
-pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, Fault> {
+pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, SqliteError> {
     let mut statement = db.prepare_cached("DELETE FROM events WHERE position BETWEEN ?1 AND ?2")?;
     Ok(statement.execute([position(topic, 0), position(topic, MAX_SEQ)])?)
 }
 
-pub(super) fn read(db: &Connection, topic: &Topic, from: Seq, limit: usize) -> Result<Vec<Arc<Envelope>>, Fault> {
+pub(super) fn read(db: &Connection, topic: &Topic, from: Seq, limit: usize) -> Result<Vec<Arc<Envelope>>, SqliteError> {
     let Some(number) = topic_number(db, topic)? else { return Ok(Vec::new()) };
     if from.0 > MAX_SEQ {
         return Ok(Vec::new());
@@ -128,13 +133,13 @@ pub(super) fn read(db: &Connection, topic: &Topic, from: Seq, limit: usize) -> R
     let mut rows = statement.query([position(number, from.0), position(number, MAX_SEQ), row_limit(limit)])?;
     let mut records = Vec::new();
     while let Some(row) = rows.next()? {
-        let last = count(row.get(0)?) & MAX_SEQ;
-        let width = count(row.get(1)?);
-        let payload = row.get_ref(4)?.as_blob().map_err(|error| Fault::corrupt("event", error))?;
+        let last = from_stored_count(row.get(0)?) & MAX_SEQ;
+        let width = from_stored_count(row.get(1)?);
+        let payload = row.get_ref(4)?.as_blob().map_err(|error| SqliteError::corrupt("event", error))?;
         let entry = record::decode_entry(row.get(3)?, payload);
-        let (node, event) = entry.map_err(|error| Fault::corrupt("event", error))?;
+        let (node, event) = entry.map_err(|error| SqliteError::corrupt("event", error))?;
         if event.width() != width || last < width {
-            return Err(Fault::corrupt("event", "its numbers do not fit its content"));
+            return Err(SqliteError::corrupt("event", "its numbers do not fit its content"));
         }
         let (seq, at) = (Seq(last + 1 - width), timestamp(row.get(2)?)?);
         records.push(Arc::new(Envelope { topic: topic.clone(), seq, at, node, event }));
@@ -142,23 +147,23 @@ pub(super) fn read(db: &Connection, topic: &Topic, from: Seq, limit: usize) -> R
     Ok(records)
 }
 
-pub(super) fn last_seq(db: &Connection, topic: &Topic) -> Result<Seq, Fault> {
+pub(super) fn last_seq(db: &Connection, topic: &Topic) -> Result<Seq, SqliteError> {
     match topic_number(db, topic)? {
-        Some(number) => Ok(Seq(last_of(db, number)?)),
+        Some(number) => Ok(Seq(last_stored_seq(db, number)?)),
         None => Ok(Seq(0)),
     }
 }
 
-fn last_of(db: &Connection, topic: i64) -> Result<u64, Fault> {
+fn last_stored_seq(db: &Connection, topic: i64) -> Result<u64, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT position FROM events WHERE position BETWEEN ?1 AND ?2 ORDER BY position DESC LIMIT 1",
     )?;
     let range = [position(topic, 0), position(topic, MAX_SEQ)];
     let last: Option<i64> = statement.query_row(range, |row| row.get(0)).optional()?;
-    Ok(last.map_or(0, |position| count(position) & MAX_SEQ))
+    Ok(last.map_or(0, |position| from_stored_count(position) & MAX_SEQ))
 }
 
-fn topic_number(db: &Connection, topic: &Topic) -> Result<Option<i64>, Fault> {
+fn topic_number(db: &Connection, topic: &Topic) -> Result<Option<i64>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT number FROM topics WHERE id = ?1")?;
     Ok(statement.query_row([stored_id(topic)], |row| row.get(0)).optional()?)
 }

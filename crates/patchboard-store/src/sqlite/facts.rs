@@ -6,19 +6,23 @@ use std::collections::{HashMap, HashSet};
 use patchboard_core::port::{Cursor, Fact, FactQuery, NewFact, Page};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::fault::{Fault, count, cursor_parts, session_key, timestamp};
-use super::names::{self, Names};
-use super::{MAX_ITEMS, words};
+use super::interner::{self, NameInterner};
+use super::sql_error::{SqliteError, cursor_parts, from_stored_count, session_key, timestamp};
+use super::{MAX_ITEMS, search_terms};
 
 /// Facts looked at for one word, newest first. Older ones are not found by a word that so many have.
-const MAX_PER_WORD: u32 = 2000;
+const MAX_FACTS_PER_TERM: u32 = 2000;
 /// Vectors compared with the query's, newest first.
 const MAX_VECTORS: u32 = 10_000;
 
 /// Replaces the owner's fact about the same thing; the old one is kept but never found again.
-pub(super) fn learn(db: &Connection, names: &mut Names, fact: &NewFact) -> Result<(), Fault> {
-    let owner = names.number(db, fact.owner.as_str())?;
-    let session = names.session(db, &fact.session)?;
+pub(super) fn insert_or_supersede(
+    db: &Connection,
+    names: &mut NameInterner,
+    fact: &NewFact,
+) -> Result<(), SqliteError> {
+    let owner = names.intern(db, fact.owner.as_str())?;
+    let session = names.intern_session(db, &fact.session)?;
     let learned_at = fact.learned_at.as_microsecond();
     let current: Option<(i64, bool)> = db
         .prepare_cached(
@@ -48,56 +52,57 @@ pub(super) fn learn(db: &Connection, names: &mut Names, fact: &NewFact) -> Resul
         db.prepare_cached("UPDATE facts SET superseded_by = ?2 WHERE number = ?1")?.execute([old, number])?;
     }
     let text = format!("{} {} {}", fact.subject, fact.predicate, fact.object);
-    let indexed: Vec<String> = words::distinct(&text).iter().map(|word| words::owned(owner, word)).collect();
+    let indexed: Vec<String> =
+        search_terms::distinct_terms(&text).iter().map(|word| search_terms::owner_term(owner, word)).collect();
     db.prepare_cached("INSERT INTO fact_words (rowid, words) VALUES (?1, ?2)")?
         .execute(params![number, indexed.join(" ")])?;
     if let Some((space, vector)) = &fact.embedding {
         db.prepare_cached("INSERT INTO fact_vectors (fact, owner, space, vector) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![number, owner, names.number(db, space)?, to_bytes(vector)])?;
+            .execute(params![number, owner, names.intern(db, space)?, to_bytes(vector)])?;
     }
     Ok(())
 }
 
 /// Where a page ended. Later pages leave out facts learned after the first.
 #[derive(Debug, Clone, Copy)]
-struct Position {
+struct FactCursor {
     newest: i64,
     /// The last fact's score; zero once the facts that only are recent have begun.
     score: f32,
     number: i64,
 }
 
-pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<Page<Fact>, Fault> {
+pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<Page<Fact>, SqliteError> {
     let empty = Page { items: Vec::new(), next: None };
-    let after = query.cursor.as_ref().map(position).transpose()?;
+    let after = query.cursor.as_ref().map(parse_cursor).transpose()?;
     let limit = query.limit.min(MAX_ITEMS);
-    let Some(owner) = names::find(db, query.owner.as_str())? else { return Ok(empty) };
+    let Some(owner) = interner::find(db, query.owner.as_str())? else { return Ok(empty) };
     let newest = match after {
         Some(after) => after.newest,
         None => db.query_row("SELECT ifnull(max(number), 0) FROM facts", [], |row| row.get(0))?,
     };
     // One more than asked for tells whether there is another page.
-    let mut chosen = choose(db, owner, query, newest, after, limit + 1)?;
+    let mut chosen = rank(db, owner, query, newest, after, limit + 1)?;
     let more = chosen.len() > limit;
     chosen.truncate(limit);
     let next =
         chosen.last().filter(|_| more).map(|(number, score)| Cursor(format!("{newest}.{}.{number}", score.to_bits())));
     let mut items = Vec::with_capacity(chosen.len());
     for (number, score) in chosen {
-        items.extend(load(db, owner, number, score)?);
+        items.extend(load_fact(db, owner, number, score)?);
     }
     Ok(Page { items, next })
 }
 
 /// The facts to show, best first, then newest first.
-fn choose(
+fn rank(
     db: &Connection,
     owner: i64,
     query: &FactQuery,
     newest: i64,
-    after: Option<Position>,
+    after: Option<FactCursor>,
     wanted: usize,
-) -> Result<Vec<(i64, f32)>, Fault> {
+) -> Result<Vec<(i64, f32)>, SqliteError> {
     let scores = scores(db, owner, query, newest)?;
     let mut chosen: Vec<(i64, f32)> = scores.iter().map(|(&number, &score)| (number, score)).collect();
     chosen.sort_by(|left, right| right.1.total_cmp(&left.1).then(right.0.cmp(&left.0)));
@@ -125,20 +130,20 @@ fn choose(
 }
 
 /// Between 0 and 1, only for facts that match at all. With a vector in the query, words and meaning count equally.
-fn scores(db: &Connection, owner: i64, query: &FactQuery, newest: i64) -> Result<HashMap<i64, f32>, Fault> {
+fn scores(db: &Connection, owner: i64, query: &FactQuery, newest: i64) -> Result<HashMap<i64, f32>, SqliteError> {
     let mut scores = word_scores(db, owner, &query.text, newest)?;
     let Some((space, vector)) = &query.embedding else { return Ok(scores) };
     for score in scores.values_mut() {
         *score /= 2.0;
     }
-    let Some(space) = names::find(db, space)? else { return Ok(scores) };
+    let Some(space) = interner::find(db, space)? else { return Ok(scores) };
     let mut statement = db.prepare_cached(
         "SELECT fact, vector FROM fact_vectors WHERE owner = ?1 AND space = ?2 AND fact <= ?3
          ORDER BY fact DESC LIMIT ?4",
     )?;
     let mut rows = statement.query(params![owner, space, newest, MAX_VECTORS])?;
     while let Some(row) = rows.next()? {
-        let bytes = row.get_ref(1)?.as_blob().map_err(|error| Fault::corrupt("vector", error))?;
+        let bytes = row.get_ref(1)?.as_blob().map_err(|error| SqliteError::corrupt("vector", error))?;
         let alike = cosine(vector, bytes);
         if alike > 0.0 {
             *scores.entry(row.get(0)?).or_insert(0.0) += alike / 2.0;
@@ -149,20 +154,22 @@ fn scores(db: &Connection, owner: i64, query: &FactQuery, newest: i64) -> Result
 
 /// How much of the query's words a fact has, rare words counting for more. Rarity is that among the owner's own
 /// facts, so that nobody's facts have any influence on what others find.
-fn word_scores(db: &Connection, owner: i64, text: &str, newest: i64) -> Result<HashMap<i64, f32>, Fault> {
+fn word_scores(db: &Connection, owner: i64, text: &str, newest: i64) -> Result<HashMap<i64, f32>, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT rowid FROM fact_words WHERE fact_words MATCH ?1 AND rowid <= ?2 ORDER BY rowid DESC LIMIT ?3",
     )?;
     let mut scores = HashMap::new();
     let mut total = 0.0;
-    for word in words::asked(text) {
-        let found =
-            statement.query_map(params![words::pattern(owner, &word), newest, MAX_PER_WORD], |row| row.get(0))?;
+    for word in search_terms::query_terms(text) {
+        let found = statement
+            .query_map(params![search_terms::match_expression(owner, &word), newest, MAX_FACTS_PER_TERM], |row| {
+                row.get(0)
+            })?;
         let found = found.collect::<Result<HashSet<i64>, _>>()?;
         if found.is_empty() {
             continue;
         }
-        let weight = (1.0 + MAX_PER_WORD as f32 / found.len() as f32).ln();
+        let weight = (1.0 + MAX_FACTS_PER_TERM as f32 / found.len() as f32).ln();
         total += weight;
         for fact in found {
             *scores.entry(fact).or_insert(0.0) += weight;
@@ -174,7 +181,7 @@ fn word_scores(db: &Connection, owner: i64, text: &str, newest: i64) -> Result<H
     Ok(scores)
 }
 
-fn load(db: &Connection, owner: i64, number: i64, score: f32) -> Result<Option<Fact>, Fault> {
+fn load_fact(db: &Connection, owner: i64, number: i64, score: f32) -> Result<Option<Fact>, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT subject, predicate, object, confidence, names.name, learned_at
          FROM facts JOIN names ON names.number = facts.session
@@ -183,7 +190,7 @@ fn load(db: &Connection, owner: i64, number: i64, score: f32) -> Result<Option<F
     let mut rows = statement.query([number, owner])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     Ok(Some(Fact {
-        number: count(number),
+        number: from_stored_count(number),
         subject: row.get(0)?,
         predicate: row.get(1)?,
         object: row.get(2)?,
@@ -194,10 +201,10 @@ fn load(db: &Connection, owner: i64, number: i64, score: f32) -> Result<Option<F
     }))
 }
 
-fn position(cursor: &Cursor) -> Result<Position, Fault> {
+fn parse_cursor(cursor: &Cursor) -> Result<FactCursor, SqliteError> {
     let [newest, score, number] = cursor_parts(cursor)?;
-    let score = f32::from_bits(u32::try_from(score).map_err(|_| Fault::BadCursor)?);
-    Ok(Position { newest, score, number })
+    let score = f32::from_bits(u32::try_from(score).map_err(|_| SqliteError::BadCursor)?);
+    Ok(FactCursor { newest, score, number })
 }
 
 fn to_bytes(vector: &[f32]) -> Vec<u8> {

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::schema;
-use crate::Error;
+use crate::OpenError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspection {
+pub struct DatabaseReport {
     /// The database and its write-ahead log.
     pub size_bytes: u64,
     pub schema_version: u32,
@@ -18,9 +18,9 @@ pub struct Inspection {
 }
 
 /// Reads the whole file once. Refuses what is not a database of ours or was written by a newer program.
-pub fn inspect(path: &Path) -> Result<Inspection, Error> {
+pub fn inspect(path: &Path) -> Result<DatabaseReport, OpenError> {
     let path = schema::absolute(path)?;
-    let failed = |source| Error::Open { path: path.clone(), source };
+    let failed = |source| OpenError::Open { path: path.clone(), source };
     let db = schema::open_for_reading(&path).map_err(failed)?;
     let schema_version = schema::check_version(&db, &path)?;
     // Ten problems at most: a broken database has many of the same kind.
@@ -28,16 +28,16 @@ pub fn inspect(path: &Path) -> Result<Inspection, Error> {
     let lines = statement.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
     let mut problems = lines.collect::<Result<Vec<_>, _>>().map_err(failed)?;
     problems.retain(|line| line != "ok");
-    let size_bytes = size(&path) + size(&log_of(&path));
-    Ok(Inspection { size_bytes, schema_version, known_version: schema::known_version(), problems })
+    let size_bytes = file_size(&path) + file_size(&wal_path(&path));
+    Ok(DatabaseReport { size_bytes, schema_version, known_version: schema::known_version(), problems })
 }
 
-fn log_of(path: &Path) -> PathBuf {
+fn wal_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-fn size(path: &Path) -> u64 {
+fn file_size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |metadata| metadata.len())
 }

@@ -8,8 +8,8 @@ use patchboard_core::port::{Cursor, MessageQuery, MessageRow, Page};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
-use super::events::{self, Topics};
-use super::fault::{Fault, row_limit, timestamp};
+use super::events::{self, TopicCache};
+use super::sql_error::{SqliteError, row_limit, timestamp};
 
 /// One call of `prune` deletes no more than this; the writer is needed for other things too.
 const PRUNE_MESSAGES: usize = 500;
@@ -21,11 +21,11 @@ const LIST_OF_STATE: &str = "SELECT id, state, submitted_at, changed_at FROM mes
     WHERE state = ?4 AND (submitted_at, id) < (?1, ?2) ORDER BY submitted_at DESC, id DESC LIMIT ?3";
 const OPEN: &str = "SELECT id, state, submitted_at, changed_at FROM messages
     WHERE state IN (0, 1, 2) ORDER BY submitted_at, id";
-const OVER: &str = "SELECT number FROM messages WHERE state >= 3 AND changed_at < ?1 ORDER BY changed_at LIMIT ?2";
+const FINISHED: &str = "SELECT number FROM messages WHERE state >= 3 AND changed_at < ?1 ORDER BY changed_at LIMIT ?2";
 
 /// Makes it known, or changes its state. When it was submitted does not change.
-pub(super) fn put(db: &Connection, topics: &mut Topics, row: &MessageRow) -> Result<(), Fault> {
-    let topic = topics.of(db, &Topic::Message(row.message))?.number;
+pub(super) fn put(db: &Connection, topics: &mut TopicCache, row: &MessageRow) -> Result<(), SqliteError> {
+    let topic = topics.get_or_create(db, &Topic::Message(row.message))?.number;
     db.prepare_cached(
         "INSERT INTO messages (number, id, state, submitted_at, changed_at) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (number) DO UPDATE SET state = excluded.state, changed_at = excluded.changed_at",
@@ -40,8 +40,8 @@ pub(super) fn put(db: &Connection, topics: &mut Topics, row: &MessageRow) -> Res
     Ok(())
 }
 
-pub(super) fn list(db: &Connection, query: &MessageQuery) -> Result<Page<MessageRow>, Fault> {
-    let (before, id_before) = query.cursor.as_ref().map_or(Ok((i64::MAX, Uuid::max())), place)?;
+pub(super) fn list(db: &Connection, query: &MessageQuery) -> Result<Page<MessageRow>, SqliteError> {
+    let (before, id_before) = query.cursor.as_ref().map_or(Ok((i64::MAX, Uuid::max())), parse_cursor)?;
     let limit = row_limit(query.limit);
     let (id_before, fetched) = (id_before.as_bytes().as_slice(), limit + 1);
     let mut statement = db.prepare_cached(match query.state {
@@ -55,14 +55,14 @@ pub(super) fn list(db: &Connection, query: &MessageQuery) -> Result<Page<Message
     let mut items: Vec<MessageRow> = Vec::new();
     while let Some(row) = rows.next()? {
         if i64::try_from(items.len()).unwrap_or(i64::MAX) == limit {
-            return Ok(Page { next: items.last().map(cursor), items });
+            return Ok(Page { next: items.last().map(to_cursor), items });
         }
         items.push(message_row(row)?);
     }
     Ok(Page { items, next: None })
 }
 
-pub(super) fn open(db: &Connection) -> Result<Vec<MessageRow>, Fault> {
+pub(super) fn open(db: &Connection) -> Result<Vec<MessageRow>, SqliteError> {
     let mut statement = db.prepare_cached(OPEN)?;
     let mut rows = statement.query([])?;
     let mut open = Vec::new();
@@ -73,10 +73,10 @@ pub(super) fn open(db: &Connection) -> Result<Vec<MessageRow>, Fault> {
 }
 
 /// Deletes final messages that changed last before then, with their topics and events.
-pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, Fault> {
+pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, SqliteError> {
     // One more than is deleted tells whether any are left.
     let limit = i64::try_from(PRUNE_MESSAGES).unwrap_or(0) + 1;
-    let mut find = db.prepare_cached(OVER)?;
+    let mut find = db.prepare_cached(FINISHED)?;
     let found = find.query_map(params![before.as_microsecond(), limit], |row| row.get(0))?;
     let found = found.collect::<Result<Vec<i64>, _>>()?;
     let mut deleted_events = 0;
@@ -91,21 +91,21 @@ pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, Fault> {
     Ok(false)
 }
 
-fn cursor(row: &MessageRow) -> Cursor {
+fn to_cursor(row: &MessageRow) -> Cursor {
     Cursor(format!("{}.{}", row.submitted_at.as_microsecond(), row.message.0.simple()))
 }
 
 /// The inverse.
-fn place(cursor: &Cursor) -> Result<(i64, Uuid), Fault> {
-    let (submitted_at, id) = cursor.0.split_once('.').ok_or(Fault::BadCursor)?;
-    let submitted_at = submitted_at.parse().map_err(|_| Fault::BadCursor)?;
-    Ok((submitted_at, Uuid::try_parse(id).map_err(|_| Fault::BadCursor)?))
+fn parse_cursor(cursor: &Cursor) -> Result<(i64, Uuid), SqliteError> {
+    let (submitted_at, id) = cursor.0.split_once('.').ok_or(SqliteError::BadCursor)?;
+    let submitted_at = submitted_at.parse().map_err(|_| SqliteError::BadCursor)?;
+    Ok((submitted_at, Uuid::try_parse(id).map_err(|_| SqliteError::BadCursor)?))
 }
 
-fn message_row(row: &Row<'_>) -> Result<MessageRow, Fault> {
-    let id = row.get_ref(0)?.as_blob().map_err(|error| Fault::corrupt("message id", error))?;
+fn message_row(row: &Row<'_>) -> Result<MessageRow, SqliteError> {
+    let id = row.get_ref(0)?.as_blob().map_err(|error| SqliteError::corrupt("message id", error))?;
     Ok(MessageRow {
-        message: Uuid::from_slice(id).map(MessageId).map_err(|error| Fault::corrupt("message id", error))?,
+        message: Uuid::from_slice(id).map(MessageId).map_err(|error| SqliteError::corrupt("message id", error))?,
         state: state(row.get(1)?)?,
         submitted_at: timestamp(row.get(2)?)?,
         changed_at: timestamp(row.get(3)?)?,
@@ -125,9 +125,9 @@ fn state_code(state: MessageState) -> u8 {
     }
 }
 
-fn state(code: u8) -> Result<MessageState, Fault> {
+fn state(code: u8) -> Result<MessageState, SqliteError> {
     let found = MessageState::ALL.into_iter().find(|state| state_code(*state) == code);
-    found.ok_or_else(|| Fault::corrupt("message state", format!("unknown code: {code}")))
+    found.ok_or_else(|| SqliteError::corrupt("message state", format!("unknown code: {code}")))
 }
 
 #[cfg(test)]

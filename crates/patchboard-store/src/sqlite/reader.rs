@@ -11,41 +11,41 @@ use patchboard_core::port::StoreError;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot};
 
-use super::fault::Fault;
 use super::schema;
-use crate::Error;
+use super::sql_error::SqliteError;
+use crate::OpenError;
 
-const THREADS: usize = 2;
+const READER_THREADS: usize = 2;
 /// Reads that may wait. One more waits outside for at most `queue_wait`, then it is refused as `Busy`.
-const MAX_WAITING: usize = 1024;
+const MAX_QUEUED_READS: usize = 1024;
 /// Queries sort and decode a page of rows at most.
 pub(super) const STACK_BYTES: usize = 1024 * 1024;
 
-type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+type ReadJob = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
 
 #[derive(Debug)]
-pub(super) struct Readers {
-    inbox: Mutex<Option<mpsc::Sender<Job>>>,
+pub(super) struct ReaderPool {
+    jobs: Mutex<Option<mpsc::Sender<ReadJob>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    room: Arc<Semaphore>,
+    queue_permits: Arc<Semaphore>,
     queue_wait: Duration,
 }
 
-impl Readers {
-    pub(super) fn start(path: PathBuf, queue_wait: Duration) -> Result<Self, Error> {
+impl ReaderPool {
+    pub(super) fn start(path: PathBuf, queue_wait: Duration) -> Result<Self, OpenError> {
         let (sender, receiver) = mpsc::channel();
         let receiver = Arc::new(Mutex::new(receiver));
         let path: Arc<Path> = path.into();
-        let mut threads = Vec::with_capacity(THREADS);
-        for number in 0..THREADS {
+        let mut threads = Vec::with_capacity(READER_THREADS);
+        for number in 0..READER_THREADS {
             let (path, receiver) = (path.clone(), receiver.clone());
             let thread = std::thread::Builder::new().name(format!("store-reader-{number}")).stack_size(STACK_BYTES);
-            threads.push(thread.spawn(move || serve(&path, &receiver)).map_err(Error::Thread)?);
+            threads.push(thread.spawn(move || reader_loop(&path, &receiver)).map_err(OpenError::Thread)?);
         }
         Ok(Self {
-            inbox: Mutex::new(Some(sender)),
+            jobs: Mutex::new(Some(sender)),
             threads: Mutex::new(threads),
-            room: Arc::new(Semaphore::new(MAX_WAITING)),
+            queue_permits: Arc::new(Semaphore::new(MAX_QUEUED_READS)),
             queue_wait,
         })
     }
@@ -54,17 +54,18 @@ impl Readers {
     pub(super) fn read<T: Send + 'static>(
         &self,
         attempted: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'static,
     ) -> BoxFuture<'_, Result<T, StoreError>> {
         Box::pin(async move {
-            let permit = enter(&self.room, 1, self.queue_wait).await?;
+            let permit = acquire_permits(&self.queue_permits, 1, self.queue_wait).await?;
             let (sender, receiver) = oneshot::channel();
-            let job: Job = Box::new(move |db| {
+            let job: ReadJob = Box::new(move |db| {
                 // Nobody waits any more: the caller was cancelled.
                 if sender.is_closed() {
                     return;
                 }
-                let answer = db.and_then(|db| in_transaction(db, work).map_err(|fault| fault.during(attempted)));
+                let answer =
+                    db.and_then(|db| in_transaction(db, work).map_err(|fault| fault.into_store_error(attempted)));
                 drop(permit);
                 // The caller may have gone meanwhile; then nobody wants the answer.
                 drop(sender.send(answer));
@@ -74,21 +75,21 @@ impl Readers {
         })
     }
 
-    fn send(&self, job: Job) -> Result<(), StoreError> {
-        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+    fn send(&self, job: ReadJob) -> Result<(), StoreError> {
+        let inbox = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         inbox.as_ref().and_then(|inbox| inbox.send(job).ok()).ok_or(StoreError::Closed)
     }
 
     /// Takes no more reads. The threads end when they have answered those they were given.
-    pub(super) fn stop(&self) -> Vec<JoinHandle<()>> {
-        self.room.close();
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+    pub(super) fn shut_down(&self) -> Vec<JoinHandle<()>> {
+        self.queue_permits.close();
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Waits for `weight` units of room, for at most `patience`.
-pub(super) async fn enter(
+pub(super) async fn acquire_permits(
     room: &Arc<Semaphore>,
     weight: u32,
     patience: Duration,
@@ -106,7 +107,10 @@ pub(super) async fn enter(
     }
 }
 
-fn in_transaction<T>(db: &Connection, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+fn in_transaction<T>(
+    db: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T, SqliteError>,
+) -> Result<T, SqliteError> {
     db.prepare_cached("BEGIN")?.execute([])?;
     let answer = work(db);
     // Nothing was written, so there is nothing to undo either.
@@ -114,7 +118,7 @@ fn in_transaction<T>(db: &Connection, work: impl FnOnce(&Connection) -> Result<T
     answer
 }
 
-fn serve(path: &Path, inbox: &Mutex<mpsc::Receiver<Job>>) {
+fn reader_loop(path: &Path, inbox: &Mutex<mpsc::Receiver<ReadJob>>) {
     // Opened for the first read: a server that has just started should not wait for it.
     let mut connection = None;
     loop {
@@ -124,7 +128,7 @@ fn serve(path: &Path, inbox: &Mutex<mpsc::Receiver<Job>>) {
             match schema::open_for_reading(path) {
                 Ok(opened) => connection = Some(opened),
                 Err(error) => {
-                    job(Err(Fault::from(error).during("open the database for reading")));
+                    job(Err(SqliteError::from(error).into_store_error("open the database for reading")));
                     continue;
                 }
             }

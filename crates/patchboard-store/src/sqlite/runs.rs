@@ -8,15 +8,15 @@ use patchboard_core::id::{RunId, SessionKey};
 use patchboard_core::port::{Retention, RunRow, RunState, UnfinishedRun};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::events::{self, Topics};
-use super::fault::{Fault, run_id, session_key, timestamp};
-use super::names::{self, Names};
-use super::{kept, sessions, usage};
+use super::events::{self, TopicCache};
+use super::interner::{self, NameInterner};
+use super::sql_error::{SqliteError, run_id, session_key, timestamp};
+use super::{kv, sessions, usage};
 
 /// The indexes by client id and by session are grouped by blocks of this many runs (see the schema).
 const BLOCK_BITS: u32 = 13;
 /// One call of `prune` deletes no more than this; the writer is needed for other things too.
-const PRUNE_RUNS: usize = 500;
+const MAX_PRUNED_RUNS: usize = 500;
 const PRUNE_EVENTS: usize = 20_000;
 
 const COLUMNS: &str = "SELECT topics.id, session.name, principal.name, surface.name,
@@ -27,10 +27,15 @@ const COLUMNS: &str = "SELECT topics.id, session.name, principal.name, surface.n
     JOIN names AS principal ON principal.number = runs.principal
     JOIN names AS surface ON surface.number = runs.surface";
 
-pub(super) fn open(db: &Connection, names: &mut Names, topics: &mut Topics, row: &RunRow) -> Result<(), Fault> {
-    let topic = topics.of_run(db, row.run)?.number;
-    let session = names.session(db, &row.session)?;
-    let principal = names.number(db, &row.principal)?;
+pub(super) fn open(
+    db: &Connection,
+    names: &mut NameInterner,
+    topics: &mut TopicCache,
+    row: &RunRow,
+) -> Result<(), SqliteError> {
+    let topic = topics.get_or_create_run(db, row.run)?.number;
+    let session = names.intern_session(db, &row.session)?;
+    let principal = names.intern(db, &row.principal)?;
     let (ended_at, outcome) = match row.state {
         RunState::Running => (None, None),
         RunState::Ended(outcome) => (Some(row.started_at.as_microsecond()), Some(outcome_code(outcome))),
@@ -43,7 +48,7 @@ pub(super) fn open(db: &Connection, names: &mut Names, topics: &mut Topics, row:
         topic,
         session,
         principal,
-        names.number(db, &row.surface)?,
+        names.intern(db, &row.surface)?,
         row.started_at.as_microsecond(),
         ended_at,
         outcome,
@@ -54,37 +59,37 @@ pub(super) fn open(db: &Connection, names: &mut Names, topics: &mut Topics, row:
 }
 
 /// The number of the principal whose run it is.
-pub(super) fn principal(db: &Connection, run: i64) -> Result<Option<i64>, Fault> {
+pub(super) fn principal(db: &Connection, run: i64) -> Result<Option<i64>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT principal FROM runs WHERE number = ?1")?;
     Ok(statement.query_row([run], |row| row.get(0)).optional()?)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closed {
-    Kept,
+pub(super) enum CloseOutcome {
+    Retained,
     /// To be deleted at the end of the transaction, with whatever the batch still writes for it.
-    Doomed,
+    PurgePending,
 }
 
 pub(super) fn close(
     db: &Connection,
-    topics: &mut Topics,
+    topics: &mut TopicCache,
     run: RunId,
     outcome: RunOutcome,
     at: Timestamp,
-) -> Result<Closed, Fault> {
-    let topic = *topics.of_run(db, run)?;
+) -> Result<CloseOutcome, SqliteError> {
+    let topic = *topics.get_or_create_run(db, run)?;
     let closed = db
         .prepare_cached("UPDATE runs SET ended_at = ?2, outcome = ?3 WHERE number = ?1 AND ended_at IS NULL")?
         .execute(params![topic.number, at.as_microsecond(), outcome_code(outcome)])?;
     if closed == 0 {
-        return Err(Fault::Refused(format!("run {run} is not running")));
+        return Err(SqliteError::Rejected(format!("run {run} is not running")));
     }
-    Ok(if topic.doomed { Closed::Doomed } else { Closed::Kept })
+    Ok(if topic.purge_on_close { CloseOutcome::PurgePending } else { CloseOutcome::Retained })
 }
 
 /// Deletes the run with its topic, its events and its open calls, and says how many events there were.
-pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, Fault> {
+pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, SqliteError> {
     db.prepare_cached("DELETE FROM open_calls WHERE run = ?1")?.execute([topic])?;
     db.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([topic])?;
     db.prepare_cached("DELETE FROM topics WHERE number = ?1")?.execute([topic])?;
@@ -93,7 +98,7 @@ pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, Fault> {
 
 /// Deletes a run that ended after its session had been purged. What it kept since then goes too, unless the session is
 /// in use again and it may be somebody else's.
-pub(super) fn delete_doomed(db: &Connection, topic: i64) -> Result<(), Fault> {
+pub(super) fn delete_purged(db: &Connection, topic: i64) -> Result<(), SqliteError> {
     let mut find = db.prepare_cached(
         "SELECT names.number, names.name FROM runs JOIN names ON names.number = runs.session WHERE runs.number = ?1",
     )?;
@@ -101,14 +106,14 @@ pub(super) fn delete_doomed(db: &Connection, topic: i64) -> Result<(), Fault> {
     if let Some((session, key)) = found
         && !sessions::exists(db, session)?
     {
-        kept::purge(db, &session_key(&key)?)?;
+        kv::purge(db, &session_key(&key)?)?;
     }
     delete(db, topic)?;
     Ok(())
 }
 
 /// Ended runs of a session are deleted. Running ones stay until they end, because what they cost must be counted.
-pub(super) fn purge(db: &Connection, session: i64) -> Result<(), Fault> {
+pub(super) fn purge(db: &Connection, session: i64) -> Result<(), SqliteError> {
     let mut find =
         db.prepare_cached("SELECT number, ended_at IS NOT NULL FROM runs WHERE number >> 13 = ?1 AND session = ?2")?;
     for block in blocks(db)? {
@@ -124,25 +129,25 @@ pub(super) fn purge(db: &Connection, session: i64) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn prune(db: &Connection, retention: Retention) -> Result<bool, Fault> {
-    Ok(prune_runs(db, retention.runs_before)? || silence_runs(db, retention.events_before)?)
+pub(super) fn prune(db: &Connection, retention: Retention) -> Result<bool, SqliteError> {
+    Ok(prune_runs(db, retention.runs_before)? || delete_events_of_old_runs(db, retention.events_before)?)
 }
 
 /// Deletes the events of ended runs, in the order the runs ended; where it stopped is remembered, so that no run is
 /// looked at twice.
-fn silence_runs(db: &Connection, ended_before: Timestamp) -> Result<bool, Fault> {
+fn delete_events_of_old_runs(db: &Connection, ended_before: Timestamp) -> Result<bool, SqliteError> {
     let mut remember = db.prepare_cached("UPDATE silenced SET ended_at = ?1, run = ?2")?;
     let mut find = db.prepare_cached(
         "SELECT runs.ended_at, runs.number FROM runs, silenced
          WHERE runs.ended_at < ?1 AND (runs.ended_at, runs.number) > (silenced.ended_at, silenced.run)
          ORDER BY runs.ended_at, runs.number LIMIT ?2",
     )?;
-    let limit = i64::try_from(PRUNE_RUNS).unwrap_or(0) + 1;
+    let limit = i64::try_from(MAX_PRUNED_RUNS).unwrap_or(0) + 1;
     let found = find.query_map(params![ended_before.as_microsecond(), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let found = found.collect::<Result<Vec<(i64, i64)>, _>>()?;
     let mut deleted_events = 0;
     for (silenced, (ended_at, run)) in found.into_iter().enumerate() {
-        if silenced == PRUNE_RUNS || deleted_events >= PRUNE_EVENTS {
+        if silenced == MAX_PRUNED_RUNS || deleted_events >= PRUNE_EVENTS {
             return Ok(true);
         }
         deleted_events += events::delete(db, run)?;
@@ -151,17 +156,17 @@ fn silence_runs(db: &Connection, ended_before: Timestamp) -> Result<bool, Fault>
     Ok(false)
 }
 
-fn prune_runs(db: &Connection, finished_before: Timestamp) -> Result<bool, Fault> {
+fn prune_runs(db: &Connection, finished_before: Timestamp) -> Result<bool, SqliteError> {
     let mut find = db.prepare_cached(
         "SELECT number FROM runs WHERE ended_at IS NOT NULL AND ended_at < ?1 ORDER BY ended_at LIMIT ?2",
     )?;
     // One more than is deleted tells whether any are left.
-    let limit = i64::try_from(PRUNE_RUNS).unwrap_or(0) + 1;
+    let limit = i64::try_from(MAX_PRUNED_RUNS).unwrap_or(0) + 1;
     let found = find.query_map(params![finished_before.as_microsecond(), limit], |row| row.get(0))?;
     let found = found.collect::<Result<Vec<i64>, _>>()?;
     let mut deleted_events = 0;
     for (deleted_runs, run) in found.into_iter().enumerate() {
-        if deleted_runs == PRUNE_RUNS || deleted_events >= PRUNE_EVENTS {
+        if deleted_runs == MAX_PRUNED_RUNS || deleted_events >= PRUNE_EVENTS {
             return Ok(true);
         }
         deleted_events += delete(db, run)?;
@@ -169,24 +174,24 @@ fn prune_runs(db: &Connection, finished_before: Timestamp) -> Result<bool, Fault
     Ok(false)
 }
 
-pub(super) fn by_id(db: &Connection, run: RunId) -> Result<Option<RunRow>, Fault> {
-    one(db, &format!("{COLUMNS} WHERE topics.id = ?1"), &[&run.0.as_bytes().as_slice()])
+pub(super) fn by_id(db: &Connection, run: RunId) -> Result<Option<RunRow>, SqliteError> {
+    query_run(db, &format!("{COLUMNS} WHERE topics.id = ?1"), &[&run.0.as_bytes().as_slice()])
 }
 
-pub(super) fn by_client_id(db: &Connection, principal: &str, client_id: &str) -> Result<Option<RunRow>, Fault> {
-    let Some(principal) = names::find(db, principal)? else { return Ok(None) };
+pub(super) fn by_client_id(db: &Connection, principal: &str, client_id: &str) -> Result<Option<RunRow>, SqliteError> {
+    let Some(principal) = interner::find(db, principal)? else { return Ok(None) };
     let sql = "SELECT number FROM runs WHERE number >> 13 = ?1 AND principal = ?2 AND client_id = ?3
                ORDER BY number DESC LIMIT 1";
-    newest(db, sql, &[&principal, &client_id])
+    find_newest_run(db, sql, &[&principal, &client_id])
 }
 
-pub(super) fn of_session(db: &Connection, session: &SessionKey) -> Result<Option<RunRow>, Fault> {
-    let Some(session) = names::find(db, session.as_str())? else { return Ok(None) };
+pub(super) fn of_session(db: &Connection, session: &SessionKey) -> Result<Option<RunRow>, SqliteError> {
+    let Some(session) = interner::find(db, session.as_str())? else { return Ok(None) };
     let sql = "SELECT number FROM runs WHERE number >> 13 = ?1 AND session = ?2 ORDER BY number DESC LIMIT 1";
-    newest(db, sql, &[&session])
+    find_newest_run(db, sql, &[&session])
 }
 
-pub(super) fn unfinished(db: &Connection) -> Result<Vec<UnfinishedRun>, Fault> {
+pub(super) fn unfinished(db: &Connection) -> Result<Vec<UnfinishedRun>, SqliteError> {
     let mut statement = db.prepare_cached(&format!("{COLUMNS} WHERE runs.ended_at IS NULL ORDER BY runs.number"))?;
     let mut rows = statement.query([])?;
     let mut unfinished = Vec::new();
@@ -199,21 +204,21 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<UnfinishedRun>, Fault> {
 }
 
 /// Looks for a run number in one block after the other; the block is the query's first parameter.
-fn newest(db: &Connection, sql: &str, wanted: &[&dyn ToSql]) -> Result<Option<RunRow>, Fault> {
+fn find_newest_run(db: &Connection, sql: &str, wanted: &[&dyn ToSql]) -> Result<Option<RunRow>, SqliteError> {
     let mut find = db.prepare_cached(sql)?;
     for block in blocks(db)? {
         let mut parameters: Vec<&dyn ToSql> = vec![&block];
         parameters.extend(wanted);
         let found: Option<i64> = find.query_row(parameters.as_slice(), |row| row.get(0)).optional()?;
         if let Some(number) = found {
-            return one(db, &format!("{COLUMNS} WHERE runs.number = ?1"), &[&number]);
+            return query_run(db, &format!("{COLUMNS} WHERE runs.number = ?1"), &[&number]);
         }
     }
     Ok(None)
 }
 
 /// All blocks of runs, newest first.
-fn blocks(db: &Connection) -> Result<impl Iterator<Item = i64>, Fault> {
+fn blocks(db: &Connection) -> Result<impl Iterator<Item = i64>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT (SELECT min(number) FROM runs), (SELECT max(number) FROM runs)")?;
     let (oldest, newest): (Option<i64>, Option<i64>) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let blocks = match (oldest, newest) {
@@ -223,15 +228,15 @@ fn blocks(db: &Connection) -> Result<impl Iterator<Item = i64>, Fault> {
     Ok(blocks.rev())
 }
 
-fn one(db: &Connection, sql: &str, parameters: &[&dyn ToSql]) -> Result<Option<RunRow>, Fault> {
+fn query_run(db: &Connection, sql: &str, parameters: &[&dyn ToSql]) -> Result<Option<RunRow>, SqliteError> {
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query(parameters)?;
     rows.next()?.map(run_row).transpose()
 }
 
-fn run_row(row: &Row<'_>) -> Result<RunRow, Fault> {
+fn run_row(row: &Row<'_>) -> Result<RunRow, SqliteError> {
     let text = |column| row.get::<_, Arc<str>>(column);
-    let id = row.get_ref(0)?.as_blob().map_err(|error| Fault::corrupt("run id", error))?;
+    let id = row.get_ref(0)?.as_blob().map_err(|error| SqliteError::corrupt("run id", error))?;
     Ok(RunRow {
         run: run_id(id)?,
         session: session_key(&text(1)?)?,
@@ -256,12 +261,12 @@ fn outcome_code(outcome: RunOutcome) -> u8 {
     }
 }
 
-fn outcome(code: u8) -> Result<RunOutcome, Fault> {
+fn outcome(code: u8) -> Result<RunOutcome, SqliteError> {
     Ok(match code {
         0 => RunOutcome::Completed,
         1 => RunOutcome::Failed,
         2 => RunOutcome::Cancelled,
         3 => RunOutcome::Interrupted,
-        unknown => return Err(Fault::corrupt("run outcome", format!("unknown code: {unknown}"))),
+        unknown => return Err(SqliteError::corrupt("run outcome", format!("unknown code: {unknown}"))),
     })
 }

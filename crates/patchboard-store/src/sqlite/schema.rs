@@ -9,7 +9,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use crate::Error;
+use crate::OpenError;
 
 /// Applied in order; a database's `user_version` says how many it has seen. Never edited once released.
 const MIGRATIONS: &[&str] = &[
@@ -40,7 +40,7 @@ const READER_PRAGMAS: &str = "
     PRAGMA trusted_schema = OFF;
 ";
 /// Only another program (a backup, a shell) can hold a lock; it gets this long to let go.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const CACHED_STATEMENTS: usize = 64;
 
 pub(super) fn known_version() -> u32 {
@@ -48,17 +48,17 @@ pub(super) fn known_version() -> u32 {
 }
 
 /// A relative path could begin with `file:`, which SQLite reads as an address with options.
-pub(super) fn absolute(path: &Path) -> Result<PathBuf, Error> {
-    std::path::absolute(path).map_err(|source| Error::Create { path: path.into(), source })
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
+    std::path::absolute(path).map_err(|source| OpenError::Create { path: path.into(), source })
 }
 
-pub(super) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
-    create_private(path).map_err(|source| Error::Create { path: path.into(), source })?;
-    let failed = |source| Error::Open { path: path.into(), source };
+pub(super) fn open_for_writing(path: &Path) -> Result<Connection, OpenError> {
+    create_private(path).map_err(|source| OpenError::Create { path: path.into(), source })?;
+    let failed = |source| OpenError::Open { path: path.into(), source };
     let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(failed)?;
     check_version(&db, path)?;
     db.execute_batch(WRITER_PRAGMAS).map_err(failed)?;
-    migrate(&mut db).map_err(|source| Error::Migrate { path: path.into(), to: known_version(), source })?;
+    migrate(&mut db).map_err(|source| OpenError::Migrate { path: path.into(), to: known_version(), source })?;
     Ok(db)
 }
 
@@ -72,7 +72,7 @@ pub(super) fn open_for_reading(path: &Path) -> rusqlite::Result<Connection> {
 fn connect(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
     // Each connection lives on one thread, so SQLite need not lock it.
     let db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    db.busy_timeout(LOCK_WAIT)?;
+    db.busy_timeout(LOCK_TIMEOUT)?;
     db.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     // Otherwise statements are planned anew when a value bound to them changes, which is every time.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
@@ -89,20 +89,20 @@ fn create_private(path: &Path) -> io::Result<()> {
 }
 
 /// The database's schema version, if it is one this program can work with.
-pub(super) fn check_version(db: &Connection, path: &Path) -> Result<u32, Error> {
+pub(super) fn check_version(db: &Connection, path: &Path) -> Result<u32, OpenError> {
     let read = || -> rusqlite::Result<(i32, u32, bool)> {
         let id = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
         let version = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let empty = db.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
         Ok((id, version, empty))
     };
-    let (id, found, empty) = read().map_err(|source| Error::Open { path: path.into(), source })?;
+    let (id, found, empty) = read().map_err(|source| OpenError::Open { path: path.into(), source })?;
     let known = known_version();
     if id != APPLICATION_ID && !(empty && id == 0) {
-        return Err(Error::Foreign { path: path.into() });
+        return Err(OpenError::NotPatchboard { path: path.into() });
     }
     if found > known {
-        return Err(Error::Newer { path: path.into(), found, known });
+        return Err(OpenError::NewerSchema { path: path.into(), found, known });
     }
     Ok(found)
 }

@@ -8,11 +8,11 @@ use patchboard_core::port::{Cursor, NewTurn, Page, SessionFilter, SessionRow, Tu
 use patchboard_core::record;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::apply::Payload;
-use super::events::Topics;
-use super::fault::{Fault, count, cursor_parts, row_limit, run_id, session_key, timestamp};
-use super::names::{self, Names};
-use super::{kept, runs};
+use super::batch::EncodedRecord;
+use super::events::TopicCache;
+use super::interner::{self, NameInterner};
+use super::sql_error::{SqliteError, cursor_parts, from_stored_count, row_limit, run_id, session_key, timestamp};
+use super::{kv, runs};
 
 /// A session has room for a thousand million turns.
 const TURN_BITS: u32 = 30;
@@ -33,14 +33,20 @@ pub(super) fn mark_used(
     key: &SessionKey,
     owner: i64,
     at: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), SqliteError> {
     let used = db
         .prepare_cached("UPDATE sessions SET used_at = ?2, cleared = 0 WHERE number = ?1")?
         .execute([number, at.as_microsecond()])?;
     if used == 0 { create(db, number, key, Some(owner), at) } else { Ok(()) }
 }
 
-fn create(db: &Connection, number: i64, key: &SessionKey, owner: Option<i64>, at: Timestamp) -> Result<(), Fault> {
+fn create(
+    db: &Connection,
+    number: i64,
+    key: &SessionKey,
+    owner: Option<i64>,
+    at: Timestamp,
+) -> Result<(), SqliteError> {
     let parts = key.parts();
     let (channel, account) = parts.map(|parts| (parts.channel, parts.account)).unzip();
     db.prepare_cached(
@@ -53,17 +59,17 @@ fn create(db: &Connection, number: i64, key: &SessionKey, owner: Option<i64>, at
 /// A turn of a run whose session was purged meanwhile is dropped.
 pub(super) fn add_turn(
     db: &Connection,
-    names: &mut Names,
-    topics: &Topics,
+    names: &mut NameInterner,
+    topics: &TopicCache,
     turn: &NewTurn,
-    payload: &Payload,
-) -> Result<(), Fault> {
+    payload: &EncodedRecord,
+) -> Result<(), SqliteError> {
     let run = topics.find_run(db, turn.run)?;
-    if run.as_ref().is_some_and(|run| run.doomed) {
+    if run.as_ref().is_some_and(|run| run.purge_on_close) {
         return Ok(());
     }
-    let session = names.session(db, &turn.session)?;
-    let (start, end) = positions(session);
+    let session = names.intern_session(db, &turn.session)?;
+    let (start, end) = turn_range(session);
     let last = last_position(db, session)?;
     match last {
         // Usually the session was created with its first run.
@@ -71,7 +77,9 @@ pub(super) fn add_turn(
             let owner = run.map(|run| runs::principal(db, run.number)).transpose()?.flatten();
             create(db, session, &turn.session, owner, turn.at)?;
         }
-        Some(last) if last == end => return Err(Fault::Refused("the session has no room for another turn".to_owned())),
+        Some(last) if last == end => {
+            return Err(SqliteError::Rejected("the session has no room for another turn".to_owned()));
+        }
         None | Some(_) => {}
     }
     db.prepare_cached("INSERT INTO turns (position, run, at, version, payload) VALUES (?1, ?2, ?3, ?4, ?5)")?.execute(
@@ -89,8 +97,8 @@ pub(super) fn add_turn(
 }
 
 /// Hides the turns so far.
-pub(super) fn clear(db: &Connection, session: &SessionKey) -> Result<(), Fault> {
-    let Some(number) = names::find(db, session.as_str())? else { return Ok(()) };
+pub(super) fn clear(db: &Connection, session: &SessionKey) -> Result<(), SqliteError> {
+    let Some(number) = interner::find(db, session.as_str())? else { return Ok(()) };
     let hidden = last_position(db, number)?.map_or(0, |position| position & MAX_TURN);
     db.prepare_cached("UPDATE sessions SET cleared = 1, hidden_turns = ?2 WHERE number = ?1")?
         .execute([number, hidden])?;
@@ -98,11 +106,11 @@ pub(super) fn clear(db: &Connection, session: &SessionKey) -> Result<(), Fault> 
 }
 
 /// Deletes the session with everything said in it.
-pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), Fault> {
-    overwriting(db, || {
-        kept::purge(db, session)?;
-        let Some(number) = names::find(db, session.as_str())? else { return Ok(()) };
-        let (start, end) = positions(number);
+pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), SqliteError> {
+    with_secure_delete(db, || {
+        kv::purge(db, session)?;
+        let Some(number) = interner::find(db, session.as_str())? else { return Ok(()) };
+        let (start, end) = turn_range(number);
         db.prepare_cached("DELETE FROM turns WHERE position BETWEEN ?1 AND ?2")?.execute([start, end])?;
         db.prepare_cached("DELETE FROM sessions WHERE number = ?1")?.execute([number])?;
         runs::purge(db, number)
@@ -110,20 +118,23 @@ pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), Fault> 
 }
 
 /// What `work` deletes is overwritten with zeros. Not for everyday deleting: it writes more pages.
-pub(super) fn overwriting<T>(db: &Connection, work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+pub(super) fn with_secure_delete<T>(
+    db: &Connection,
+    work: impl FnOnce() -> Result<T, SqliteError>,
+) -> Result<T, SqliteError> {
     db.pragma_update(None, "secure_delete", true)?;
     let done = work();
     db.pragma_update(None, "secure_delete", false)?;
     done
 }
 
-pub(super) fn by_key(db: &Connection, key: &SessionKey) -> Result<Option<SessionRow>, Fault> {
+pub(super) fn by_key(db: &Connection, key: &SessionKey) -> Result<Option<SessionRow>, SqliteError> {
     let mut statement = db.prepare_cached(&format!("{COLUMNS} WHERE names.name = ?1"))?;
     let mut rows = statement.query([key.as_str()])?;
     rows.next()?.map(session_row).transpose()
 }
 
-pub(super) fn count_visible(db: &Connection, beside: &[&str]) -> Result<u64, Fault> {
+pub(super) fn count_visible(db: &Connection, beside: &[&str]) -> Result<u64, SqliteError> {
     let by_channel =
         "SELECT channel, count(*) FROM sessions WHERE cleared = 0 AND channel IS NOT NULL GROUP BY channel";
     let mut statement = db.prepare_cached(by_channel)?;
@@ -132,7 +143,7 @@ pub(super) fn count_visible(db: &Connection, beside: &[&str]) -> Result<u64, Fau
     while let Some(row) = rows.next()? {
         let channel: String = row.get(0)?;
         if !beside.contains(&channel.as_str()) {
-            visible += count(row.get(1)?);
+            visible += from_stored_count(row.get(1)?);
         }
     }
     Ok(visible)
@@ -143,7 +154,7 @@ pub(super) fn list(
     filter: &SessionFilter,
     limit: usize,
     cursor: Option<&Cursor>,
-) -> Result<Page<SessionRow>, Fault> {
+) -> Result<Page<SessionRow>, SqliteError> {
     let [used_before, number_before] = cursor.map_or(Ok([i64::MAX, i64::MAX]), cursor_parts)?;
     let limit = row_limit(limit);
     let fetched = limit + 1;
@@ -155,7 +166,7 @@ pub(super) fn list(
         (None, Some(_)) => "?4 IS NULL AND account = ?5",
         (Some(_), Some(_)) => "channel = ?4 AND account = ?5",
     };
-    let owners = filter.owners.as_deref().map(|owners| owner_numbers(db, owners)).transpose()?;
+    let owners = filter.owners.as_deref().map(|owners| owner_ids_sql(db, owners)).transpose()?;
     let owned = owners.as_ref().map_or_else(String::new, |numbers| format!("AND sessions.owner IN ({numbers})"));
     let mut statement = db.prepare_cached(&format!(
         "{COLUMNS} WHERE cleared = 0 AND (used_at, sessions.number) < (?1, ?2) AND {condition} {owned}
@@ -176,12 +187,12 @@ pub(super) fn list(
 }
 
 /// Principals as SQL lists them. One that made nothing has no number.
-pub(super) fn owner_numbers(db: &Connection, owners: &[Arc<str>]) -> Result<String, Fault> {
-    let numbers = owners.iter().map(|owner| names::find(db, owner)).collect::<Result<Vec<_>, _>>()?;
+pub(super) fn owner_ids_sql(db: &Connection, owners: &[Arc<str>]) -> Result<String, SqliteError> {
+    let numbers = owners.iter().map(|owner| interner::find(db, owner)).collect::<Result<Vec<_>, _>>()?;
     Ok(numbers.into_iter().flatten().map(|number| number.to_string()).collect::<Vec<_>>().join(", "))
 }
 
-pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<Page<TurnRow>, Fault> {
+pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<Page<TurnRow>, SqliteError> {
     let [before] = query.before.as_ref().map_or(Ok([MAX_TURN + 1]), cursor_parts)?;
     let limit = row_limit(query.limit);
     let empty = Page { items: Vec::new(), next: None };
@@ -190,7 +201,7 @@ pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<Page<TurnRow>,
     )?;
     let session = visible.query_row([query.session.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let Some((number, hidden)): Option<(i64, i64)> = session else { return Ok(empty) };
-    let (start, _) = positions(number);
+    let (start, _) = turn_range(number);
     let mut statement = db.prepare_cached(
         "SELECT position, run, at, version, payload FROM turns
          WHERE position > ?1 AND position < ?2 ORDER BY position DESC LIMIT ?3",
@@ -209,39 +220,39 @@ pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<Page<TurnRow>,
     Ok(page)
 }
 
-pub(super) fn exists(db: &Connection, session: i64) -> Result<bool, Fault> {
+pub(super) fn exists(db: &Connection, session: i64) -> Result<bool, SqliteError> {
     Ok(db.prepare_cached("SELECT 1 FROM sessions WHERE number = ?1")?.exists([session])?)
 }
 
-fn last_position(db: &Connection, session: i64) -> Result<Option<i64>, Fault> {
-    let (start, end) = positions(session);
+fn last_position(db: &Connection, session: i64) -> Result<Option<i64>, SqliteError> {
+    let (start, end) = turn_range(session);
     let mut statement = db
         .prepare_cached("SELECT position FROM turns WHERE position BETWEEN ?1 AND ?2 ORDER BY position DESC LIMIT 1")?;
     Ok(statement.query_row([start, end], |row| row.get(0)).optional()?)
 }
 
 /// Where the session's turns begin (there is no turn 0) and end.
-fn positions(session: i64) -> (i64, i64) {
+fn turn_range(session: i64) -> (i64, i64) {
     let start = session << TURN_BITS;
     (start, start + MAX_TURN)
 }
 
-fn session_row(row: &Row<'_>) -> Result<SessionRow, Fault> {
+fn session_row(row: &Row<'_>) -> Result<SessionRow, SqliteError> {
     Ok(SessionRow {
         key: session_key(&row.get::<_, String>(0)?)?,
         created_at: timestamp(row.get(1)?)?,
         used_at: timestamp(row.get(2)?)?,
-        turns: count(row.get(4)?),
+        turns: from_stored_count(row.get(4)?),
         owner: row.get::<_, Option<String>>(5)?.map(Into::into),
     })
 }
 
-fn turn_row(row: &Row<'_>) -> Result<TurnRow, Fault> {
-    let corrupt = |error| Fault::corrupt("turn", error);
-    let payload = row.get_ref(4)?.as_blob().map_err(|error| Fault::corrupt("turn", error))?;
+fn turn_row(row: &Row<'_>) -> Result<TurnRow, SqliteError> {
+    let corrupt = |error| SqliteError::corrupt("turn", error);
+    let payload = row.get_ref(4)?.as_blob().map_err(|error| SqliteError::corrupt("turn", error))?;
     Ok(TurnRow {
-        number: count(row.get::<_, i64>(0)? & MAX_TURN),
-        run: run_id(row.get_ref(1)?.as_blob().map_err(|error| Fault::corrupt("run id", error))?)?,
+        number: from_stored_count(row.get::<_, i64>(0)? & MAX_TURN),
+        run: run_id(row.get_ref(1)?.as_blob().map_err(|error| SqliteError::corrupt("run id", error))?)?,
         at: timestamp(row.get(2)?)?,
         messages: record::decode_messages(row.get(3)?, payload).map_err(corrupt)?,
     })

@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 mod upgrade;
 
-use super::{Inspection, SqliteOptions, SqliteStore, inspect};
-use crate::Error;
+use super::{DatabaseReport, SqliteOptions, SqliteStore, inspect};
+use crate::OpenError;
 
 fn in_folder(name: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -22,7 +22,7 @@ fn in_folder(name: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn open(path: &Path) -> Result<SqliteStore, Error> {
+fn open(path: &Path) -> Result<SqliteStore, OpenError> {
     SqliteStore::open(SqliteOptions::new(path))
 }
 
@@ -54,7 +54,7 @@ async fn a_database_can_be_opened_again() {
     // While it is in use.
     let seen = inspect(&path).unwrap();
     assert!(seen.size_bytes > 4096);
-    assert_eq!(seen, Inspection { schema_version: 5, known_version: 5, problems: Vec::new(), ..seen.clone() });
+    assert_eq!(seen, DatabaseReport { schema_version: 5, known_version: 5, problems: Vec::new(), ..seen.clone() });
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ fn what_cannot_be_opened_is_refused_and_left_alone() {
     check(&|path| fs::write(path, "just some text, and not a short one").unwrap(), "failed to open the database: PATH");
     check(&|path| fs::create_dir(path).unwrap(), "failed to create the database file: PATH");
     let missing = open(Path::new("/nonexistent/folder/x.db")).map(|_| ()).unwrap_err();
-    assert!(matches!(missing, Error::Create { .. }), "{missing:?}");
+    assert!(matches!(missing, OpenError::Create { .. }), "{missing:?}");
 }
 
 #[tokio::test]

@@ -7,20 +7,22 @@ use patchboard_core::model::TokenCount;
 use patchboard_core::port::{BudgetScope, Cursor, ModelCallRow, Page, UsageGroup, UsageGrouping, UsageQuery, UsageRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::events::Topics;
-use super::fault::{Fault, count, cursor_parts, figure, row_limit, session_key, timestamp};
-use super::names::Names;
+use super::events::TopicCache;
+use super::interner::NameInterner;
 use super::sessions;
+use super::sql_error::{
+    SqliteError, cursor_parts, from_stored_count, row_limit, session_key, timestamp, to_stored_count,
+};
 
-const DAY: i64 = 24 * 60 * 60 * 1_000_000;
+const DAY_MICROSECONDS: i64 = 24 * 60 * 60 * 1_000_000;
 
 pub(super) fn open_call(
     db: &Connection,
-    names: &mut Names,
-    topics: &mut Topics,
+    names: &mut NameInterner,
+    topics: &mut TopicCache,
     call: &ModelCallRow,
-) -> Result<(), Fault> {
-    let topic = topics.of_run(db, call.run)?.number;
+) -> Result<(), SqliteError> {
+    let topic = topics.get_or_create_run(db, call.run)?.number;
     db.prepare_cached(
         "INSERT INTO open_calls
             (run, call, session, agent, provider, model, estimated_input, reserved, first_seq, at, node)
@@ -29,13 +31,13 @@ pub(super) fn open_call(
     .execute(params![
         topic,
         call.number,
-        names.session(db, &call.session)?,
-        names.number(db, &call.agent)?,
-        names.number(db, &call.provider)?,
-        names.number(db, &call.model)?,
-        figure(call.estimated_input),
-        figure(call.reserved),
-        figure(call.first_seq.0),
+        names.intern_session(db, &call.session)?,
+        names.intern(db, &call.agent)?,
+        names.intern(db, &call.provider)?,
+        names.intern(db, &call.model)?,
+        to_stored_count(call.estimated_input),
+        to_stored_count(call.reserved),
+        to_stored_count(call.first_seq.0),
         call.at.as_microsecond(),
         call.node.map(|node| node.0),
     ])?;
@@ -45,17 +47,17 @@ pub(super) fn open_call(
 /// Refuses a call that is not open: tokens are counted exactly once.
 pub(super) fn settle_call(
     db: &Connection,
-    names: &mut Names,
-    topics: &mut Topics,
+    names: &mut NameInterner,
+    topics: &mut TopicCache,
     spent: &mut HashMap<String, i64>,
     usage: &UsageRow,
-) -> Result<(), Fault> {
-    let topic = topics.of_run(db, usage.run)?.number;
+) -> Result<(), SqliteError> {
+    let topic = topics.get_or_create_run(db, usage.run)?.number;
     let mut close = db.prepare_cached("DELETE FROM open_calls WHERE run = ?1 AND call = ?2")?;
     if close.execute(params![topic, usage.number])? == 0 {
-        return Err(Fault::Refused(format!("model call {} of run {} is not open", usage.number, usage.run)));
+        return Err(SqliteError::Rejected(format!("model call {} of run {} is not open", usage.number, usage.run)));
     }
-    let tokens = figure(usage.tokens.total());
+    let tokens = to_stored_count(usage.tokens.total());
     for scope in &usage.scopes {
         let sum = spent.entry(scope.key()).or_default();
         *sum = sum.saturating_add(tokens);
@@ -68,19 +70,19 @@ pub(super) fn settle_call(
         usage.at.as_microsecond(),
         usage.run.0.as_bytes().as_slice(),
         usage.number,
-        names.session(db, &usage.session)?,
-        names.number(db, &usage.agent)?,
-        names.number(db, &usage.provider)?,
-        names.number(db, &usage.model)?,
-        figure(usage.tokens.input),
-        figure(usage.tokens.output),
-        figure(usage.cost_nanousd),
+        names.intern_session(db, &usage.session)?,
+        names.intern(db, &usage.agent)?,
+        names.intern(db, &usage.provider)?,
+        names.intern(db, &usage.model)?,
+        to_stored_count(usage.tokens.input),
+        to_stored_count(usage.tokens.output),
+        to_stored_count(usage.cost_nanousd),
         usage.estimated,
     ])?;
     Ok(())
 }
 
-pub(super) fn add_spent(db: &Connection, sums: impl Iterator<Item = (String, i64)>) -> Result<(), Fault> {
+pub(super) fn add_spent(db: &Connection, sums: impl Iterator<Item = (String, i64)>) -> Result<(), SqliteError> {
     let mut statement = db.prepare_cached(
         "INSERT INTO spent (scope, tokens) VALUES (?1, ?2)
          ON CONFLICT (scope) DO UPDATE SET tokens = tokens + excluded.tokens",
@@ -92,7 +94,7 @@ pub(super) fn add_spent(db: &Connection, sums: impl Iterator<Item = (String, i64
 }
 
 /// The run's calls under way, in the order they began.
-pub(super) fn open_calls_of(db: &Connection, run: RunId, topic: i64) -> Result<Vec<ModelCallRow>, Fault> {
+pub(super) fn open_calls_of(db: &Connection, run: RunId, topic: i64) -> Result<Vec<ModelCallRow>, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT call, session.name, agent.name, provider.name, model.name, estimated_input, reserved, first_seq, at,
             node
@@ -113,9 +115,9 @@ pub(super) fn open_calls_of(db: &Connection, run: RunId, topic: i64) -> Result<V
             agent: row.get(2)?,
             provider: row.get(3)?,
             model: row.get(4)?,
-            estimated_input: count(row.get(5)?),
-            reserved: count(row.get(6)?),
-            first_seq: Seq(count(row.get(7)?)),
+            estimated_input: from_stored_count(row.get(5)?),
+            reserved: from_stored_count(row.get(6)?),
+            first_seq: Seq(from_stored_count(row.get(7)?)),
             at: timestamp(row.get(8)?)?,
             node: row.get::<_, Option<u32>>(9)?.map(NodeId),
         });
@@ -123,18 +125,18 @@ pub(super) fn open_calls_of(db: &Connection, run: RunId, topic: i64) -> Result<V
     Ok(calls)
 }
 
-pub(super) fn spent(db: &Connection, scopes: &[BudgetScope]) -> Result<Vec<u64>, Fault> {
+pub(super) fn spent(db: &Connection, scopes: &[BudgetScope]) -> Result<Vec<u64>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT tokens FROM spent WHERE scope = ?1")?;
     let mut figures = Vec::with_capacity(scopes.len());
     for scope in scopes {
         let tokens: Option<i64> = statement.query_row([scope.key()], |row| row.get(0)).optional()?;
-        figures.push(tokens.map_or(0, count));
+        figures.push(tokens.map_or(0, from_stored_count));
     }
     Ok(figures)
 }
 
 /// Later pages of a report count the calls the first page counted, so that groups do not move between them.
-pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<Page<UsageGroup>, Fault> {
+pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<Page<UsageGroup>, SqliteError> {
     let [until, taken] = match &query.cursor {
         Some(cursor) => cursor_parts(cursor)?,
         None => {
@@ -146,7 +148,7 @@ pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<Page<UsageGr
     let since = query.since.map_or(i64::MIN, |since| since.as_microsecond());
     let owned = match &query.owners {
         Some(owners) => {
-            let owners = sessions::owner_numbers(db, owners)?;
+            let owners = sessions::owner_ids_sql(db, owners)?;
             format!("AND session IN (SELECT number FROM sessions WHERE owner IN ({owners}))")
         }
         None => String::new(),
@@ -181,19 +183,19 @@ fn report_sql(group_by: UsageGrouping, owned: &str) -> String {
     )
 }
 
-fn usage_group(row: &Row<'_>, group_by: UsageGrouping) -> Result<UsageGroup, Fault> {
+fn usage_group(row: &Row<'_>, group_by: UsageGrouping) -> Result<UsageGroup, SqliteError> {
     let key = match group_by {
         UsageGrouping::Day => {
             let day: i64 = row.get(0)?;
-            timestamp(day.saturating_mul(DAY))?.strftime("%Y-%m-%d").to_string()
+            timestamp(day.saturating_mul(DAY_MICROSECONDS))?.strftime("%Y-%m-%d").to_string()
         }
         UsageGrouping::Model | UsageGrouping::Provider | UsageGrouping::Agent | UsageGrouping::Session => row.get(6)?,
     };
     Ok(UsageGroup {
         key,
-        calls: count(row.get(1)?),
-        tokens: TokenCount { input: count(row.get(2)?), output: count(row.get(3)?) },
-        cost_nanousd: count(row.get(4)?),
-        estimated_calls: count(row.get(5)?),
+        calls: from_stored_count(row.get(1)?),
+        tokens: TokenCount { input: from_stored_count(row.get(2)?), output: from_stored_count(row.get(3)?) },
+        cost_nanousd: from_stored_count(row.get(4)?),
+        estimated_calls: from_stored_count(row.get(5)?),
     })
 }

@@ -11,23 +11,23 @@ mod chunk;
 mod parse;
 mod plan;
 
-use super::bench::{Refusal, Turns, Workbench, text};
-use super::{BuiltinTool, KIND};
+use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::WorkFolder;
 use parse::Patch;
 
 #[derive(Debug)]
-pub(crate) struct ApplyPatch {
-    bench: Arc<Workbench>,
+pub(crate) struct ApplyPatchTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl ApplyPatch {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl ApplyPatchTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for ApplyPatch {
+impl BuiltinTool for ApplyPatchTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "apply_patch".into(),
@@ -58,7 +58,7 @@ impl BuiltinTool for ApplyPatch {
             effect: Effect::Writes,
             // Files of a patch change one after the other: some may have.
             unknown_outcome: UnknownOutcome::Fail,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -70,15 +70,15 @@ impl BuiltinTool for ApplyPatch {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let patch = text(arguments, "patchText").unwrap_or_default().to_owned();
-        let bench = self.bench.clone();
-        Box::pin(self.bench.blocking(scope, stop, move |folder, stop| apply(bench.turns(), folder, &patch, stop)))
+        let patch = text_argument(arguments, "patchText").unwrap_or_default().to_owned();
+        let bench = self.runtime.clone();
+        Box::pin(self.runtime.blocking(scope, stop, move |folder, stop| apply(bench.locks(), folder, &patch, stop)))
     }
 }
 
-fn apply(turns: &Turns, folder: &WorkFolder, patch: &str, stop: &CancellationToken) -> Result<String, Refusal> {
-    let patch = Patch::parse(patch).map_err(|error| Refusal(format!("{error}; nothing was changed")))?;
-    plan::carry_out(turns, folder, &patch, stop)?;
+fn apply(turns: &FileLocks, folder: &WorkFolder, patch: &str, stop: &CancellationToken) -> Result<String, ToolRefusal> {
+    let patch = Patch::parse(patch).map_err(|error| ToolRefusal(format!("{error}; nothing was changed")))?;
+    plan::execute(turns, folder, &patch, stop)?;
     Ok(format!("Applied {} hunk(s) successfully.", patch.changes.len()))
 }
 

@@ -15,18 +15,21 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-mod live;
+mod live_output;
 mod output;
 mod transcript;
 
-use super::bench::{Refusal, integer, text};
-use super::{Builtin, BuiltinTool, KIND};
-use crate::folder::Found;
-use crate::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Program, Spawner, environment};
-use crate::words::quoted;
+use super::file_runtime::{ToolRefusal, integer_argument, text_argument};
+use super::{BoxedBuiltin, BuiltinTool, TOOL_KIND};
+use crate::folder::OpenedPath;
+use crate::sandbox::{
+    CommandExit, CommandSpec, Jail, JailedCommand, NetworkAccess, ResourceLimits, SandboxError, Spawner, StdinMode,
+    default_environment,
+};
+use crate::text::quoted;
 use crate::worker;
 use crate::workspaces::Workspaces;
-use output::{Outcome, answer};
+use output::{CommandOutcome, tool_output};
 use transcript::Transcript;
 
 /// So many commands run at once; more wait their turn.
@@ -35,9 +38,9 @@ const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// The kernel takes no longer argument.
 const MAX_COMMAND_BYTES: usize = 120 * 1024;
 /// For starting, ending and reading the rest, beside the time that the command may take.
-const BEYOND_OWN_LIMIT: Duration = Duration::from_secs(30);
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 /// What is still in the pipes once everything has ended is read within this.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// The first of these that exists runs the commands.
 const SHELLS: [&str; 4] = ["/bin/bash", "/usr/bin/bash", "/run/current-system/sw/bin/bash", "/bin/sh"];
 
@@ -53,10 +56,10 @@ pub struct BashOptions {
     pub readable: Vec<PathBuf>,
     /// All variables that commands get, besides those that `sandbox::Jail` adds.
     pub environment: BTreeMap<String, String>,
-    pub network: Network,
+    pub network: NetworkAccess,
     /// Sockets with a path that no command reaches, even where it may use such sockets; nor those of workers.
     pub closed_sockets: Vec<PathBuf>,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 impl BashOptions {
@@ -67,35 +70,35 @@ impl BashOptions {
             spawner,
             timeout: Duration::from_millis(DEFAULT_TIMEOUT_MS),
             readable: Vec::new(),
-            environment: environment(),
-            network: Network::default(),
+            environment: default_environment(),
+            network: NetworkAccess::default(),
             closed_sockets: Vec::new(),
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
         }
     }
 }
 
 /// The tool `bash`.
-pub fn bash(options: BashOptions) -> Builtin {
+pub fn bash(options: BashOptions) -> BoxedBuiltin {
     let shell = SHELLS.into_iter().find(|shell| Path::new(shell).exists()).unwrap_or("/bin/sh").into();
-    Builtin::new(Bash { options, shell, slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)) })
+    BoxedBuiltin::new(BashTool { options, shell, slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)) })
 }
 
 #[derive(Debug)]
-struct Bash {
+struct BashTool {
     options: BashOptions,
     shell: PathBuf,
     slots: Arc<Semaphore>,
 }
 
 /// One call, its arguments read.
-struct Call {
+struct BashCall {
     command: String,
     workdir: Option<String>,
     timeout: Duration,
 }
 
-impl BuiltinTool for Bash {
+impl BuiltinTool for BashTool {
     fn spec(&self) -> ToolSpec {
         let cap = self.options.timeout.as_millis();
         ToolSpec {
@@ -138,8 +141,8 @@ impl BuiltinTool for Bash {
             effect: Effect::Writes,
             unknown_outcome: UnknownOutcome::Ask,
             // Its own limit acts first, and tells what was printed until then.
-            timeout: Some(self.options.timeout + BEYOND_OWN_LIMIT),
-            kind: KIND,
+            timeout: Some(self.options.timeout + TIMEOUT_MARGIN),
+            kind: TOOL_KIND,
             traits: None,
         }
     }
@@ -150,113 +153,134 @@ impl BuiltinTool for Bash {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let call = Call {
-            command: text(arguments, "command").unwrap_or_default().to_owned(),
-            workdir: text(arguments, "workdir").map(str::to_owned),
-            timeout: self.time_limit(integer(arguments, "timeout").unwrap_or(DEFAULT_TIMEOUT_MS)),
+        let call = BashCall {
+            command: text_argument(arguments, "command").unwrap_or_default().to_owned(),
+            workdir: text_argument(arguments, "workdir").map(str::to_owned),
+            timeout: self.time_limit(integer_argument(arguments, "timeout").unwrap_or(DEFAULT_TIMEOUT_MS)),
         };
         Box::pin(async move {
             match self.call(scope, call, &stop).await {
                 Ok(output) => output,
-                Err(Refusal(reason)) => ToolOutput::error(reason),
+                Err(ToolRefusal(reason)) => ToolOutput::error(reason),
             }
         })
     }
 }
 
-impl Bash {
+impl BashTool {
     fn time_limit(&self, milliseconds: u64) -> Duration {
         let asked = if milliseconds == 0 { self.options.timeout } else { Duration::from_millis(milliseconds) };
         asked.min(self.options.timeout)
     }
 
-    async fn call(&self, scope: &ToolScope, call: Call, stop: &CancellationToken) -> Result<ToolOutput, Refusal> {
+    async fn call(
+        &self,
+        scope: &ToolScope,
+        call: BashCall,
+        stop: &CancellationToken,
+    ) -> Result<ToolOutput, ToolRefusal> {
         let starting = async {
-            let slot = self.slots.acquire().await.map_err(|_| Refusal::cancelled())?;
+            let slot = self.slots.acquire().await.map_err(|_| ToolRefusal::cancelled())?;
             // Time spent waiting for a slot is not the command's.
             let deadline = Instant::now() + call.timeout;
-            Ok::<_, Refusal>((slot, deadline, self.start(scope, call.command, call.workdir).await?))
+            Ok::<_, ToolRefusal>((slot, deadline, self.start(scope, call.command, call.workdir).await?))
         };
         let (_slot, deadline, mut jailed) = tokio::select! {
             biased;
-            () = stop.cancelled() => return Err(Refusal::cancelled()),
+            () = stop.cancelled() => return Err(ToolRefusal::cancelled()),
             started = starting => started?,
         };
         let mut transcript = Transcript::of(&mut jailed);
         let mut outcome = tokio::select! {
             biased;
-            () = stop.cancelled() => Outcome::Cancelled,
-            ending = follow(&mut transcript, &mut jailed, scope) => Outcome::from(ending),
-            () = tokio::time::sleep_until(deadline) => Outcome::TimedOut(call.timeout),
+            () = stop.cancelled() => CommandOutcome::Cancelled,
+            ending = read_to_exit(&mut transcript, &mut jailed, scope) => CommandOutcome::from(ending),
+            () = tokio::time::sleep_until(deadline) => CommandOutcome::TimedOut(call.timeout),
         };
-        if matches!(outcome, Outcome::Cancelled | Outcome::TimedOut(_)) {
+        if matches!(outcome, CommandOutcome::Cancelled | CommandOutcome::TimedOut(_)) {
             match jailed.kill().await {
                 // It had ended by itself, and only who listens to it was slow.
-                Ok(ending @ Ending::Exited(_)) if matches!(outcome, Outcome::TimedOut(_)) => {
-                    outcome = Outcome::Ended(ending);
+                Ok(ending @ CommandExit::Exited(_)) if matches!(outcome, CommandOutcome::TimedOut(_)) => {
+                    outcome = CommandOutcome::Ended(ending);
                 }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "a command could not be ended in order"),
             }
             // What it printed until then still counts.
-            drop(tokio::time::timeout(LAST_WORDS, transcript.read_quietly()).await);
+            drop(tokio::time::timeout(DRAIN_TIMEOUT, transcript.drain()).await);
         }
-        Ok(answer(&outcome, &transcript, jailed.confinement(), &self.options.network))
+        Ok(tool_output(&outcome, &transcript, jailed.confinement(), &self.options.network))
     }
 
-    async fn start(&self, scope: &ToolScope, command: String, workdir: Option<String>) -> Result<Jailed, Refusal> {
+    async fn start(
+        &self,
+        scope: &ToolScope,
+        command: String,
+        workdir: Option<String>,
+    ) -> Result<JailedCommand, ToolRefusal> {
         if command.len() > MAX_COMMAND_BYTES {
-            return Err(Refusal(format!("`command` is longer than {MAX_COMMAND_BYTES} bytes: put it into a file")));
+            return Err(ToolRefusal(format!("`command` is longer than {MAX_COMMAND_BYTES} bytes: put it into a file")));
         }
         if command.contains('\0') {
-            return Err(Refusal("`command` holds a NUL character, which no command can".to_owned()));
+            return Err(ToolRefusal("`command` holds a NUL character, which no command can".to_owned()));
         }
         let (workspaces, scope) = (self.options.workspaces.clone(), scope.clone());
-        let opening = self.options.tasks.spawn_blocking(move || open(&workspaces, &scope, workdir.as_deref()));
-        let Ok(opened) = opening.await else { return Err(Refusal("the tool failed inside".to_owned())) };
+        let opening = self.options.tasks.spawn_blocking(move || open_folders(&workspaces, &scope, workdir.as_deref()));
+        let Ok(opened) = opening.await else { return Err(ToolRefusal("the tool failed inside".to_owned())) };
         let (root, folder) = opened?;
-        let mut jail = Jail::around(folder).map_err(|error| no_jail(&Error::Supervisor(error)))?;
+        let mut jail = Jail::for_folder(folder).map_err(|error| jail_refusal(&SandboxError::SupervisorStart(error)))?;
         jail.writable = vec![root];
         jail.readable.clone_from(&self.options.readable);
         jail.protected = self.options.workspaces.protected().to_vec();
         if self.options.network.unix_sockets {
             jail.protected.extend(self.options.closed_sockets.iter().cloned());
-            jail.protected.extend(worker::folder::of_this_server(&std::env::temp_dir()));
+            jail.protected.extend(worker::folder::server_socket_folders(&std::env::temp_dir()));
         }
         jail.environment.clone_from(&self.options.environment);
         jail.network = self.options.network.clone();
         jail.limits = self.options.limits;
-        let program =
-            Program { program: self.shell.clone(), arguments: vec!["-c".to_owned(), command], input: Input::Nothing };
-        self.options.spawner.spawn(jail, program).await.map_err(|error| no_jail(&error))
+        let program = CommandSpec {
+            program: self.shell.clone(),
+            arguments: vec!["-c".to_owned(), command],
+            stdin: StdinMode::Null,
+        };
+        self.options.spawner.spawn(jail, program).await.map_err(|error| jail_refusal(&error))
     }
 }
 
 /// The working folder and the folder to start in.
-fn open(workspaces: &Workspaces, scope: &ToolScope, workdir: Option<&str>) -> Result<(OwnedFd, OwnedFd), Refusal> {
-    let work_folder = workspaces.of(scope)?;
-    let directory = |path: &str| match work_folder.find(path)? {
-        Found::Folder(folder) => folder.as_fd().try_clone_to_owned().map_err(|error| cannot_enter(path, &error)),
-        Found::File(_) => Err(Refusal(format!("{} is a file: `workdir` must be a folder", quoted(path)))),
+fn open_folders(
+    workspaces: &Workspaces,
+    scope: &ToolScope,
+    workdir: Option<&str>,
+) -> Result<(OwnedFd, OwnedFd), ToolRefusal> {
+    let work_folder = workspaces.open_for(scope)?;
+    let directory = |path: &str| match work_folder.open_path(path)? {
+        OpenedPath::Folder(folder) => folder.as_fd().try_clone_to_owned().map_err(|error| cannot_enter(path, &error)),
+        OpenedPath::File(_) => Err(ToolRefusal(format!("{} is a file: `workdir` must be a folder", quoted(path)))),
     };
     Ok((directory(".")?, directory(workdir.unwrap_or("."))?))
 }
 
 /// Reads to the end of both streams, telling who listens, and waits for the end of the command.
-async fn follow(transcript: &mut Transcript, jailed: &mut Jailed, scope: &ToolScope) -> Result<Ending, Error> {
+async fn read_to_exit(
+    transcript: &mut Transcript,
+    jailed: &mut JailedCommand,
+    scope: &ToolScope,
+) -> Result<CommandExit, SandboxError> {
     transcript.read(&scope.voice).await;
     jailed.wait().await
 }
 
-fn cannot_enter(path: &str, error: &io::Error) -> Refusal {
-    Refusal(format!("{} cannot be entered: {error}", quoted(path)))
+fn cannot_enter(path: &str, error: &io::Error) -> ToolRefusal {
+    ToolRefusal(format!("{} cannot be entered: {error}", quoted(path)))
 }
 
 /// The cause is for the log; a model can do nothing about it.
-fn no_jail(error: &Error) -> Refusal {
+fn jail_refusal(error: &SandboxError) -> ToolRefusal {
     let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     tracing::warn!(%error, cause, "a command could not be started");
-    Refusal(error.to_string())
+    ToolRefusal(error.to_string())
 }
 
 #[cfg(test)]

@@ -7,23 +7,23 @@ use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutc
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::bench::{Refusal, Workbench, flag, text};
-use super::{BuiltinTool, KIND};
-use crate::folder::{Aim, EntryKind, LastSymlink, PathError, WorkFolder};
-use crate::words::quoted;
+use super::file_runtime::{FileToolRuntime, ToolRefusal, flag_argument, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
+use crate::folder::{EntryKind, LastSymlink, PathError, TargetLookup, WorkFolder};
+use crate::text::quoted;
 
 #[derive(Debug)]
-pub(crate) struct CreateDir {
-    bench: Arc<Workbench>,
+pub(crate) struct CreateDirTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl CreateDir {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl CreateDirTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for CreateDir {
+impl BuiltinTool for CreateDirTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "create_dir".into(),
@@ -49,7 +49,7 @@ impl BuiltinTool for CreateDir {
             })),
             effect: Effect::Writes,
             unknown_outcome: UnknownOutcome::Retry,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -61,45 +61,51 @@ impl BuiltinTool for CreateDir {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let path = text(arguments, "path").unwrap_or_default().to_owned();
-        let existing = if flag(arguments, "exist_ok") == Some(false) { Existing::Refused } else { Existing::Fine };
-        Box::pin(self.bench.blocking(scope, stop, move |folder, _| create(folder, &path, existing)))
+        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
+        let existing = if flag_argument(arguments, "exist_ok") == Some(false) {
+            ExistingFolder::Refused
+        } else {
+            ExistingFolder::Accepted
+        };
+        Box::pin(self.runtime.blocking(scope, stop, move |folder, _| create(folder, &path, existing)))
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Existing {
-    Fine,
+enum ExistingFolder {
+    Accepted,
     Refused,
 }
 
-fn create(folder: &WorkFolder, path: &str, existing: Existing) -> Result<String, Refusal> {
+fn create(folder: &WorkFolder, path: &str, existing: ExistingFolder) -> Result<String, ToolRefusal> {
     let ok = Ok("ok".to_owned());
-    let place = match folder.aim(path, LastSymlink::Followed)? {
-        Aim::Place(place) => place,
-        Aim::Nameless if existing == Existing::Fine => return ok,
-        Aim::Nameless => return Err(PathError::Exists { path: quoted(path) }.into()),
+    let place = match folder.resolve_target(path, LastSymlink::Followed)? {
+        TargetLookup::Target(place) => place,
+        TargetLookup::Unnamed if existing == ExistingFolder::Accepted => return ok,
+        TargetLookup::Unnamed => return Err(PathError::Exists { path: quoted(path) }.into()),
     };
     match (place.kind(), existing) {
-        (Some(EntryKind::Folder), Existing::Fine) => return ok,
-        (Some(EntryKind::Folder), Existing::Refused) => {
-            return Err(PathError::Exists { path: place.shown() }.into());
+        (Some(EntryKind::Folder), ExistingFolder::Accepted) => return ok,
+        (Some(EntryKind::Folder), ExistingFolder::Refused) => {
+            return Err(PathError::Exists { path: place.display_path() }.into());
         }
-        (Some(_), _) => return Err(Refusal(format!("{} already exists and is not a folder", place.shown()))),
+        (Some(_), _) => {
+            return Err(ToolRefusal(format!("{} already exists and is not a folder", place.display_path())));
+        }
         (None, _) => {}
     }
     match (place.make_folder(), existing) {
         // Somebody was faster; a folder is a folder.
-        (Err(PathError::Exists { .. }), Existing::Fine) if is_folder(folder, path) => ok,
+        (Err(PathError::Exists { .. }), ExistingFolder::Accepted) if is_folder(folder, path) => ok,
         (Err(error), _) => Err(error.into()),
         (Ok(()), _) => ok,
     }
 }
 
 fn is_folder(folder: &WorkFolder, path: &str) -> bool {
-    match folder.aim(path, LastSymlink::Followed) {
-        Ok(Aim::Nameless) => true,
-        Ok(Aim::Place(place)) => place.kind() == Some(EntryKind::Folder),
+    match folder.resolve_target(path, LastSymlink::Followed) {
+        Ok(TargetLookup::Unnamed) => true,
+        Ok(TargetLookup::Target(place)) => place.kind() == Some(EntryKind::Folder),
         Err(_) => false,
     }
 }

@@ -7,23 +7,23 @@ use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutc
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::bench::content::entry_place;
-use super::bench::{Refusal, Turns, Workbench, flag, text};
-use super::{BuiltinTool, KIND};
+use super::file_runtime::content::entry_target;
+use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, flag_argument, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{EntryKind, WorkFolder};
 
 #[derive(Debug)]
-pub(crate) struct DeleteFile {
-    bench: Arc<Workbench>,
+pub(crate) struct DeleteFileTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl DeleteFile {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl DeleteFileTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for DeleteFile {
+impl BuiltinTool for DeleteFileTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "delete_file".into(),
@@ -50,7 +50,7 @@ impl BuiltinTool for DeleteFile {
             effect: Effect::Writes,
             // By the time of a second attempt something else may be there.
             unknown_outcome: UnknownOutcome::Fail,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -62,37 +62,41 @@ impl BuiltinTool for DeleteFile {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let path = text(arguments, "path").unwrap_or_default().to_owned();
-        let reach = if flag(arguments, "recursive") == Some(true) { Reach::Everything } else { Reach::Itself };
-        let bench = self.bench.clone();
+        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
+        let reach = if flag_argument(arguments, "recursive") == Some(true) {
+            DeleteScope::Recursive
+        } else {
+            DeleteScope::EntryOnly
+        };
+        let bench = self.runtime.clone();
         Box::pin(
-            self.bench.blocking(scope, stop, move |folder, stop| delete(bench.turns(), folder, &path, reach, stop)),
+            self.runtime.blocking(scope, stop, move |folder, stop| delete(bench.locks(), folder, &path, reach, stop)),
         )
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Itself,
-    Everything,
+enum DeleteScope {
+    EntryOnly,
+    Recursive,
 }
 
 fn delete(
-    turns: &Turns,
+    turns: &FileLocks,
     folder: &WorkFolder,
     path: &str,
-    reach: Reach,
+    reach: DeleteScope,
     stop: &CancellationToken,
-) -> Result<String, Refusal> {
-    let (_turn, place) = turns.wait_for(|| entry_place(folder, path), |place| vec![place])?;
-    let holders = folder.holders()?;
+) -> Result<String, ToolRefusal> {
+    let (_turn, place) = turns.lock_targets(|| entry_target(folder, path), |place| vec![place])?;
+    let holders = folder.protected_ancestors()?;
     if stop.is_cancelled() {
-        return Err(Refusal::cancelled());
+        return Err(ToolRefusal::cancelled());
     }
     match place.kind() {
-        Some(EntryKind::Folder) if reach == Reach::Everything => place.delete_tree(&holders, stop)?,
+        Some(EntryKind::Folder) if reach == DeleteScope::Recursive => place.delete_tree(&holders, stop)?,
         Some(_) => place.delete(&holders)?,
-        None => return Err(Refusal(format!("{} does not exist", place.shown()))),
+        None => return Err(ToolRefusal(format!("{} does not exist", place.display_path()))),
     }
     Ok("ok".to_owned())
 }

@@ -9,21 +9,21 @@ use tokio_util::sync::CancellationToken;
 
 mod replace;
 
-use super::bench::content::{file_place, text_of, write};
-use super::bench::{Refusal, Turns, Workbench, flag, text};
-use super::{BuiltinTool, KIND};
-use crate::folder::{Over, PathError, WorkFolder};
-pub(super) use replace::Edit;
+use super::file_runtime::content::{file_target, read_text, write_content};
+use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, flag_argument, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
+use crate::folder::{OverwriteMode, PathError, WorkFolder};
 use replace::Occurrences;
+pub(super) use replace::TextEdit;
 
 #[derive(Debug)]
 pub(crate) struct EditTool {
-    bench: Arc<Workbench>,
+    runtime: Arc<FileToolRuntime>,
 }
 
 impl EditTool {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
@@ -55,7 +55,7 @@ impl BuiltinTool for EditTool {
             effect: Effect::Writes,
             // The new text may hold the old one, and would then be put in twice.
             unknown_outcome: UnknownOutcome::Fail,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -67,11 +67,11 @@ impl BuiltinTool for EditTool {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let path = text(arguments, "path").unwrap_or_default().to_owned();
-        let change = edit_of(arguments);
-        let bench = self.bench.clone();
+        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
+        let change = parse_edit(arguments);
+        let bench = self.runtime.clone();
         Box::pin(
-            self.bench.blocking(scope, stop, move |folder, stop| edit(bench.turns(), folder, &path, &change, stop)),
+            self.runtime.blocking(scope, stop, move |folder, stop| edit(bench.locks(), folder, &path, &change, stop)),
         )
     }
 }
@@ -88,43 +88,43 @@ pub(super) fn edit_properties() -> Value {
     })
 }
 
-pub(super) fn edit_of(arguments: &Value) -> Edit {
-    let all = flag(arguments, "replaceAll") == Some(true);
-    Edit {
-        old: text(arguments, "oldString").unwrap_or_default().to_owned(),
-        new: text(arguments, "newString").unwrap_or_default().to_owned(),
-        occurrences: if all { Occurrences::All } else { Occurrences::TheOnly },
+pub(super) fn parse_edit(arguments: &Value) -> TextEdit {
+    let all = flag_argument(arguments, "replaceAll") == Some(true);
+    TextEdit {
+        old: text_argument(arguments, "oldString").unwrap_or_default().to_owned(),
+        new: text_argument(arguments, "newString").unwrap_or_default().to_owned(),
+        occurrences: if all { Occurrences::All } else { Occurrences::Unique },
     }
 }
 
 fn edit(
-    turns: &Turns,
+    turns: &FileLocks,
     folder: &WorkFolder,
     path: &str,
-    change: &Edit,
+    change: &TextEdit,
     stop: &CancellationToken,
-) -> Result<String, Refusal> {
-    let (_turn, place) = turns.wait_for(|| file_place(folder, path), |place| vec![place])?;
+) -> Result<String, ToolRefusal> {
+    let (_turn, place) = turns.lock_targets(|| file_target(folder, path), |place| vec![place])?;
     let done = "Edit applied successfully.";
     if change.old.is_empty() {
         if place.kind().is_some() {
-            return Err(Refusal(format!(
+            return Err(ToolRefusal(format!(
                 "{} already exists: an empty `oldString` makes a new file; use `write_file` to replace one",
-                place.shown()
+                place.display_path()
             )));
         }
-        write(&place, change.new.as_bytes(), Over::Nothing, stop)?;
+        write_content(&place, change.new.as_bytes(), OverwriteMode::NoReplace, stop)?;
         return Ok(done.to_owned());
     }
     if place.kind().is_none() {
-        return Err(PathError::Missing { path: place.shown() }.into());
+        return Err(PathError::Missing { path: place.display_path() }.into());
     }
-    let before = text_of(&place, stop)?;
-    let replaced = change.apply(&before).map_err(|error| error.told(&place.shown()))?;
+    let before = read_text(&place, stop)?;
+    let replaced = change.apply(&before).map_err(|error| error.into_refusal(&place.display_path()))?;
     if stop.is_cancelled() {
-        return Err(Refusal::cancelled());
+        return Err(ToolRefusal::cancelled());
     }
-    write(&place, replaced.text.as_bytes(), Over::Anything, stop)?;
+    write_content(&place, replaced.text.as_bytes(), OverwriteMode::Replace, stop)?;
     Ok(match replaced.remark() {
         Some(remark) => format!("{done}\n[{remark}]"),
         None => done.to_owned(),

@@ -8,12 +8,12 @@ use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutc
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::bench::{Refusal, Workbench, text};
+use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
+use super::file_scan::{FolderInterest, scan_files};
 use super::pattern::{MAX_PATTERN_CHARACTERS, PathPattern};
-use super::tour::{Interest, tour};
-use super::{BuiltinTool, KIND};
-use crate::folder::{Folder, Found, WorkFolder};
-use crate::words::{plain, quoted};
+use super::{BuiltinTool, TOOL_KIND};
+use crate::folder::{OpenFolder, OpenedPath, WorkFolder};
+use crate::text::{escape_control_chars, quoted};
 
 /// More are counted, not shown.
 const MAX_PATHS: usize = 1000;
@@ -21,17 +21,17 @@ const MAX_SHOWN_BYTES: usize = 60 * 1024;
 const MAX_FILTERS: usize = 50;
 
 #[derive(Debug)]
-pub(crate) struct Glob {
-    bench: Arc<Workbench>,
+pub(crate) struct GlobTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl Glob {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl GlobTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for Glob {
+impl BuiltinTool for GlobTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "glob".into(),
@@ -66,7 +66,7 @@ impl BuiltinTool for Glob {
             })),
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -78,11 +78,11 @@ impl BuiltinTool for Glob {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let pattern = text(arguments, "pattern").unwrap_or_default().to_owned();
-        let path = text(arguments, "path").unwrap_or(".").to_owned();
+        let pattern = text_argument(arguments, "pattern").unwrap_or_default().to_owned();
+        let path = text_argument(arguments, "path").unwrap_or(".").to_owned();
         let include = arguments.get("include").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let include: Vec<_> = include.iter().filter_map(Value::as_str).take(MAX_FILTERS).map(str::to_owned).collect();
-        Box::pin(self.bench.blocking(scope, stop, move |folder, stop| glob(folder, &pattern, &path, &include, stop)))
+        Box::pin(self.runtime.blocking(scope, stop, move |folder, stop| glob(folder, &pattern, &path, &include, stop)))
     }
 }
 
@@ -92,25 +92,25 @@ fn glob(
     path: &str,
     include: &[String],
     stop: &CancellationToken,
-) -> Result<String, Refusal> {
-    let pattern = PathPattern::new(pattern).map_err(Refusal)?;
+) -> Result<String, ToolRefusal> {
+    let pattern = PathPattern::new(pattern).map_err(ToolRefusal)?;
     let filters = include.iter().map(|filter| PathPattern::new(filter));
-    let filters = filters.collect::<Result<Vec<_>, _>>().map_err(Refusal)?;
-    let base = match folder.find(path)? {
-        Found::Folder(base) => base,
-        Found::File(_) => return Err(Refusal(format!("{} is a file: `path` names a folder", quoted(path)))),
+    let filters = filters.collect::<Result<Vec<_>, _>>().map_err(ToolRefusal)?;
+    let base = match folder.open_path(path)? {
+        OpenedPath::Folder(base) => base,
+        OpenedPath::File(_) => return Err(ToolRefusal(format!("{} is a file: `path` names a folder", quoted(path)))),
     };
-    let enter = |depth: usize, name: &str| match pattern.demands(depth) {
-        Some(demanded) if demanded == name => Interest::AskedFor,
-        Some(_) => Interest::None,
-        None => Interest::Usual,
+    let enter = |depth: usize, name: &str| match pattern.required_folder(depth) {
+        Some(demanded) if demanded == name => FolderInterest::Explicit,
+        Some(_) => FolderInterest::None,
+        None => FolderInterest::Default,
     };
     let mut paths = Vec::new();
-    let omitted = tour(&base, stop, enter, |met| {
+    let omitted = scan_files(&base, stop, enter, |met| {
         let fits =
-            pattern.fits(met.path) && (filters.is_empty() || filters.iter().any(|one| one.fits_as_filter(met.path)));
+            pattern.matches(met.path) && (filters.is_empty() || filters.iter().any(|one| one.matches_filter(met.path)));
         if fits {
-            paths.push(from_the_working_folder(&base, met.path));
+            paths.push(workspace_path(&base, met.path));
         }
     })?;
     paths.sort_unstable();
@@ -137,10 +137,10 @@ fn glob(
 }
 
 /// As other tools take it, on one line.
-pub(super) fn from_the_working_folder(base: &Folder, path: &str) -> String {
+pub(super) fn workspace_path(base: &OpenFolder, path: &str) -> String {
     let mut whole: String = base.trail().iter().map(|name| name.to_string_lossy() + "/").collect();
     whole.push_str(path);
-    plain(Path::new(&whole).as_os_str())
+    escape_control_chars(Path::new(&whole).as_os_str())
 }
 
 #[cfg(test)]

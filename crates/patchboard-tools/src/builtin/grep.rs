@@ -11,13 +11,13 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::bench::{Refusal, Workbench, text};
-use super::glob::from_the_working_folder;
+use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
+use super::file_scan::{FolderInterest, ScanOmissions, scan_files};
+use super::glob::workspace_path;
 use super::pattern::{MAX_PATTERN_CHARACTERS, PathPattern};
-use super::tour::{Interest, Omitted, tour};
-use super::{BuiltinTool, KIND};
-use crate::folder::{EntryKind, Folder, Found, WorkFolder};
-use crate::words::{clipped, plain};
+use super::{BuiltinTool, TOOL_KIND};
+use crate::folder::{EntryKind, OpenFolder, OpenedPath, WorkFolder};
+use crate::text::{clipped, escape_control_chars};
 
 /// After so many the search ends.
 const MAX_MATCHES: usize = 100;
@@ -33,20 +33,20 @@ const MAX_TOTAL_BYTES: usize = 256 * 1024 * 1024;
 /// Longer lines are cut in the answer.
 const MAX_LINE_BYTES: usize = 500;
 /// Bytes, more or less, between two looks at whether the call is still wanted.
-const BYTES_AT_ONCE: usize = 64 * 1024;
+const CANCEL_CHECK_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Grep {
-    bench: Arc<Workbench>,
+pub(crate) struct GrepTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl Grep {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl GrepTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for Grep {
+impl BuiltinTool for GrepTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "grep".into(),
@@ -83,7 +83,7 @@ impl BuiltinTool for Grep {
             })),
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -95,11 +95,11 @@ impl BuiltinTool for Grep {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let pattern = text(arguments, "pattern").unwrap_or_default().to_owned();
-        let path = text(arguments, "path").unwrap_or(".").to_owned();
-        let include = text(arguments, "include").map(str::to_owned);
+        let pattern = text_argument(arguments, "pattern").unwrap_or_default().to_owned();
+        let path = text_argument(arguments, "path").unwrap_or(".").to_owned();
+        let include = text_argument(arguments, "include").map(str::to_owned);
         Box::pin(
-            self.bench
+            self.runtime
                 .blocking(scope, stop, move |folder, stop| grep(folder, &pattern, &path, include.as_deref(), stop)),
         )
     }
@@ -111,28 +111,35 @@ fn grep(
     path: &str,
     include: Option<&str>,
     stop: &CancellationToken,
-) -> Result<String, Refusal> {
+) -> Result<String, ToolRefusal> {
     let regex = RegexBuilder::new(pattern).size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES).build();
-    let regex = regex.map_err(|error| Refusal(format!("`pattern` is not a regular expression: {error}")))?;
-    let include = include.map(PathPattern::new).transpose().map_err(Refusal)?;
-    let mut search =
-        Search { regex, stop, bytes: 0, matches: 0, files: Vec::new(), too_large: 0, ended: Ended::AllSearched };
-    let omitted = match folder.find(path)? {
-        Found::File(file) => {
-            search.file(plain(path.as_ref()), file)?;
-            Omitted::default()
+    let regex = regex.map_err(|error| ToolRefusal(format!("`pattern` is not a regular expression: {error}")))?;
+    let include = include.map(PathPattern::new).transpose().map_err(ToolRefusal)?;
+    let mut search = GrepSearch {
+        regex,
+        stop,
+        bytes: 0,
+        matches: 0,
+        files: Vec::new(),
+        too_large: 0,
+        ended: SearchEnd::AllSearched,
+    };
+    let omitted = match folder.open_path(path)? {
+        OpenedPath::File(file) => {
+            search.search_file(escape_control_chars(path.as_ref()), file)?;
+            ScanOmissions::default()
         }
-        Found::Folder(base) => {
+        OpenedPath::Folder(base) => {
             let (candidates, omitted) = candidates(&base, include.as_ref(), stop)?;
-            search.all(&base, candidates)?;
+            search.search_files(&base, candidates)?;
             omitted
         }
     };
-    Ok(search.told(&omitted))
+    Ok(search.render(&omitted))
 }
 
 /// A file that may be searched.
-struct Candidate {
+struct CandidateFile {
     /// Names from the folder searched, the file's own last.
     names: Vec<OsString>,
     path: String,
@@ -141,21 +148,21 @@ struct Candidate {
 
 /// The files in question, the newest first.
 fn candidates(
-    base: &Folder,
+    base: &OpenFolder,
     include: Option<&PathPattern>,
     stop: &CancellationToken,
-) -> Result<(Vec<Candidate>, Omitted), Refusal> {
+) -> Result<(Vec<CandidateFile>, ScanOmissions), ToolRefusal> {
     let mut candidates = Vec::new();
-    let omitted = tour(
+    let omitted = scan_files(
         base,
         stop,
-        |_, _| Interest::Usual,
+        |_, _| FolderInterest::Default,
         |met| {
-            if met.kind == EntryKind::File && include.is_none_or(|include| include.fits_as_filter(met.path)) {
+            if met.kind == EntryKind::File && include.is_none_or(|include| include.matches_filter(met.path)) {
                 let modified = met.folder.modified(met.name).unwrap_or(SystemTime::UNIX_EPOCH);
                 let way = met.folder.trail().iter().skip(base.trail().len());
                 let names = way.cloned().chain([met.name.to_owned()]).collect();
-                candidates.push(Candidate { names, path: met.path.to_owned(), modified });
+                candidates.push(CandidateFile { names, path: met.path.to_owned(), modified });
             }
         },
     )?;
@@ -163,46 +170,46 @@ fn candidates(
     Ok((candidates, omitted))
 }
 
-struct Search<'a> {
+struct GrepSearch<'a> {
     regex: Regex,
     stop: &'a CancellationToken,
     bytes: usize,
     matches: usize,
-    files: Vec<Hits>,
+    files: Vec<FileMatches>,
     too_large: usize,
-    ended: Ended,
+    ended: SearchEnd,
 }
 
 /// The matching lines of one file.
-struct Hits {
+struct FileMatches {
     path: String,
     lines: Vec<(usize, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum SearchEnd {
     AllSearched,
     EnoughMatches,
     EnoughBytes,
 }
 
-impl Search<'_> {
-    fn all(&mut self, base: &Folder, candidates: Vec<Candidate>) -> Result<(), Refusal> {
-        for Candidate { names, path, .. } in candidates {
-            if self.ended != Ended::AllSearched {
+impl GrepSearch<'_> {
+    fn search_files(&mut self, base: &OpenFolder, candidates: Vec<CandidateFile>) -> Result<(), ToolRefusal> {
+        for CandidateFile { names, path, .. } in candidates {
+            if self.ended != SearchEnd::AllSearched {
                 break;
             }
             let Some((name, folders)) = names.split_last() else { continue };
             // Gone, closed, or replaced by something else since: not a file to search.
             let Ok(file) = base.descend(folders).and_then(|folder| folder.open_file(name)) else { continue };
-            self.file(from_the_working_folder(base, &path), file)?;
+            self.search_file(workspace_path(base, &path), file)?;
         }
         Ok(())
     }
 
-    fn file(&mut self, path: String, file: std::fs::File) -> Result<(), Refusal> {
+    fn search_file(&mut self, path: String, file: std::fs::File) -> Result<(), ToolRefusal> {
         if self.stop.is_cancelled() {
-            return Err(Refusal::cancelled());
+            return Err(ToolRefusal::cancelled());
         }
         let mut content = Vec::new();
         if file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut content).is_err() {
@@ -216,16 +223,16 @@ impl Search<'_> {
         if content.is_empty() || content.contains(&0) {
             return Ok(());
         }
-        let mut hits = Hits { path, lines: Vec::new() };
+        let mut hits = FileMatches { path, lines: Vec::new() };
         let mut since_look = 0;
         // What follows the last line end is a line only if there is anything.
         let content = content.strip_suffix(b"\n").unwrap_or(&content);
         for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
             since_look += line.len() + 1;
-            if since_look > BYTES_AT_ONCE {
+            if since_look > CANCEL_CHECK_BYTES {
                 since_look = 0;
                 if self.stop.is_cancelled() {
-                    return Err(Refusal::cancelled());
+                    return Err(ToolRefusal::cancelled());
                 }
             }
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -236,38 +243,38 @@ impl Search<'_> {
             hits.lines.push((index + 1, clipped(&String::from_utf8_lossy(line), MAX_LINE_BYTES)));
             self.matches += 1;
             if self.matches == MAX_MATCHES {
-                self.ended = Ended::EnoughMatches;
+                self.ended = SearchEnd::EnoughMatches;
                 break;
             }
         }
         if !hits.lines.is_empty() {
             self.files.push(hits);
         }
-        if self.bytes >= MAX_TOTAL_BYTES && self.ended == Ended::AllSearched {
-            self.ended = Ended::EnoughBytes;
+        if self.bytes >= MAX_TOTAL_BYTES && self.ended == SearchEnd::AllSearched {
+            self.ended = SearchEnd::EnoughBytes;
         }
         Ok(())
     }
 
-    fn told(&self, omitted: &Omitted) -> String {
+    fn render(&self, omitted: &ScanOmissions) -> String {
         let mut text = match self.matches {
             0 => "No files found".to_owned(),
             count => format!("Found {count} matches"),
         };
-        for Hits { path, lines } in &self.files {
+        for FileMatches { path, lines } in &self.files {
             text.push_str(&format!("\n{path}:"));
             for (number, line) in lines {
                 text.push_str(&format!("\n  Line {number}: {line}"));
             }
         }
         match self.ended {
-            Ended::AllSearched => {}
-            Ended::EnoughMatches => {
+            SearchEnd::AllSearched => {}
+            SearchEnd::EnoughMatches => {
                 text.push_str(&format!(
                     "\n[the search ended at {MAX_MATCHES} matches; use a narrower `pattern`, `path` or `include`]"
                 ));
             }
-            Ended::EnoughBytes => {
+            SearchEnd::EnoughBytes => {
                 text.push_str(&format!("\n[the search ended after {MAX_TOTAL_BYTES} bytes; name a folder in `path`]"));
             }
         }

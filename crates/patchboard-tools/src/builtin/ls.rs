@@ -8,32 +8,32 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub(super) mod ignore;
-mod survey;
+mod listing;
 mod tree;
 
-use super::bench::{Refusal, Workbench, text};
-use super::{BuiltinTool, KIND};
-use crate::folder::{Found, WorkFolder};
-use crate::words::quoted;
-use ignore::Ignore;
-use survey::Survey;
+use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
+use crate::folder::{OpenedPath, WorkFolder};
+use crate::text::quoted;
+use ignore::IgnoreRules;
+use listing::FolderListing;
 
 /// More patterns, or longer ones, are refused by the schema: each is tried on each entry.
 const MAX_PATTERNS: usize = 50;
 const MAX_PATTERN_CHARACTERS: usize = 200;
 
 #[derive(Debug)]
-pub(crate) struct Ls {
-    bench: Arc<Workbench>,
+pub(crate) struct LsTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl Ls {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl LsTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for Ls {
+impl BuiltinTool for LsTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "ls".into(),
@@ -63,7 +63,7 @@ impl BuiltinTool for Ls {
             })),
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -75,23 +75,29 @@ impl BuiltinTool for Ls {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let path = text(arguments, "path").unwrap_or(".").to_owned();
+        let path = text_argument(arguments, "path").unwrap_or(".").to_owned();
         let patterns = arguments.get("ignore").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let ignore = Ignore::new(patterns.iter().filter_map(Value::as_str).take(MAX_PATTERNS));
-        Box::pin(self.bench.blocking(scope, stop, move |folder, stop| list(folder, &path, &ignore, stop)))
+        let ignore = IgnoreRules::new(patterns.iter().filter_map(Value::as_str).take(MAX_PATTERNS));
+        Box::pin(self.runtime.blocking(scope, stop, move |folder, stop| list(folder, &path, &ignore, stop)))
     }
 }
 
-fn list(folder: &WorkFolder, path: &str, ignore: &Ignore, stop: &CancellationToken) -> Result<String, Refusal> {
-    let found = match folder.find(path)? {
-        Found::Folder(found) => found,
-        Found::File(_) => return Err(Refusal(format!("{} is a file: use `read` to read it", quoted(path)))),
+fn list(
+    folder: &WorkFolder,
+    path: &str,
+    ignore: &IgnoreRules,
+    stop: &CancellationToken,
+) -> Result<String, ToolRefusal> {
+    let found = match folder.open_path(path)? {
+        OpenedPath::Folder(found) => found,
+        OpenedPath::File(_) => return Err(ToolRefusal(format!("{} is a file: use `read` to read it", quoted(path)))),
     };
-    let survey = Survey::of(&found, ignore, stop).map_err(|error| Refusal::because(&quoted(path), &error))?;
+    let survey =
+        FolderListing::scan(&found, ignore, stop).map_err(|error| ToolRefusal::unreadable(&quoted(path), &error))?;
     if stop.is_cancelled() {
-        return Err(Refusal::cancelled());
+        return Err(ToolRefusal::cancelled());
     }
-    Ok(tree::draw(path, &survey))
+    Ok(tree::render(path, &survey))
 }
 
 #[cfg(test)]

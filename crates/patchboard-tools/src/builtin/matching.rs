@@ -6,11 +6,11 @@ use std::collections::HashMap;
 
 mod indent;
 
-pub(super) use indent::Indent;
+pub(super) use indent::IndentMap;
 
 /// How closely lines have to agree, the strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Closeness {
+pub(super) enum MatchTolerance {
     Exact,
     /// But for blanks at the end.
     LineEnds,
@@ -20,7 +20,7 @@ pub(super) enum Closeness {
     Blanks,
 }
 
-impl Closeness {
+impl MatchTolerance {
     pub(super) const ALL: [Self; 4] = [Self::Exact, Self::LineEnds, Self::Indentation, Self::Blanks];
 
     /// For a remark to the model.
@@ -33,7 +33,7 @@ impl Closeness {
         }
     }
 
-    fn form(self, line: &str) -> Cow<'_, str> {
+    fn normalized(self, line: &str) -> Cow<'_, str> {
         match self {
             Self::Exact => line.into(),
             Self::LineEnds => line.trim_end().into(),
@@ -47,7 +47,7 @@ impl Closeness {
 }
 
 /// Where in `lines` all of `wanted` stand in a row, overlapping or not. Takes time in proportion to both.
-pub(super) fn runs(lines: &[&str], wanted: &[&str], closeness: Closeness) -> Vec<usize> {
+pub(super) fn find_runs(lines: &[&str], wanted: &[&str], closeness: MatchTolerance) -> Vec<usize> {
     if wanted.is_empty() || wanted.len() > lines.len() {
         return Vec::new();
     }
@@ -55,15 +55,15 @@ pub(super) fn runs(lines: &[&str], wanted: &[&str], closeness: Closeness) -> Vec
     let mut numbers = HashMap::new();
     let mut number = |line| {
         let next = numbers.len();
-        *numbers.entry(closeness.form(line)).or_insert(next)
+        *numbers.entry(closeness.normalized(line)).or_insert(next)
     };
     let wanted: Vec<usize> = wanted.iter().map(|line| number(line)).collect();
     let lines: Vec<usize> = lines.iter().map(|line| number(line)).collect();
-    overlapping(&lines, &wanted)
+    find_overlapping(&lines, &wanted)
 }
 
 /// Knuth, Morris and Pratt: after a mismatch, go on from the longest beginning that still fits.
-fn overlapping(lines: &[usize], wanted: &[usize]) -> Vec<usize> {
+fn find_overlapping(lines: &[usize], wanted: &[usize]) -> Vec<usize> {
     let at = |index: usize| wanted.get(index);
     let mut fallback = vec![0_usize; wanted.len()];
     let mut fits = 0;

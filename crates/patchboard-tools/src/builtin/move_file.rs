@@ -7,23 +7,23 @@ use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutc
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::bench::content::entry_place;
-use super::bench::{Refusal, Turns, Workbench, text};
-use super::{BuiltinTool, KIND};
+use super::file_runtime::content::entry_target;
+use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{EntryKind, WorkFolder};
 
 #[derive(Debug)]
-pub(crate) struct MoveFile {
-    bench: Arc<Workbench>,
+pub(crate) struct MoveFileTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl MoveFile {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl MoveFileTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for MoveFile {
+impl BuiltinTool for MoveFileTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "move_file".into(),
@@ -52,7 +52,7 @@ impl BuiltinTool for MoveFile {
             effect: Effect::Writes,
             // A second time the source is gone, or is by now something else.
             unknown_outcome: UnknownOutcome::Fail,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -64,42 +64,42 @@ impl BuiltinTool for MoveFile {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let source = text(arguments, "source").unwrap_or_default().to_owned();
-        let target = text(arguments, "target").unwrap_or_default().to_owned();
-        let bench = self.bench.clone();
+        let source = text_argument(arguments, "source").unwrap_or_default().to_owned();
+        let target = text_argument(arguments, "target").unwrap_or_default().to_owned();
+        let bench = self.runtime.clone();
         Box::pin(
-            self.bench
-                .blocking(scope, stop, move |folder, stop| move_entry(bench.turns(), folder, &source, &target, stop)),
+            self.runtime
+                .blocking(scope, stop, move |folder, stop| move_entry(bench.locks(), folder, &source, &target, stop)),
         )
     }
 }
 
 fn move_entry(
-    turns: &Turns,
+    turns: &FileLocks,
     folder: &WorkFolder,
     source: &str,
     target: &str,
     stop: &CancellationToken,
-) -> Result<String, Refusal> {
-    let look = || Ok((entry_place(folder, source)?, entry_place(folder, target)?));
-    let (_turn, (from, to)) = turns.wait_for(look, |(from, to)| vec![from, to])?;
+) -> Result<String, ToolRefusal> {
+    let look = || Ok((entry_target(folder, source)?, entry_target(folder, target)?));
+    let (_turn, (from, to)) = turns.lock_targets(look, |(from, to)| vec![from, to])?;
     if from.kind().is_none() {
-        return Err(Refusal(format!("{} does not exist", from.shown())));
+        return Err(ToolRefusal(format!("{} does not exist", from.display_path())));
     }
-    if from.key() == to.key() {
-        return Err(Refusal(format!("`source` and `target` are both {}", from.shown())));
+    if from.lock_key() == to.lock_key() {
+        return Err(ToolRefusal(format!("`source` and `target` are both {}", from.display_path())));
     }
     match to.kind() {
         Some(EntryKind::Folder) => {
-            return Err(Refusal(format!("{} is a folder: name the new path in it", to.shown())));
+            return Err(ToolRefusal(format!("{} is a folder: name the new path in it", to.display_path())));
         }
-        Some(_) => return Err(Refusal(format!("{} already exists", to.shown()))),
+        Some(_) => return Err(ToolRefusal(format!("{} already exists", to.display_path()))),
         None => {}
     }
     if stop.is_cancelled() {
-        return Err(Refusal::cancelled());
+        return Err(ToolRefusal::cancelled());
     }
-    from.move_to(&to, &folder.holders()?)?;
+    from.move_to(&to, &folder.protected_ancestors()?)?;
     Ok("ok".to_owned())
 }
 

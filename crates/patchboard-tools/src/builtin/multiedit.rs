@@ -7,27 +7,27 @@ use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutc
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::bench::content::{file_place, text_of, write};
-use super::bench::{Refusal, Turns, Workbench, text};
-use super::edit::{Edit, edit_of, edit_properties};
-use super::{BuiltinTool, KIND};
-use crate::folder::{Over, PathError, WorkFolder};
+use super::edit::{TextEdit, edit_properties, parse_edit};
+use super::file_runtime::content::{file_target, read_text, write_content};
+use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
+use crate::folder::{OverwriteMode, PathError, WorkFolder};
 
 /// More in one call are refused by the schema: each goes through the whole file.
 const MAX_EDITS: usize = 200;
 
 #[derive(Debug)]
-pub(crate) struct MultiEdit {
-    bench: Arc<Workbench>,
+pub(crate) struct MultiEditTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl MultiEdit {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl MultiEditTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for MultiEdit {
+impl BuiltinTool for MultiEditTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "multiedit".into(),
@@ -62,7 +62,7 @@ impl BuiltinTool for MultiEdit {
             effect: Effect::Writes,
             // As for `edit`.
             unknown_outcome: UnknownOutcome::Fail,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -74,44 +74,45 @@ impl BuiltinTool for MultiEdit {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let path = text(arguments, "path").unwrap_or_default().to_owned();
+        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
         let edits = arguments.get("edits").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let edits: Vec<Edit> = edits.iter().take(MAX_EDITS).map(edit_of).collect();
-        let bench = self.bench.clone();
+        let edits: Vec<TextEdit> = edits.iter().take(MAX_EDITS).map(parse_edit).collect();
+        let bench = self.runtime.clone();
         Box::pin(
-            self.bench.blocking(scope, stop, move |folder, stop| multiedit(bench.turns(), folder, &path, &edits, stop)),
+            self.runtime
+                .blocking(scope, stop, move |folder, stop| multiedit(bench.locks(), folder, &path, &edits, stop)),
         )
     }
 }
 
 fn multiedit(
-    turns: &Turns,
+    turns: &FileLocks,
     folder: &WorkFolder,
     path: &str,
-    edits: &[Edit],
+    edits: &[TextEdit],
     stop: &CancellationToken,
-) -> Result<String, Refusal> {
-    let (_turn, place) = turns.wait_for(|| file_place(folder, path), |place| vec![place])?;
-    let shown = place.shown();
+) -> Result<String, ToolRefusal> {
+    let (_turn, place) = turns.lock_targets(|| file_target(folder, path), |place| vec![place])?;
+    let shown = place.display_path();
     let (mut whole, rest, over) = match (place.kind(), edits.split_first()) {
-        (None, Some((first, rest))) if first.old.is_empty() => (first.new.clone(), rest, Over::Nothing),
+        (None, Some((first, rest))) if first.old.is_empty() => (first.new.clone(), rest, OverwriteMode::NoReplace),
         (None, _) => return Err(PathError::Missing { path: shown }.into()),
-        (Some(_), _) => (text_of(&place, stop)?, edits, Over::Anything),
+        (Some(_), _) => (read_text(&place, stop)?, edits, OverwriteMode::Replace),
     };
     let mut remarks = Vec::new();
     for (index, edit) in rest.iter().enumerate() {
         if stop.is_cancelled() {
-            return Err(Refusal::cancelled());
+            return Err(ToolRefusal::cancelled());
         }
         let number = index + 1 + edits.len() - rest.len();
         let replaced = edit.apply(&whole).map_err(|error| {
-            let Refusal(reason) = error.told(&shown);
-            Refusal(format!("edit {number} of {}: {reason}; nothing was changed", edits.len()))
+            let ToolRefusal(reason) = error.into_refusal(&shown);
+            ToolRefusal(format!("edit {number} of {}: {reason}; nothing was changed", edits.len()))
         })?;
         remarks.extend(replaced.remark().map(|remark| format!("\n[edit {number}: {remark}]")));
         whole = replaced.text;
     }
-    write(&place, whole.as_bytes(), over, stop)?;
+    write_content(&place, whole.as_bytes(), over, stop)?;
     Ok(format!("Applied {} edit(s) successfully.{}", edits.len(), remarks.concat()))
 }
 

@@ -4,7 +4,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-use crate::words::quoted;
+use crate::text::quoted;
 
 /// Longer patterns are refused by the schema of the tools.
 pub(super) const MAX_PATTERN_CHARACTERS: usize = 500;
@@ -17,7 +17,7 @@ const MAX_NESTING: usize = 8;
 pub(super) struct PathPattern {
     regex: Regex,
     /// The names a path has to begin with: folders that are not on this way need not be looked into.
-    way: Vec<String>,
+    fixed_folders: Vec<String>,
     has_folders: bool,
 }
 
@@ -32,35 +32,35 @@ impl PathPattern {
             return Err(format!("{} holds `..`, which leads out of the folder searched", quoted(pattern)));
         }
         let wrong = |reason: &str| format!("{} is not a pattern: {reason}", quoted(pattern));
-        let source = Translation::of(trimmed).map_err(wrong)?;
+        let source = RegexTranslator::of(trimmed).map_err(wrong)?;
         let regex = RegexBuilder::new(&source).size_limit(MAX_COMPILED_BYTES).build();
         let regex = regex.map_err(|_| wrong("it is too large"))?;
         let names: Vec<&str> = trimmed.split('/').collect();
         let folders = names.split_last().map_or(&[][..], |(_, folders)| folders);
         let way =
             folders.iter().take_while(|name| !name.contains(['*', '?', '[', '{', '\\'])).map(|name| (*name).to_owned());
-        Ok(Self { regex, way: way.collect(), has_folders: !folders.is_empty() })
+        Ok(Self { regex, fixed_folders: way.collect(), has_folders: !folders.is_empty() })
     }
 
     /// Does a path, relative to the folder searched, fit as a whole?
-    pub(super) fn fits(&self, path: &str) -> bool {
+    pub(super) fn matches(&self, path: &str) -> bool {
         self.regex.is_match(path)
     }
 
     /// As a filter: a pattern without folders is about names, wherever they are.
-    pub(super) fn fits_as_filter(&self, path: &str) -> bool {
+    pub(super) fn matches_filter(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
-        self.fits(if self.has_folders { path } else { name })
+        self.matches(if self.has_folders { path } else { name })
     }
 
     /// The name the pattern demands of the folder at this depth.
-    pub(super) fn demands(&self, depth: usize) -> Option<&str> {
-        self.way.get(depth).map(String::as_str)
+    pub(super) fn required_folder(&self, depth: usize) -> Option<&str> {
+        self.fixed_folders.get(depth).map(String::as_str)
     }
 }
 
 /// A pattern on its way to a regular expression.
-struct Translation<'a> {
+struct RegexTranslator<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
     regex: String,
     open_choices: usize,
@@ -68,7 +68,7 @@ struct Translation<'a> {
     begins_name: bool,
 }
 
-impl<'a> Translation<'a> {
+impl<'a> RegexTranslator<'a> {
     fn of(pattern: &'a str) -> Result<String, &'static str> {
         let rest = pattern.chars().peekable();
         let mut translation = Self { rest, regex: r"(?s)\A".to_owned(), open_choices: 0, begins_name: true };

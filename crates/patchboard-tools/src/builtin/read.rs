@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 mod page;
 
-use super::bench::{Refusal, Workbench, integer, text};
-use super::{BuiltinTool, KIND};
-use crate::folder::{Found, WorkFolder};
-use crate::words::quoted;
-use page::{Page, PageError, Request};
+use super::file_runtime::{FileToolRuntime, ToolRefusal, integer_argument, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
+use crate::folder::{OpenedPath, WorkFolder};
+use crate::text::quoted;
+use page::{LineRange, PageError, TextPage};
 
 const DEFAULT_LINES: u64 = 2000;
 /// Further into a file than this nobody looks: lines beyond are not reached and not counted.
@@ -22,17 +22,17 @@ const MAX_SCAN_BYTES: u64 = 64 * 1024 * 1024;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Read {
-    bench: Arc<Workbench>,
+pub(crate) struct ReadTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl Read {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl ReadTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for Read {
+impl BuiltinTool for ReadTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "read".into(),
@@ -69,7 +69,7 @@ impl BuiltinTool for Read {
             })),
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -81,42 +81,42 @@ impl BuiltinTool for Read {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let path = text(arguments, "path").unwrap_or_default().to_owned();
-        let request = Request {
-            offset: integer(arguments, "offset").unwrap_or(0),
-            limit: integer(arguments, "limit").unwrap_or(DEFAULT_LINES).max(1),
+        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
+        let request = LineRange {
+            offset: integer_argument(arguments, "offset").unwrap_or(0),
+            limit: integer_argument(arguments, "limit").unwrap_or(DEFAULT_LINES).max(1),
         };
-        Box::pin(self.bench.blocking(scope, stop, move |folder, stop| read(folder, &path, request, stop)))
+        Box::pin(self.runtime.blocking(scope, stop, move |folder, stop| read(folder, &path, request, stop)))
     }
 }
 
-fn read(folder: &WorkFolder, path: &str, request: Request, stop: &CancellationToken) -> Result<String, Refusal> {
-    let file = match folder.find(path)? {
-        Found::File(file) => file,
-        Found::Folder(_) => return Err(Refusal(format!("{} is a folder: use `ls` to list it", quoted(path)))),
+fn read(folder: &WorkFolder, path: &str, request: LineRange, stop: &CancellationToken) -> Result<String, ToolRefusal> {
+    let file = match folder.open_path(path)? {
+        OpenedPath::File(file) => file,
+        OpenedPath::Folder(_) => return Err(ToolRefusal(format!("{} is a folder: use `ls` to list it", quoted(path)))),
     };
-    let watched = Watched { reader: file.take(MAX_SCAN_BYTES), stop };
-    let page = Page::read(&mut BufReader::with_capacity(BUFFER_BYTES, watched), request, MAX_SCAN_BYTES);
+    let watched = CancellableReader { reader: file.take(MAX_SCAN_BYTES), stop };
+    let page = TextPage::read(&mut BufReader::with_capacity(BUFFER_BYTES, watched), request, MAX_SCAN_BYTES);
     let path = quoted(path);
     page.map_err(|error| match error {
-        PageError::Read(_) if stop.is_cancelled() => Refusal::cancelled(),
-        PageError::Read(error) => Refusal::because(&path, &error),
-        PageError::Binary => Refusal(format!("{path} is not text: it holds NUL bytes")),
+        PageError::Read(_) if stop.is_cancelled() => ToolRefusal::cancelled(),
+        PageError::Read(error) => ToolRefusal::unreadable(&path, &error),
+        PageError::Binary => ToolRefusal(format!("{path} is not text: it holds NUL bytes")),
         PageError::PastEnd { lines } => {
             let offset = request.offset;
-            Refusal(format!("{path} has {lines} lines, so nothing is left after an `offset` of {offset}"))
+            ToolRefusal(format!("{path} has {lines} lines, so nothing is left after an `offset` of {offset}"))
         }
-        PageError::TooFar => Refusal(format!("that `offset` lies more than {MAX_SCAN_BYTES} bytes into {path}")),
+        PageError::TooFar => ToolRefusal(format!("that `offset` lies more than {MAX_SCAN_BYTES} bytes into {path}")),
     })
 }
 
 /// Ends reading with an error when `stop` is cancelled.
-struct Watched<'a, R> {
+struct CancellableReader<'a, R> {
     reader: R,
     stop: &'a CancellationToken,
 }
 
-impl<R: io::Read> io::Read for Watched<'_, R> {
+impl<R: io::Read> io::Read for CancellableReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.stop.is_cancelled() {

@@ -12,13 +12,13 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-mod ask;
 mod hits;
+mod query;
 
-use super::web_fetcher::failure;
-use super::{Builtin, BuiltinTool, KIND};
+use super::web_fetcher::failure_message;
+use super::{BoxedBuiltin, BuiltinTool, TOOL_KIND};
 use crate::fetch::{Error, GuardedFetch, PrivateHost};
-use ask::Question;
+use query::SearchQuery;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// A longer answer is no answer: half of its JSON cannot be read.
@@ -76,7 +76,7 @@ impl SearchEndpoint {
         Ok(Self { kind: options.kind, url, api_key, fetch })
     }
 
-    async fn search(&self, question: &Question<'_>, stop: CancellationToken) -> Result<String, String> {
+    async fn search(&self, question: &SearchQuery<'_>, stop: CancellationToken) -> Result<String, String> {
         let key = self.api_key.as_ref().map(|key| key.expose_secret().trim());
         let request = question.request(self.kind, &self.url, key);
         let mut fetched =
@@ -86,13 +86,13 @@ impl SearchEndpoint {
                 // Services like to repeat the key they did not like. Before any cut, or half of it might stay.
                 fetched.body = String::from_utf8_lossy(&fetched.body).replace(key, "[key]").into_bytes();
             }
-            return Err(format!("the search failed: {}", failure(&fetched)));
+            return Err(format!("the search failed: {}", failure_message(&fetched)));
         }
         if fetched.is_cut {
             return Err(format!("the search service answered with more than {MAX_ANSWER_BYTES} bytes"));
         }
-        let hits = hits::read(&fetched.body).ok_or("the search service gave an answer that cannot be read")?;
-        Ok(hits::told(&question.chosen(self.kind, hits)))
+        let hits = hits::parse_hits(&fetched.body).ok_or("the search service gave an answer that cannot be read")?;
+        Ok(hits::render_hits(&question.filter_hits(self.kind, hits)))
     }
 }
 
@@ -116,35 +116,35 @@ impl fmt::Debug for SearchOptions {
     }
 }
 
-pub fn websearch(endpoint: SearchEndpoint) -> Builtin {
-    Builtin::new(Search { field: Field::Web, endpoint })
+pub fn websearch(endpoint: SearchEndpoint) -> BoxedBuiltin {
+    BoxedBuiltin::new(SearchTool { topic: SearchTopic::Web, endpoint })
 }
 
-pub fn codesearch(endpoint: SearchEndpoint) -> Builtin {
-    Builtin::new(Search { field: Field::Code, endpoint })
+pub fn codesearch(endpoint: SearchEndpoint) -> BoxedBuiltin {
+    BoxedBuiltin::new(SearchTool { topic: SearchTopic::Code, endpoint })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+enum SearchTopic {
     Web,
     Code,
 }
 
 #[derive(Debug)]
-struct Search {
-    field: Field,
+struct SearchTool {
+    topic: SearchTopic,
     endpoint: SearchEndpoint,
 }
 
-impl BuiltinTool for Search {
+impl BuiltinTool for SearchTool {
     fn spec(&self) -> ToolSpec {
-        let (name, description) = match self.field {
-            Field::Web => (
+        let (name, description) = match self.topic {
+            SearchTopic::Web => (
                 "websearch",
                 "Search the web. Returns a numbered list of pages with title, URL, date and an excerpt; use \
                  `web_fetcher` to read one.",
             ),
-            Field::Code => (
+            SearchTopic::Code => (
                 "codesearch",
                 "Search repositories and technical pages for code, libraries and how to use them. Returns a numbered \
                  list with title, URL, date and an excerpt; use `web_fetcher` to read one.",
@@ -157,7 +157,7 @@ impl BuiltinTool for Search {
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
             timeout: None,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
         }
     }
@@ -169,7 +169,7 @@ impl BuiltinTool for Search {
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let question = Question::read(self.field, arguments);
+            let question = SearchQuery::from_arguments(self.topic, arguments);
             match self.endpoint.search(&question, stop).await {
                 Ok(list) => ToolOutput::ok(list),
                 Err(reason) => ToolOutput::error(reason),
@@ -197,7 +197,7 @@ fn schema() -> Value {
             "numResults": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": ask::MAX_RESULTS,
+                "maximum": query::MAX_RESULTS,
                 "description": "How many results to return at most; 10 by default."
             },
             "type": word("How to search, where the service knows several ways, such as `auto`, `keyword` or `neural`."),

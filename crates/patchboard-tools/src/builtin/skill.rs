@@ -10,14 +10,14 @@ use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutc
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::bench::{Refusal, Workbench, text};
-use super::{BuiltinTool, KIND};
-use crate::folder::{EntryKind, Found, PathError, WorkFolder};
-use crate::words::quoted;
+use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
+use crate::folder::{EntryKind, OpenedPath, PathError, WorkFolder};
+use crate::text::quoted;
 
 /// Where skills lie, the first one first.
-const FOLDERS: [&str; 2] = [".patchboard/skills", ".loom/skills"];
-const ENDINGS: [&str; 3] = ["md", "txt", "markdown"];
+const SKILL_FOLDERS: [&str; 2] = [".patchboard/skills", ".loom/skills"];
+const SKILL_EXTENSIONS: [&str; 3] = ["md", "txt", "markdown"];
 const MAX_NAME_BYTES: usize = 64;
 /// So many names are offered; others can still be asked for.
 const MAX_OFFERED: usize = 50;
@@ -27,26 +27,26 @@ const MAX_SCANNED: usize = 1000;
 const MAX_SKILL_BYTES: usize = 48 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Skill {
-    bench: Arc<Workbench>,
+pub(crate) struct SkillTool {
+    runtime: Arc<FileToolRuntime>,
     spec: ToolSpec,
 }
 
-impl Skill {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench, spec: spec() }
+impl SkillTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench, spec: spec() }
     }
 }
 
-impl BuiltinTool for Skill {
+impl BuiltinTool for SkillTool {
     fn spec(&self) -> ToolSpec {
         self.spec.clone()
     }
 
     /// Reads the folders every time: that costs no more than finding out whether they changed.
     fn spec_in(&self, folder: Option<&Path>) -> Option<ToolSpec> {
-        let folder = self.bench.workspaces().given(folder).ok()?;
-        let names = Names::of(&folder);
+        let folder = self.runtime.workspaces().open_named(folder).ok()?;
+        let names = SkillNames::of(&folder);
         if names.offered.is_empty() {
             return None;
         }
@@ -60,8 +60,8 @@ impl BuiltinTool for Skill {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let name = text(arguments, "name").unwrap_or_default().to_owned();
-        Box::pin(self.bench.blocking(scope, stop, move |folder, _| skill(folder, &name)))
+        let name = text_argument(arguments, "name").unwrap_or_default().to_owned();
+        Box::pin(self.runtime.blocking(scope, stop, move |folder, _| read_skill(folder, &name)))
     }
 }
 
@@ -81,33 +81,33 @@ fn spec() -> ToolSpec {
         })),
         effect: Effect::ReadOnly,
         unknown_outcome: UnknownOutcome::Retry,
-        kind: KIND,
+        kind: TOOL_KIND,
         traits: None,
         timeout: None,
     }
 }
 
-fn skill(folder: &WorkFolder, name: &str) -> Result<String, Refusal> {
+fn read_skill(folder: &WorkFolder, name: &str) -> Result<String, ToolRefusal> {
     if !is_name(name) {
-        return Err(Refusal(format!(
+        return Err(ToolRefusal(format!(
             "{} is not the name of a skill: names are letters, digits, `-`, `_`, `.` and spaces",
             quoted(name)
         )));
     }
-    for place in FOLDERS {
-        for ending in ENDINGS {
+    for place in SKILL_FOLDERS {
+        for ending in SKILL_EXTENSIONS {
             let path = format!("{place}/{name}.{ending}");
-            match folder.find(&path) {
-                Ok(Found::File(file)) => {
-                    return content(file).map_err(|error| Refusal::because(&quoted(&path), &error));
+            match folder.open_path(&path) {
+                Ok(OpenedPath::File(file)) => {
+                    return content(file).map_err(|error| ToolRefusal::unreadable(&quoted(&path), &error));
                 }
-                Ok(Found::Folder(_)) | Err(PathError::Missing { .. }) => {}
+                Ok(OpenedPath::Folder(_)) | Err(PathError::Missing { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
-    let names = Names::of(folder);
-    Err(Refusal(if names.offered.is_empty() {
+    let names = SkillNames::of(folder);
+    Err(ToolRefusal(if names.offered.is_empty() {
         format!("no skill is named {}: this working folder has none", quoted(name))
     } else {
         format!("no skill is named {}: there are {names}", quoted(name))
@@ -128,23 +128,23 @@ fn content(file: std::fs::File) -> std::io::Result<String> {
 }
 
 /// The names of a folder's skills.
-struct Names {
+struct SkillNames {
     offered: Vec<String>,
     more: usize,
 }
 
-impl Names {
+impl SkillNames {
     fn of(folder: &WorkFolder) -> Self {
         let mut names = BTreeSet::new();
-        for place in FOLDERS {
-            let Ok(Found::Folder(found)) = folder.find(place) else { continue };
+        for place in SKILL_FOLDERS {
+            let Ok(OpenedPath::Folder(found)) = folder.open_path(place) else { continue };
             let Ok(entries) = found.entries() else { continue };
             for entry in entries.take(MAX_SCANNED).filter_map(Result::ok) {
                 let is_readable = matches!(entry.kind, EntryKind::File | EntryKind::Symlink);
                 let name = entry.name.to_str().and_then(|name| name.rsplit_once('.'));
                 if let Some((name, ending)) = name
                     && is_readable
-                    && ENDINGS.contains(&ending)
+                    && SKILL_EXTENSIONS.contains(&ending)
                     && is_name(name)
                 {
                     names.insert(name.to_owned());
@@ -156,7 +156,7 @@ impl Names {
     }
 }
 
-impl std::fmt::Display for Names {
+impl std::fmt::Display for SkillNames {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.offered.join(", "))?;
         if self.more > 0 { write!(f, " and {} more", self.more) } else { Ok(()) }

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 mod escapes;
 pub(super) mod yard;
 
-use super::bench::Refusal;
+use super::file_runtime::ToolRefusal;
 use super::*;
 use crate::{JsonSchemaCheck, WorkFolder, WorkspaceOptions};
 
@@ -29,7 +29,7 @@ impl Fixture {
         fs::write(dir.path().join("hello.txt"), "hello\nworld\n").unwrap();
         let tasks = TaskTracker::new();
         let workspaces = workspaces(dir.path(), &tasks);
-        let host: Arc<dyn ToolHost> = Arc::new(Builtins::new(BuiltinOptions { workspaces, tasks: tasks.clone() }));
+        let host: Arc<dyn ToolHost> = Arc::new(BuiltinTools::new(BuiltinOptions { workspaces, tasks: tasks.clone() }));
         Self { dir, tasks, host }
     }
 
@@ -42,8 +42,8 @@ impl Fixture {
         self.host.call(&scope(None), &call, &arguments, stop).await
     }
 
-    fn bench(&self) -> Arc<Workbench> {
-        Arc::new(Workbench::new(workspaces(self.dir.path(), &self.tasks), self.tasks.clone()))
+    fn bench(&self) -> Arc<FileToolRuntime> {
+        Arc::new(FileToolRuntime::new(workspaces(self.dir.path(), &self.tasks), self.tasks.clone()))
     }
 }
 
@@ -113,7 +113,7 @@ async fn another_tool_can_be_added() {
     let fixture = Fixture::new();
     let options =
         BuiltinOptions { workspaces: workspaces(fixture.dir.path(), &fixture.tasks), tasks: fixture.tasks.clone() };
-    let host = Builtins::new(options).with(Builtin::new(Says("hello"))).with(Builtin::new(Says("bye")));
+    let host = BuiltinTools::new(options).with(BoxedBuiltin::new(Says("hello"))).with(BoxedBuiltin::new(Says("bye")));
     let specs = host.tools(None);
     let names: Vec<&str> = specs.iter().map(|spec| &*spec.name).collect();
     assert!(names.ends_with(&["write_file", "hello", "bye"]), "{names:?}");
@@ -135,7 +135,7 @@ impl BuiltinTool for Says {
             effect: Effect::ReadOnly,
             unknown_outcome: UnknownOutcome::Retry,
             timeout: None,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
         }
     }
@@ -356,7 +356,7 @@ async fn only_so_many_calls_work_at_once() {
         })
     });
     let let_go = async {
-        for _ in 0..bench::CALLS_AT_ONCE {
+        for _ in 0..file_runtime::CALLS_AT_ONCE {
             is_full.recv().await.unwrap();
         }
         for _ in 0..40 {
@@ -365,13 +365,13 @@ async fn only_so_many_calls_work_at_once() {
     };
     let (outputs, ()) = tokio::join!(join_all(calls), let_go);
     assert!(outputs.iter().all(|output| *output == ToolOutput::ok("done")));
-    assert_eq!(most.load(Ordering::SeqCst), bench::CALLS_AT_ONCE);
+    assert_eq!(most.load(Ordering::SeqCst), file_runtime::CALLS_AT_ONCE);
 }
 
 #[tokio::test]
 async fn a_panic_is_a_tool_error() {
     let fixture = Fixture::new();
-    let work = |_: &WorkFolder, _: &CancellationToken| -> Result<String, Refusal> { panic!("on purpose") };
+    let work = |_: &WorkFolder, _: &CancellationToken| -> Result<String, ToolRefusal> { panic!("on purpose") };
     let output = fixture.bench().blocking(&scope(None), CancellationToken::new(), work).await;
     assert_eq!(output, ToolOutput::error("the tool failed inside"));
 }
@@ -384,11 +384,11 @@ async fn what_a_folder_adds_is_looked_at_once_a_second_and_kept_while_it_is_the_
     fs::create_dir_all(&skills).unwrap();
     fs::write(skills.join("review.md"), "Look twice.").unwrap();
     assert!(Arc::ptr_eq(&before, &fixture.host.tools(None)));
-    tokio::time::advance(FRESH).await;
+    tokio::time::advance(SPEC_CACHE_TTL).await;
     let after = fixture.host.tools(None);
     let description =
         |specs: &[ToolSpec]| specs.iter().find(|spec| &*spec.name == "skill").unwrap().description.clone();
     assert!(description(&after).contains("review") && !description(&before).contains("review"));
-    tokio::time::advance(FRESH).await;
+    tokio::time::advance(SPEC_CACHE_TTL).await;
     assert!(Arc::ptr_eq(&after, &fixture.host.tools(None)), "an equal list is the same list");
 }

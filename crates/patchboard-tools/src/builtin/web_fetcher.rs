@@ -11,26 +11,26 @@ use tokio_util::sync::CancellationToken;
 
 mod page;
 
-use super::bench::text;
-use super::{Builtin, BuiltinTool, KIND};
-pub(super) use page::failure;
-use page::{header, read};
+use super::file_runtime::text_argument;
+use super::{BoxedBuiltin, BuiltinTool, TOOL_KIND};
+pub(super) use page::failure_message;
+use page::{header, page_text};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// More of a page is not read; what an agent gets of it is cut further by whoever carries it.
 const MAX_PAGE_BYTES: usize = 512 * 1024;
 const MAX_HEADERS: usize = 32;
 
-pub fn web_fetcher(fetch: Arc<dyn Fetch>) -> Builtin {
-    Builtin::new(WebFetcher { fetch })
+pub fn web_fetcher(fetch: Arc<dyn Fetch>) -> BoxedBuiltin {
+    BoxedBuiltin::new(WebFetcherTool { fetch })
 }
 
 #[derive(Debug)]
-struct WebFetcher {
+struct WebFetcherTool {
     fetch: Arc<dyn Fetch>,
 }
 
-impl BuiltinTool for WebFetcher {
+impl BuiltinTool for WebFetcherTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "web_fetcher".into(),
@@ -66,7 +66,7 @@ impl BuiltinTool for WebFetcher {
             effect: Effect::Writes,
             unknown_outcome: UnknownOutcome::Ask,
             timeout: None,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
         }
     }
@@ -91,7 +91,7 @@ impl BuiltinTool for WebFetcher {
 }
 
 fn request(arguments: &Value) -> Result<FetchRequest, &'static str> {
-    let method = text(arguments, "method").unwrap_or("GET");
+    let method = text_argument(arguments, "method").unwrap_or("GET");
     let given = arguments.get("headers").and_then(Value::as_object).into_iter().flatten();
     let mut headers: Vec<(String, String)> =
         given.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
@@ -113,7 +113,7 @@ fn request(arguments: &Value) -> Result<FetchRequest, &'static str> {
     });
     Ok(FetchRequest {
         method: method.to_owned(),
-        url: text(arguments, "url").unwrap_or_default().to_owned(),
+        url: text_argument(arguments, "url").unwrap_or_default().to_owned(),
         headers,
         body,
         timeout: TIMEOUT,
@@ -125,12 +125,12 @@ fn request(arguments: &Value) -> Result<FetchRequest, &'static str> {
 fn output(fetched: &Fetched) -> ToolOutput {
     let status = fetched.status;
     if !(200..300).contains(&status) {
-        return ToolOutput::error(failure(fetched));
+        return ToolOutput::error(failure_message(fetched));
     }
     if fetched.body.is_empty() {
         return ToolOutput::ok(format!("The answer has status {status} and no body."));
     }
-    match read(fetched) {
+    match page_text(fetched) {
         Ok(page) if fetched.is_cut => {
             ToolOutput::ok(format!("{page}\n\n[cut: only the first {} bytes were read]", fetched.body.len()))
         }

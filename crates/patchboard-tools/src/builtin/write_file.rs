@@ -7,27 +7,27 @@ use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutc
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::bench::content::{bytes_of, file_place, write as put};
-use super::bench::{Refusal, Turns, Workbench, flag, text};
-use super::{BuiltinTool, KIND};
-use crate::folder::{Over, PathError, WorkFolder};
-use crate::words::quoted;
+use super::file_runtime::content::{file_target, read_bytes, write_content as put};
+use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, flag_argument, text_argument};
+use super::{BuiltinTool, TOOL_KIND};
+use crate::folder::{OverwriteMode, PathError, WorkFolder};
+use crate::text::quoted;
 
 /// A file that comes and goes between the tries is left alone.
 const MAX_TRIES: usize = 8;
 
 #[derive(Debug)]
-pub(crate) struct WriteFile {
-    bench: Arc<Workbench>,
+pub(crate) struct WriteFileTool {
+    runtime: Arc<FileToolRuntime>,
 }
 
-impl WriteFile {
-    pub(crate) fn new(bench: Arc<Workbench>) -> Self {
-        Self { bench }
+impl WriteFileTool {
+    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
+        Self { runtime: bench }
     }
 }
 
-impl BuiltinTool for WriteFile {
+impl BuiltinTool for WriteFileTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "write_file".into(),
@@ -55,7 +55,7 @@ impl BuiltinTool for WriteFile {
             effect: Effect::Writes,
             // Repeating `append` would add twice.
             unknown_outcome: UnknownOutcome::Fail,
-            kind: KIND,
+            kind: TOOL_KIND,
             traits: None,
             timeout: None,
         }
@@ -67,40 +67,41 @@ impl BuiltinTool for WriteFile {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let path = text(arguments, "path").unwrap_or_default().to_owned();
-        let content = text(arguments, "content").unwrap_or_default().to_owned();
-        let keep = if flag(arguments, "append") == Some(true) { Keep::WhatIsThere } else { Keep::Nothing };
-        let bench = self.bench.clone();
+        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
+        let content = text_argument(arguments, "content").unwrap_or_default().to_owned();
+        let keep =
+            if flag_argument(arguments, "append") == Some(true) { WriteMode::Append } else { WriteMode::Replace };
+        let bench = self.runtime.clone();
         Box::pin(
-            self.bench
-                .blocking(scope, stop, move |folder, stop| write(bench.turns(), folder, &path, &content, keep, stop)),
+            self.runtime
+                .blocking(scope, stop, move |folder, stop| write(bench.locks(), folder, &path, &content, keep, stop)),
         )
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    Nothing,
-    WhatIsThere,
+enum WriteMode {
+    Replace,
+    Append,
 }
 
 fn write(
-    turns: &Turns,
+    turns: &FileLocks,
     folder: &WorkFolder,
     path: &str,
     content: &str,
-    keep: Keep,
+    keep: WriteMode,
     stop: &CancellationToken,
-) -> Result<String, Refusal> {
+) -> Result<String, ToolRefusal> {
     for _ in 0..MAX_TRIES {
-        let (_turn, place) = turns.wait_for(|| file_place(folder, path), |place| vec![place])?;
+        let (_turn, place) = turns.lock_targets(|| file_target(folder, path), |place| vec![place])?;
         let done = match (keep, place.kind()) {
-            (Keep::Nothing, _) => put(&place, content.as_bytes(), Over::Anything, stop),
-            (Keep::WhatIsThere, None) => put(&place, content.as_bytes(), Over::Nothing, stop),
-            (Keep::WhatIsThere, Some(_)) => {
-                let mut whole = bytes_of(&place, stop)?;
+            (WriteMode::Replace, _) => put(&place, content.as_bytes(), OverwriteMode::Replace, stop),
+            (WriteMode::Append, None) => put(&place, content.as_bytes(), OverwriteMode::NoReplace, stop),
+            (WriteMode::Append, Some(_)) => {
+                let mut whole = read_bytes(&place, stop)?;
                 whole.extend_from_slice(content.as_bytes());
-                put(&place, &whole, Over::Anything, stop)
+                put(&place, &whole, OverwriteMode::Replace, stop)
             }
         };
         match done {
@@ -110,7 +111,7 @@ fn write(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Refusal(format!("{} keeps appearing and going away", quoted(path))))
+    Err(ToolRefusal(format!("{} keeps appearing and going away", quoted(path))))
 }
 
 #[cfg(test)]

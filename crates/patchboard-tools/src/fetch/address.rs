@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What kind of address it is that may not be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closed {
+pub(super) enum BlockedAddress {
     Unspecified,
     Loopback,
     Private,
@@ -30,45 +30,45 @@ const METADATA_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
 /// `None`: a public address.
-pub(super) fn closed(address: IpAddr) -> Option<Closed> {
+pub(super) fn blocked_address(address: IpAddr) -> Option<BlockedAddress> {
     match address {
-        IpAddr::V4(address) => closed_v4(address),
-        IpAddr::V6(address) => closed_v6(address),
+        IpAddr::V4(address) => blocked_v4(address),
+        IpAddr::V6(address) => blocked_v6(address),
     }
 }
 
-fn closed_v4(address: Ipv4Addr) -> Option<Closed> {
+fn blocked_v4(address: Ipv4Addr) -> Option<BlockedAddress> {
     if METADATA_V4.contains(&address) {
-        return Some(Closed::Metadata);
+        return Some(BlockedAddress::Metadata);
     }
     Some(match address.octets() {
-        [0, ..] => Closed::Unspecified,
-        [127, ..] => Closed::Loopback,
-        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Closed::Private,
-        [100, 64..=127, ..] => Closed::CarrierGrade,
-        [169, 254, ..] => Closed::LinkLocal,
-        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Closed::Documentation,
+        [0, ..] => BlockedAddress::Unspecified,
+        [127, ..] => BlockedAddress::Loopback,
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => BlockedAddress::Private,
+        [100, 64..=127, ..] => BlockedAddress::CarrierGrade,
+        [169, 254, ..] => BlockedAddress::LinkLocal,
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => BlockedAddress::Documentation,
         // Protocol assignments, relays of 6to4, benchmarks, and what was never given out, broadcast included.
-        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => Closed::Reserved,
-        [224..=239, ..] => Closed::Multicast,
+        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => BlockedAddress::Reserved,
+        [224..=239, ..] => BlockedAddress::Multicast,
         _ => return None,
     })
 }
 
-fn closed_v6(address: Ipv6Addr) -> Option<Closed> {
+fn blocked_v6(address: Ipv6Addr) -> Option<BlockedAddress> {
     if METADATA_V6.contains(&address) {
-        return Some(Closed::Metadata);
+        return Some(BlockedAddress::Metadata);
     }
     if address.is_unspecified() {
-        return Some(Closed::Unspecified);
+        return Some(BlockedAddress::Unspecified);
     }
     if address.is_loopback() {
-        return Some(Closed::Loopback);
+        return Some(BlockedAddress::Loopback);
     }
     let segments = address.segments();
     let v4 = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        closed_v4(Ipv4Addr::new(a, b, c, d))
+        blocked_v4(Ipv4Addr::new(a, b, c, d))
     };
     // ISATAP hides an address in the interface part, behind any prefix.
     if let [.., 0 | 0x200, 0x5efe, high, low] = segments
@@ -88,18 +88,18 @@ fn closed_v6(address: Ipv6Addr) -> Option<Closed> {
         [0x2001, 0, server_high, server_low, _, _, high, low] => {
             v4(server_high, server_low).or_else(|| v4(!high, !low))
         }
-        [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Some(Closed::Private),
-        [0xfe80..=0xfebf, ..] => Some(Closed::LinkLocal),
-        [0xff00..=0xffff, ..] => Some(Closed::Multicast),
-        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(Closed::Documentation),
-        [0x2001, 0..=0x1ff, ..] => Some(Closed::Reserved),
+        [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Some(BlockedAddress::Private),
+        [0xfe80..=0xfebf, ..] => Some(BlockedAddress::LinkLocal),
+        [0xff00..=0xffff, ..] => Some(BlockedAddress::Multicast),
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(BlockedAddress::Documentation),
+        [0x2001, 0..=0x1ff, ..] => Some(BlockedAddress::Reserved),
         [0x2000..=0x3fff, ..] => None,
         // Everything else has not been given out for use between networks.
-        _ => Some(Closed::Reserved),
+        _ => Some(BlockedAddress::Reserved),
     }
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for BlockedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unspecified => "an unspecified address",

@@ -29,7 +29,7 @@ impl PrivateHost {
     }
 
     /// `host` as the URL parser wrote it.
-    pub(super) fn names(&self, host: &str, port: u16) -> bool {
+    pub(super) fn matches(&self, host: &str, port: u16) -> bool {
         self.host == host && self.port.is_none_or(|own| own == port)
     }
 }

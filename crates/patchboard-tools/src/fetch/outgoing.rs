@@ -6,7 +6,7 @@ use patchboard_core::port::{FetchError, FetchRequest};
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 
-use crate::words::clipped;
+use crate::text::clipped;
 
 const MAX_URL_BYTES: usize = 8 * 1024;
 const MAX_SENT_BYTES: usize = 4 * 1024 * 1024;
@@ -16,7 +16,7 @@ const MAX_SHOWN_BYTES: usize = 200;
 
 /// Headers that belong to the connection, or that the client writes itself. Two opinions about where a request ends, or
 /// whom it is for, are how requests are smuggled.
-const NOT_FOR_CALLERS: [&str; 12] = [
+const RESERVED_HEADERS: [&str; 12] = [
     "connection",
     "content-length",
     "expect",
@@ -34,7 +34,7 @@ const METHODS: [Method; 7] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
 
 #[derive(Debug, Clone)]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingRequest {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
@@ -43,7 +43,7 @@ pub(super) struct Outgoing {
 
 /// Where a URL leads, before any name is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct RequestTarget {
     pub(super) host: String,
     pub(super) port: u16,
     /// The host, if it is an address. The parser has brought all its spellings into one.
@@ -53,30 +53,33 @@ pub(super) struct Target {
     pub(super) label: String,
 }
 
-impl Outgoing {
+impl OutgoingRequest {
     pub(super) fn new(request: FetchRequest) -> Result<Self, FetchError> {
         let method = METHODS.into_iter().find(|method| method.as_str() == request.method);
-        let method = method.ok_or_else(|| bad(format!("method `{}` is not supported", shown(&request.method))))?;
+        let method =
+            method.ok_or_else(|| bad_request(format!("method `{}` is not supported", shown(&request.method))))?;
         if request.body.as_ref().is_some_and(|body| body.len() > MAX_SENT_BYTES) {
-            return Err(bad(format!("the body is larger than {MAX_SENT_BYTES} bytes")));
+            return Err(bad_request(format!("the body is larger than {MAX_SENT_BYTES} bytes")));
         }
-        let url = read_url(&request.url, None).map_err(bad)?;
+        let url = read_url(&request.url, None).map_err(bad_request)?;
         let mut headers = read_headers(&request.headers)?;
         // Nothing here decompresses.
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         Ok(Self { method, url, headers, body: request.body })
     }
 
-    pub(super) fn target(&self) -> Result<Target, FetchError> {
+    pub(super) fn target(&self) -> Result<RequestTarget, FetchError> {
         let host = self.url.host_str().unwrap_or_default();
         let port = self.url.port_or_known_default();
-        let (false, Some(port)) = (host.is_empty(), port) else { return Err(bad("the URL names no host".to_owned())) };
+        let (false, Some(port)) = (host.is_empty(), port) else {
+            return Err(bad_request("the URL names no host".to_owned()));
+        };
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
         let label = match self.url.port() {
             Some(port) => format!("{}:{port}", shown(host)),
             None => shown(host),
         };
-        Ok(Target { host: host.to_owned(), port, literal, is_tls: self.url.scheme() == "https", label })
+        Ok(RequestTarget { host: host.to_owned(), port, literal, is_tls: self.url.scheme() == "https", label })
     }
 }
 
@@ -100,13 +103,15 @@ pub(super) fn read_url(text: &str, base: Option<&Url>) -> Result<Url, String> {
 fn read_headers(headers: &[(String, String)]) -> Result<HeaderMap, FetchError> {
     let size: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if headers.len() > MAX_HEADERS || size > MAX_HEADER_BYTES {
-        return Err(bad(format!("there are more than {MAX_HEADERS} headers or {MAX_HEADER_BYTES} bytes of them")));
+        return Err(bad_request(format!(
+            "there are more than {MAX_HEADERS} headers or {MAX_HEADER_BYTES} bytes of them"
+        )));
     }
     let mut read = HeaderMap::new();
     for (name, value) in headers {
-        let refuse = |why: &str| bad(format!("header `{}` {why}", shown(name)));
+        let refuse = |why: &str| bad_request(format!("header `{}` {why}", shown(name)));
         let header = HeaderName::try_from(name.as_str()).map_err(|_| refuse("has no proper name"))?;
-        if NOT_FOR_CALLERS.contains(&header.as_str()) || header.as_str().starts_with("proxy-") {
+        if RESERVED_HEADERS.contains(&header.as_str()) || header.as_str().starts_with("proxy-") {
             return Err(refuse("is not for callers to set"));
         }
         let value = HeaderValue::try_from(value.as_str()).map_err(|_| refuse("has a value that cannot be sent"))?;
@@ -115,7 +120,7 @@ fn read_headers(headers: &[(String, String)]) -> Result<HeaderMap, FetchError> {
     Ok(read)
 }
 
-fn bad(message: String) -> FetchError {
+fn bad_request(message: String) -> FetchError {
     FetchError::BadRequest(message)
 }
 

@@ -7,16 +7,20 @@ use reqwest::header::{
 };
 use reqwest::{Method, StatusCode};
 
-use super::outgoing::{Outgoing, read_url};
+use super::outgoing::{OutgoingRequest, read_url};
 
 /// What may be told to a host the caller did not name. All other headers might be secrets, whatever their names.
-const FOR_ANYBODY: [HeaderName; 7] =
+const CROSS_ORIGIN_HEADERS: [HeaderName; 7] =
     [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
 /// What describes a body that is not sent again.
-const OF_BODIES: [HeaderName; 4] = [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE];
+const BODY_HEADERS: [HeaderName; 4] = [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE];
 
 /// `None`: this is the answer.
-pub(super) fn next(from: &Outgoing, status: StatusCode, answer: &HeaderMap) -> Result<Option<Outgoing>, FetchError> {
+pub(super) fn redirect_request(
+    from: &OutgoingRequest,
+    status: StatusCode,
+    answer: &HeaderMap,
+) -> Result<Option<OutgoingRequest>, FetchError> {
     let keeps_method = match status {
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => from.method != Method::POST,
         StatusCode::SEE_OTHER => matches!(from.method, Method::GET | Method::HEAD),
@@ -28,17 +32,17 @@ pub(super) fn next(from: &Outgoing, status: StatusCode, answer: &HeaderMap) -> R
         .map_err(|_| FetchError::Failed("the answer points to a URL that cannot be read".to_owned()))?;
     let url = read_url(location, Some(&from.url))
         .map_err(|why| FetchError::Refused(format!("the redirect is not followed: {why}")))?;
-    let mut next = Outgoing { url, ..from.clone() };
+    let mut next = OutgoingRequest { url, ..from.clone() };
     if !keeps_method {
         next.method = Method::GET;
         next.body = None;
-        for name in &OF_BODIES {
+        for name in &BODY_HEADERS {
             next.headers.remove(name);
         }
     }
     if next.url.origin() != from.url.origin() {
         let (mut all, mut kept) = (std::mem::take(&mut next.headers), HeaderMap::new());
-        for name in FOR_ANYBODY {
+        for name in CROSS_ORIGIN_HEADERS {
             if let Some(value) = all.remove(&name) {
                 kept.insert(name, value);
             }

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 /// all blocking threads.
 const LOOKUPS_AT_ONCE: usize = 16;
 
-pub trait Resolver: Send + Sync + fmt::Debug {
+pub trait HostResolver: Send + Sync + fmt::Debug {
     /// All addresses of a name.
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
@@ -30,7 +30,7 @@ impl Default for SystemResolver {
     }
 }
 
-impl Resolver for SystemResolver {
+impl HostResolver for SystemResolver {
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
@@ -52,9 +52,9 @@ tokio::task_local! {
 
 /// Gives the client the checked addresses. Outside of a checked request it has none to give.
 #[derive(Debug)]
-pub(super) struct Pinned;
+pub(super) struct PinnedResolver;
 
-impl Resolve for Pinned {
+impl Resolve for PinnedResolver {
     fn resolve(&self, _name: Name) -> Resolving {
         let pinned = PINNED.try_with(Arc::clone);
         Box::pin(async move {

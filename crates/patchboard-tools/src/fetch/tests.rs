@@ -26,7 +26,7 @@ impl Scripted {
     }
 }
 
-impl Resolver for Scripted {
+impl HostResolver for Scripted {
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         self.asked.lock().unwrap().push(host.to_owned());
         let mut answers = self.answers.lock().unwrap();
@@ -152,7 +152,7 @@ async fn naming_a_host_opens_private_addresses_but_no_metadata_service() {
         ("ff02::1", false),
     ] {
         let guard = guarded(&["named.test"], &Scripted::new(&[&[address]]));
-        let outgoing = Outgoing::new(get("http://named.test/")).unwrap();
+        let outgoing = OutgoingRequest::new(get("http://named.test/")).unwrap();
         let checked = guard.checked_addresses(&outgoing.target().unwrap()).await;
         assert_eq!(checked.is_ok(), opened, "{address}: {checked:?}");
         // Its neighbour on another port is not named.
@@ -161,7 +161,8 @@ async fn naming_a_host_opens_private_addresses_but_no_metadata_service() {
         assert!(checked.is_err(), "{address}");
     }
     let guard = guarded(&["169.254.169.254", "0.0.0.0"], &Scripted::new(&[]));
-    let check = async |url: &str| guard.checked_addresses(&Outgoing::new(get(url)).unwrap().target().unwrap()).await;
+    let check =
+        async |url: &str| guard.checked_addresses(&OutgoingRequest::new(get(url)).unwrap().target().unwrap()).await;
     assert_eq!(check("http://169.254.169.254/").await.unwrap(), ["169.254.169.254:80".parse().unwrap()]);
     assert!(check("http://0.0.0.0/").await.is_err());
 }

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 /// A file or directory whatever it is called: hard links, bind mounts and other spellings share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Identity {
+pub(crate) struct FileIdentity {
     pub(crate) device: u64,
     inode: u64,
 }
 
-impl Identity {
+impl FileIdentity {
     pub(crate) fn new(device: u64, inode: u64) -> Self {
         Self { device, inode }
     }
@@ -26,20 +26,20 @@ impl Identity {
 
 /// The protected paths as configured, absolute.
 #[derive(Debug)]
-pub(crate) struct Protected {
+pub(crate) struct ProtectedPaths {
     paths: Vec<PathBuf>,
 }
 
 /// What the protected paths are right now. Taken anew for every call, because key files are replaced by renaming and
 /// then are other files; a stored inode number could by then belong to some innocent file.
 #[derive(Debug, Default)]
-pub(crate) struct Snapshot {
-    identities: HashSet<Identity>,
+pub(crate) struct ProtectedSnapshot {
+    identities: HashSet<FileIdentity>,
     /// Directory and name: closes the moment between the snapshot and the opening, in which a key may be replaced.
-    names: HashSet<(Identity, OsString)>,
+    names: HashSet<(FileIdentity, OsString)>,
 }
 
-impl Protected {
+impl ProtectedPaths {
     pub(crate) fn new(paths: Vec<PathBuf>) -> io::Result<Self> {
         let mut paths = paths.into_iter().map(std::path::absolute).collect::<io::Result<Vec<_>>>()?;
         // Where a path leads now stays closed even should a symlink on the way to it be taken away.
@@ -53,8 +53,8 @@ impl Protected {
     }
 
     /// Fails with the path that exists, or may exist, but cannot be looked at.
-    pub(crate) fn snapshot(&self) -> Result<Snapshot, (PathBuf, io::Error)> {
-        let mut snapshot = Snapshot::default();
+    pub(crate) fn snapshot(&self) -> Result<ProtectedSnapshot, (PathBuf, io::Error)> {
+        let mut snapshot = ProtectedSnapshot::default();
         for path in &self.paths {
             snapshot.add(path).map_err(|error| (path.clone(), error))?;
         }
@@ -67,7 +67,7 @@ impl Protected {
 
     /// The directories that hold a protected path, however deep, and the symlinks on the way to it. Moving or deleting
     /// one would take the path with it, out of its protection.
-    pub(crate) fn holders(&self) -> Result<HashSet<Identity>, (PathBuf, io::Error)> {
+    pub(crate) fn ancestors(&self) -> Result<HashSet<FileIdentity>, (PathBuf, io::Error)> {
         let mut holders = HashSet::new();
         for path in &self.paths {
             let told = |error| (path.clone(), error);
@@ -76,7 +76,7 @@ impl Protected {
                 for above in named.ancestors() {
                     for found in [above.metadata(), above.symlink_metadata()] {
                         if let Some(found) = unless_absent(found).map_err(told)? {
-                            holders.insert(Identity::of(&found));
+                            holders.insert(FileIdentity::of(&found));
                         }
                     }
                 }
@@ -86,12 +86,12 @@ impl Protected {
     }
 }
 
-impl Snapshot {
-    pub(crate) fn holds(&self, identity: Identity) -> bool {
+impl ProtectedSnapshot {
+    pub(crate) fn contains(&self, identity: FileIdentity) -> bool {
         self.identities.contains(&identity)
     }
 
-    pub(crate) fn names(&self, directory: Identity, name: &OsStr) -> bool {
+    pub(crate) fn contains_name(&self, directory: FileIdentity, name: &OsStr) -> bool {
         // Few paths are protected, so looking through them is cheaper than making an owned key.
         self.names.iter().any(|(protected, protected_name)| *protected == directory && protected_name == name)
     }
@@ -102,7 +102,7 @@ impl Snapshot {
         if let Some(real) = unless_absent(path.canonicalize())? {
             self.add_name(&real)?;
             if let Some(metadata) = unless_absent(real.metadata())? {
-                self.identities.insert(Identity::of(&metadata));
+                self.identities.insert(FileIdentity::of(&metadata));
             }
         }
         Ok(())
@@ -114,7 +114,7 @@ impl Snapshot {
         for path in path.ancestors() {
             let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
             if let Some(metadata) = unless_absent(parent.metadata())? {
-                self.names.insert((Identity::of(&metadata), name.to_owned()));
+                self.names.insert((FileIdentity::of(&metadata), name.to_owned()));
                 return Ok(());
             }
         }

@@ -49,13 +49,13 @@ impl Playground {
 
     /// What a path leads to: a file's text, `<folder>`, or the refusal.
     fn see(&self, path: &str) -> String {
-        match self.folder.find(path) {
-            Ok(Found::File(mut file)) => {
+        match self.folder.open_path(path) {
+            Ok(OpenedPath::File(mut file)) => {
                 let mut text = String::new();
                 file.read_to_string(&mut text).unwrap();
                 text
             }
-            Ok(Found::Folder(_)) => "<folder>".to_owned(),
+            Ok(OpenedPath::Folder(_)) => "<folder>".to_owned(),
             Err(error) => error.to_string(),
         }
     }
@@ -306,10 +306,10 @@ fn special_files_are_refused_without_waiting() {
         ("socket", "`socket` is a socket: only regular files and folders can be opened"),
     ]);
     // The opening itself refuses too, should the pipe come only after the look: it must not wait for a writer.
-    let snapshot = Snapshot::default();
+    let snapshot = ProtectedSnapshot::default();
     for name in ["pipe", "socket", "to-pipe"] {
         let opened = play.folder.root.open_file(OsStr::new(name), &snapshot);
-        assert!(matches!(opened, Err(spot::StepError::Changed)), "{name}: {opened:?}");
+        assert!(matches!(opened, Err(dir::StepError::Changed)), "{name}: {opened:?}");
     }
 }
 
@@ -335,7 +335,7 @@ fn the_whole_machine_as_folder_still_hides_this_process() {
 fn descending_never_follows_symlinks() {
     let play = Playground::new();
     play.link("sub", "folder");
-    let Ok(Found::Folder(root)) = play.folder.find(".") else { panic!("not a folder") };
+    let Ok(OpenedPath::Folder(root)) = play.folder.open_path(".") else { panic!("not a folder") };
     assert!(root.descend(&["sub", "deep"]).is_ok());
     for names in [
         ["folder", "deep"],
@@ -355,10 +355,10 @@ fn a_step_opens_no_symlink_even_one_that_came_after_the_look() {
     let play = Playground::new();
     play.link("file.txt", "near");
     play.link("../outside.txt", "out");
-    let snapshot = Snapshot::default();
+    let snapshot = ProtectedSnapshot::default();
     for name in ["near", "out"] {
         let opened = play.folder.root.open_file(OsStr::new(name), &snapshot);
-        assert!(matches!(opened, Err(spot::StepError::Changed)), "{name}: {opened:?}");
+        assert!(matches!(opened, Err(dir::StepError::Changed)), "{name}: {opened:?}");
     }
 }
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::place::Place;
-use super::protected::Snapshot;
-use super::refusal::PathError;
-use super::spot::{EntryKind, Spot, StepError};
-use super::{Folder, Found, WorkFolder};
-use crate::words::quoted;
+use super::dir::{DirHandle, EntryKind, StepError};
+use super::path_error::PathError;
+use super::protected::ProtectedSnapshot;
+use super::target::PathTarget;
+use super::{OpenFolder, OpenedPath, WorkFolder};
+use crate::text::quoted;
 
 /// Longer paths are refused unread; the kernel would refuse them too.
 const MAX_PATH_BYTES: usize = 4096;
@@ -24,24 +24,28 @@ const MAX_STEPS: usize = 512;
 /// As many as the kernel follows.
 const MAX_SYMLINKS: usize = 40;
 
-pub(super) struct Walk<'a> {
+pub(super) struct PathWalker<'a> {
     folder: &'a WorkFolder,
-    snapshot: Arc<Snapshot>,
-    asked: &'a str,
-    here: Arc<Spot>,
+    snapshot: Arc<ProtectedSnapshot>,
+    requested: &'a str,
+    current: Arc<DirHandle>,
     /// Names of the real directories from the working folder to `here`.
     trail: Vec<OsString>,
-    ahead: VecDeque<Step>,
+    pending: VecDeque<PathStep>,
     symlinks: usize,
 }
 
-enum Step {
+enum PathStep {
     Up,
-    To(OsString),
+    Enter(OsString),
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(folder: &'a WorkFolder, snapshot: Arc<Snapshot>, asked: &'a str) -> Result<Self, PathError> {
+impl<'a> PathWalker<'a> {
+    pub(super) fn new(
+        folder: &'a WorkFolder,
+        snapshot: Arc<ProtectedSnapshot>,
+        asked: &'a str,
+    ) -> Result<Self, PathError> {
         if asked.is_empty() {
             return Err(PathError::Empty);
         }
@@ -52,114 +56,119 @@ impl<'a> Walk<'a> {
             return Err(PathError::Nul);
         }
         let (here, ahead) = (folder.root.clone(), VecDeque::new());
-        let mut walk = Self { folder, snapshot, asked, here, trail: Vec::new(), ahead, symlinks: 0 };
-        walk.plan(Path::new(asked))?;
+        let mut walk =
+            Self { folder, snapshot, requested: asked, current: here, trail: Vec::new(), pending: ahead, symlinks: 0 };
+        walk.push_steps(Path::new(asked))?;
         Ok(walk)
     }
 
-    pub(super) fn find(mut self) -> Result<Found, PathError> {
-        if self.snapshot.holds(self.here.identity()) {
-            return Err(PathError::Protected { path: quoted(self.asked) });
+    pub(super) fn open_path(mut self) -> Result<OpenedPath, PathError> {
+        if self.snapshot.contains(self.current.identity()) {
+            return Err(PathError::Protected { path: quoted(self.requested) });
         }
         for _ in 0..MAX_STEPS {
-            let found = match self.ahead.pop_front() {
+            let found = match self.pending.pop_front() {
                 None => {
-                    return Ok(Found::Folder(Folder { spot: self.here, trail: self.trail, snapshot: self.snapshot }));
+                    return Ok(OpenedPath::Folder(OpenFolder {
+                        dir: self.current,
+                        trail: self.trail,
+                        snapshot: self.snapshot,
+                    }));
                 }
-                Some(Step::Up) => self.up().map(|()| None),
-                Some(Step::To(name)) => self.to(name),
+                Some(PathStep::Up) => self.up().map(|()| None),
+                Some(PathStep::Enter(name)) => self.enter_step(name),
             };
             if let Some(found) = found? {
                 return Ok(found);
             }
         }
-        Err(PathError::TooManySteps { path: quoted(self.asked) })
+        Err(PathError::TooManySteps { path: quoted(self.requested) })
     }
 
     /// Where the path leads, for whoever is going to change what is there: nothing need be there yet.
-    pub(super) fn aim(mut self, last: LastSymlink) -> Result<Aim, PathError> {
-        if self.snapshot.holds(self.here.identity()) {
-            return Err(PathError::Protected { path: quoted(self.asked) });
+    pub(super) fn resolve_target(mut self, last: LastSymlink) -> Result<TargetLookup, PathError> {
+        if self.snapshot.contains(self.current.identity()) {
+            return Err(PathError::Protected { path: quoted(self.requested) });
         }
         for _ in 0..MAX_STEPS {
-            let aimed = match self.ahead.pop_front() {
-                None => return Ok(Aim::Nameless),
-                Some(Step::Up) => self.up().map(|()| None),
-                Some(Step::To(name)) => self.aim_at(name, last),
+            let aimed = match self.pending.pop_front() {
+                None => return Ok(TargetLookup::Unnamed),
+                Some(PathStep::Up) => self.up().map(|()| None),
+                Some(PathStep::Enter(name)) => self.resolve_step(name, last),
             };
             if let Some(place) = aimed? {
-                return Ok(Aim::Place(place));
+                return Ok(TargetLookup::Target(place));
             }
         }
-        Err(PathError::TooManySteps { path: quoted(self.asked) })
+        Err(PathError::TooManySteps { path: quoted(self.requested) })
     }
 
-    fn aim_at(&mut self, name: OsString, last: LastSymlink) -> Result<Option<Place>, PathError> {
-        let path = self.trail_to(&name);
-        let is_last = self.ahead.is_empty();
-        let kind = match self.here.kind(&name) {
-            _ if self.snapshot.names(self.here.identity(), &name) => Err(StepError::Protected),
-            Ok(kind) if is_last && (kind != EntryKind::Symlink || last == LastSymlink::Meant) => Ok(Some(kind)),
+    fn resolve_step(&mut self, name: OsString, last: LastSymlink) -> Result<Option<PathTarget>, PathError> {
+        let path = self.path_of(&name);
+        let is_last = self.pending.is_empty();
+        let kind = match self.current.kind(&name) {
+            _ if self.snapshot.contains_name(self.current.identity(), &name) => Err(StepError::Protected),
+            Ok(kind) if is_last && (kind != EntryKind::Symlink || last == LastSymlink::NotFollowed) => Ok(Some(kind)),
             Ok(_) => {
-                if self.to(name.clone())?.is_some() {
+                if self.enter_step(name.clone())?.is_some() {
                     // No longer a symlink but a file: look again.
-                    self.ahead.push_front(Step::To(name));
+                    self.pending.push_front(PathStep::Enter(name));
                 }
                 return Ok(None);
             }
             Err(StepError::Os(Errno::NOENT)) => Ok(None),
             Err(other) => Err(other),
         };
-        let kind = kind.map_err(|error| error.told(&path))?;
+        let kind = kind.map_err(|error| error.into_path_error(&path))?;
         // Making directories only to leave them by `..` again is nobody's wish.
         let mut names = vec![name];
-        for step in self.ahead.drain(..) {
+        for step in self.pending.drain(..) {
             match step {
-                Step::To(name) => names.push(name),
-                Step::Up => return Err(PathError::Missing { path: quoted(&path) }),
+                PathStep::Enter(name) => names.push(name),
+                PathStep::Up => return Err(PathError::Missing { path: quoted(&path) }),
             }
         }
         let path = self.trail.iter().chain(&names).collect();
-        let place = Place::new(self.here.clone(), names, path, kind, self.snapshot.clone());
-        place.judged().map(Some)
+        let place = PathTarget::new(self.current.clone(), names, path, kind, self.snapshot.clone());
+        place.check_protected().map(Some)
     }
 
     fn up(&mut self) -> Result<(), PathError> {
         self.trail.pop().ok_or_else(|| self.outside())?;
         for name in std::mem::take(&mut self.trail).into_iter().rev() {
-            self.ahead.push_front(Step::To(name));
+            self.pending.push_front(PathStep::Enter(name));
         }
-        self.here = self.folder.root.clone();
+        self.current = self.folder.root.clone();
         Ok(())
     }
 
-    fn to(&mut self, name: OsString) -> Result<Option<Found>, PathError> {
+    fn enter_step(&mut self, name: OsString) -> Result<Option<OpenedPath>, PathError> {
         match self.step(&name) {
-            Ok(Stepped::Into(spot)) => {
-                self.here = Arc::new(spot);
+            Ok(StepOutcome::Into(spot)) => {
+                self.current = Arc::new(spot);
                 self.trail.push(name);
                 Ok(None)
             }
-            Ok(Stepped::Symlink(target)) => self.follow(&target).map(|()| None),
-            Ok(Stepped::Reached(found)) => Ok(Some(found)),
-            Ok(Stepped::Blocked) => Err(PathError::NotAFolder { path: quoted(self.trail_to(&name)) }),
+            Ok(StepOutcome::Symlink(target)) => self.follow(&target).map(|()| None),
+            Ok(StepOutcome::Reached(found)) => Ok(Some(found)),
+            Ok(StepOutcome::Blocked) => Err(PathError::NotAFolder { path: quoted(self.path_of(&name)) }),
             Err(StepError::Changed) => {
                 // Looking again counts as a step, so whoever keeps swapping the entry only ends the walk.
-                self.ahead.push_front(Step::To(name));
+                self.pending.push_front(PathStep::Enter(name));
                 Ok(None)
             }
-            Err(other) => Err(other.told(self.trail_to(&name))),
+            Err(other) => Err(other.into_path_error(self.path_of(&name))),
         }
     }
 
-    fn step(&self, name: &OsString) -> Result<Stepped, StepError> {
-        Ok(match self.here.kind(name)? {
-            EntryKind::Folder => Stepped::Into(self.here.enter(name, &self.snapshot)?),
-            EntryKind::Symlink => Stepped::Symlink(self.here.read_link(name)?),
-            EntryKind::File if self.ahead.is_empty() => {
-                Stepped::Reached(Found::File(self.here.open_file(name, &self.snapshot)?))
+    fn step(&self, name: &OsString) -> Result<StepOutcome, StepError> {
+        Ok(match self.current.kind(name)? {
+            EntryKind::Folder => StepOutcome::Into(self.current.enter(name, &self.snapshot)?),
+            EntryKind::Symlink => StepOutcome::Symlink(self.current.read_link(name)?),
+            EntryKind::File if self.pending.is_empty() => {
+                StepOutcome::Reached(OpenedPath::File(self.current.open_file(name, &self.snapshot)?))
             }
-            EntryKind::File => Stepped::Blocked,
+            EntryKind::File => StepOutcome::Blocked,
             EntryKind::Special(kind) => return Err(StepError::Special(kind)),
         })
     }
@@ -167,15 +176,15 @@ impl<'a> Walk<'a> {
     fn follow(&mut self, target: &Path) -> Result<(), PathError> {
         self.symlinks += 1;
         if self.symlinks > MAX_SYMLINKS {
-            return Err(PathError::TooManySteps { path: quoted(self.asked) });
+            return Err(PathError::TooManySteps { path: quoted(self.requested) });
         }
-        self.plan(target)
+        self.push_steps(target)
     }
 
     /// Puts the steps of `path` before those still ahead.
-    fn plan(&mut self, path: &Path) -> Result<(), PathError> {
+    fn push_steps(&mut self, path: &Path) -> Result<(), PathError> {
         let beneath = if path.is_absolute() {
-            self.here = self.folder.root.clone();
+            self.current = self.folder.root.clone();
             self.trail.clear();
             path.strip_prefix(&self.folder.path).map_err(|_| self.outside())?
         } else {
@@ -183,21 +192,21 @@ impl<'a> Walk<'a> {
         };
         for component in beneath.components().rev() {
             let step = match component {
-                Component::Normal(name) => Step::To(name.to_owned()),
-                Component::ParentDir => Step::Up,
+                Component::Normal(name) => PathStep::Enter(name.to_owned()),
+                Component::ParentDir => PathStep::Up,
                 Component::CurDir => continue,
                 Component::RootDir | Component::Prefix(_) => return Err(self.outside()),
             };
-            self.ahead.push_front(step);
+            self.pending.push_front(step);
         }
         Ok(())
     }
 
     fn outside(&self) -> PathError {
-        PathError::Outside { path: quoted(self.asked) }
+        PathError::Outside { path: quoted(self.requested) }
     }
 
-    fn trail_to(&self, name: &OsString) -> PathBuf {
+    fn path_of(&self, name: &OsString) -> PathBuf {
         self.trail.iter().chain([name]).collect()
     }
 }
@@ -207,21 +216,21 @@ impl<'a> Walk<'a> {
 pub(crate) enum LastSymlink {
     Followed,
     /// It is what the path names.
-    Meant,
+    NotFollowed,
 }
 
 /// Where a path leads.
 #[derive(Debug)]
-pub(crate) enum Aim {
-    Place(Place),
+pub(crate) enum TargetLookup {
+    Target(PathTarget),
     /// A folder that exists, reached by `.` or `..` and not by its own name.
-    Nameless,
+    Unnamed,
 }
 
-enum Stepped {
-    Into(Spot),
+enum StepOutcome {
+    Into(DirHandle),
     Symlink(PathBuf),
-    Reached(Found),
+    Reached(OpenedPath),
     /// A file stands where the path goes on.
     Blocked,
 }

@@ -17,40 +17,40 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::link::{Connection, reason};
-use super::notices::Notices;
-use super::offer::{Offered, called};
-use super::pin::{PinStore, Pins};
-use super::{ApproveError, Launch, McpServerOptions, PendingTool, output};
-use crate::words::clipped;
+use super::connection::{ConnectionHandle, service_error_text};
+use super::notifications::ServerNotifications;
+use super::pin::{PinStore, ToolPins};
+use super::tool_list::{ListedTool, qualified_name};
+use super::{ApproveError, LaunchMode, McpServerOptions, PendingTool, output};
+use crate::text::clipped;
 
 /// Calls at once; more wait their turn.
-const CALLS_AT_ONCE: usize = 64;
+const MAX_CONCURRENT_CALLS: usize = 64;
 /// How long the word that a call is no longer wanted may take to get out.
-const WITHDRAWAL: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_ERROR: usize = 4 * 1024;
 
 pub(super) struct McpHost {
     pub(super) options: McpServerOptions,
-    pub(super) launch: Launch,
+    pub(super) launch: LaunchMode,
     pins: Arc<dyn PinStore>,
     pub(super) tasks: TaskTracker,
-    calls: Semaphore,
-    state: Mutex<State>,
+    call_permits: Semaphore,
+    state: Mutex<HostState>,
     /// One change of pins at a time.
-    pinning: tokio::sync::Mutex<()>,
+    pin_lock: tokio::sync::Mutex<()>,
 }
 
-struct State {
-    connection: Option<Connection>,
+struct HostState {
+    connection: Option<ConnectionHandle>,
     /// Why there is no connection.
-    trouble: Arc<str>,
+    unavailable_reason: Arc<str>,
     /// What the server offered last, approved or not.
-    listed: Option<Vec<Offered>>,
+    listed: Option<Vec<ListedTool>>,
     specs: Arc<[ToolSpec]>,
     /// The server's own names of the tools in `specs`.
-    own_names: HashMap<Arc<str>, String>,
-    waiting: Vec<PendingTool>,
+    server_names: HashMap<Arc<str>, String>,
+    pending: Vec<PendingTool>,
 }
 
 impl fmt::Debug for McpHost {
@@ -60,23 +60,28 @@ impl fmt::Debug for McpHost {
 }
 
 impl McpHost {
-    pub(super) fn new(options: McpServerOptions, launch: Launch, pins: Arc<dyn PinStore>, tasks: TaskTracker) -> Self {
-        let state = State {
+    pub(super) fn new(
+        options: McpServerOptions,
+        launch: LaunchMode,
+        pins: Arc<dyn PinStore>,
+        tasks: TaskTracker,
+    ) -> Self {
+        let state = HostState {
             connection: None,
-            trouble: "it is starting".into(),
+            unavailable_reason: "it is starting".into(),
             listed: None,
             specs: Arc::new([]),
-            own_names: HashMap::new(),
-            waiting: Vec::new(),
+            server_names: HashMap::new(),
+            pending: Vec::new(),
         };
         Self {
             options,
             launch,
             pins,
             tasks,
-            calls: Semaphore::new(CALLS_AT_ONCE),
+            call_permits: Semaphore::new(MAX_CONCURRENT_CALLS),
             state: Mutex::new(state),
-            pinning: tokio::sync::Mutex::new(()),
+            pin_lock: tokio::sync::Mutex::new(()),
         }
     }
 
@@ -86,19 +91,23 @@ impl McpHost {
 
     /// The server is there and offers these tools. Only those that were approved are passed on; what is seen for the
     /// first time is approved by being seen. Answers with how many agents can use.
-    pub(super) async fn offer(&self, connection: Connection, listed: Vec<Offered>) -> Result<usize, BoxError> {
-        let _one_at_a_time = self.pinning.lock().await;
+    pub(super) async fn mark_available(
+        &self,
+        connection: ConnectionHandle,
+        listed: Vec<ListedTool>,
+    ) -> Result<usize, BoxError> {
+        let _one_at_a_time = self.pin_lock.lock().await;
         let pins = match self.pins.load(self.name()).await? {
             Some(pins) => pins,
             // Nothing to approve yet; the first tools will be.
-            None if listed.is_empty() => Pins::default(),
+            None if listed.is_empty() => ToolPins::default(),
             None => {
-                let pins = Pins::of(&listed);
+                let pins = ToolPins::from_tools(&listed);
                 self.pins.save(self.name(), pins.clone()).await?;
                 pins
             }
         };
-        let (usable, waiting) = self.judge(&listed, &pins);
+        let (usable, waiting) = self.split_by_approval(&listed, &pins);
         let server = self.name();
         for PendingTool { name, change } in &waiting {
             tracing::warn!(
@@ -110,63 +119,65 @@ impl McpHost {
         let mut state = self.state();
         state.connection = Some(connection);
         state.listed = Some(listed);
-        state.waiting = waiting;
-        state.show(usable);
+        state.pending = waiting;
+        state.set_tools(usable);
         Ok(state.specs.len())
     }
 
     /// The server is not there.
-    pub(super) fn down(&self, trouble: &str) {
+    pub(super) fn mark_unavailable(&self, trouble: &str) {
         let mut state = self.state();
         state.connection = None;
-        state.trouble = trouble.into();
+        state.unavailable_reason = trouble.into();
         state.listed = None;
-        state.waiting = Vec::new();
-        state.show(Vec::new());
+        state.pending = Vec::new();
+        state.set_tools(Vec::new());
     }
 
     pub(super) fn pending(&self) -> Vec<PendingTool> {
-        self.state().waiting.clone()
+        self.state().pending.clone()
     }
 
     pub(super) async fn approve(&self) -> Result<Vec<Arc<str>>, ApproveError> {
-        let _one_at_a_time = self.pinning.lock().await;
+        let _one_at_a_time = self.pin_lock.lock().await;
         let listed = {
             let state = self.state();
-            let not_listed = || ApproveError::NotListed(self.name().clone(), state.trouble.clone());
+            let not_listed = || ApproveError::NotListed(self.name().clone(), state.unavailable_reason.clone());
             state.listed.clone().ok_or_else(not_listed)?
         };
-        let pins = Pins::of(&listed);
+        let pins = ToolPins::from_tools(&listed);
         self.pins.save(self.name(), pins.clone()).await.map_err(ApproveError::Store)?;
-        let (usable, _) = self.judge(&listed, &pins);
+        let (usable, _) = self.split_by_approval(&listed, &pins);
         let mut state = self.state();
-        let approved = std::mem::take(&mut state.waiting).into_iter().map(|tool| tool.name).collect();
+        let approved = std::mem::take(&mut state.pending).into_iter().map(|tool| tool.name).collect();
         // Unless the server has gone in the meantime; it is looked at again when it is back.
         if state.listed.is_some() {
-            state.show(usable);
+            state.set_tools(usable);
         }
         Ok(approved)
     }
 
-    fn judge(&self, listed: &[Offered], pins: &Pins) -> (Vec<(ToolSpec, String)>, Vec<PendingTool>) {
+    fn split_by_approval(&self, listed: &[ListedTool], pins: &ToolPins) -> (Vec<(ToolSpec, String)>, Vec<PendingTool>) {
         let mut usable = Vec::new();
         let mut waiting = Vec::new();
         for tool in listed {
             match pins.change(tool) {
                 None => usable.push((tool.spec(self.name(), self.options.call_timeout), tool.name.clone())),
-                Some(change) => waiting.push(PendingTool { name: called(self.name(), &tool.name).into(), change }),
+                Some(change) => {
+                    waiting.push(PendingTool { name: qualified_name(self.name(), &tool.name).into(), change })
+                }
             }
         }
         (usable, waiting)
     }
 
-    fn find(&self, tool: &str) -> Result<(Connection, String), String> {
+    fn find(&self, tool: &str) -> Result<(ConnectionHandle, String), String> {
         let state = self.state();
         let server = self.name();
         let Some(connection) = &state.connection else {
-            return Err(format!("the MCP server `{server}` is not there now: {}", state.trouble));
+            return Err(format!("the MCP server `{server}` is not there now: {}", state.unavailable_reason));
         };
-        match state.own_names.get(tool) {
+        match state.server_names.get(tool) {
             Some(own_name) => Ok((connection.clone(), own_name.clone())),
             None => Err(format!("the MCP server `{server}` does not offer `{tool}` any more")),
         }
@@ -186,12 +197,12 @@ impl McpHost {
         let params = CallToolRequestParams::new(own_name).with_arguments(arguments.clone());
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let asking = async {
-            let Ok(_slot) = self.calls.acquire().await else { return Err("cancelled".to_owned()) };
+            let Ok(_slot) = self.call_permits.acquire().await else { return Err("cancelled".to_owned()) };
             let sent = connection.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
-            let handle = sent.map_err(|error| self.trouble(&connection, &error))?;
-            let mut heard = connection.notices.listen(handle.progress_token.clone());
+            let handle = sent.map_err(|error| self.call_error(&connection, &error))?;
+            let mut heard = connection.notices.subscribe_progress(handle.progress_token.clone());
             let mut flight =
-                Flight { handle: Some(handle), notices: connection.notices.clone(), tasks: self.tasks.clone() };
+                InFlightCall { handle: Some(handle), notices: connection.notices.clone(), tasks: self.tasks.clone() };
             let telling = async {
                 while let Some(progress) = heard.recv().await {
                     scope.voice.say(progress).await;
@@ -200,7 +211,7 @@ impl McpHost {
             };
             tokio::select! {
                 biased;
-                answer = flight.answer() => answer.map_err(|error| self.trouble(&connection, &error)),
+                answer = flight.answer() => answer.map_err(|error| self.call_error(&connection, &error)),
                 () = telling => Err("cancelled".to_owned()),
             }
         };
@@ -213,11 +224,11 @@ impl McpHost {
                 return Err(format!("the MCP server `{}` did not answer within {seconds} s", self.name()));
             }
         };
-        Ok(output::read(&result))
+        Ok(output::tool_output(&result))
     }
 
     /// What went wrong with a call, for the model.
-    fn trouble(&self, connection: &Connection, error: &ServiceError) -> String {
+    fn call_error(&self, connection: &ConnectionHandle, error: &ServiceError) -> String {
         let server = self.name();
         if let ServiceError::McpError(ErrorData { code, message, .. }) = error {
             let code = code.0;
@@ -226,47 +237,47 @@ impl McpHost {
         if let ServiceError::TransportClosed = error {
             return format!("the MCP server `{server}` went away during the call");
         }
-        connection.notices.suspicion.notify_one();
-        format!("the MCP server `{server}` cannot be reached: {}", reason(error))
+        connection.notices.health_check.notify_one();
+        format!("the MCP server `{server}` cannot be reached: {}", service_error_text(error))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HostState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn show(&mut self, usable: Vec<(ToolSpec, String)>) {
-        self.own_names = usable.iter().map(|(spec, own_name)| (spec.name.clone(), own_name.clone())).collect();
+impl HostState {
+    fn set_tools(&mut self, usable: Vec<(ToolSpec, String)>) {
+        self.server_names = usable.iter().map(|(spec, own_name)| (spec.name.clone(), own_name.clone())).collect();
         self.specs = usable.into_iter().map(|(spec, _)| spec).collect();
     }
 }
 
 /// A call under way. Dropped before its answer came, it tells the server that nobody waits any more.
-struct Flight {
+struct InFlightCall {
     handle: Option<RequestHandle<RoleClient>>,
-    notices: Arc<Notices>,
+    notices: Arc<ServerNotifications>,
     tasks: TaskTracker,
 }
 
-impl Flight {
+impl InFlightCall {
     async fn answer(&mut self) -> Result<Value, ServiceError> {
         let Some(handle) = &mut self.handle else { return Err(ServiceError::TransportClosed) };
         let answer = (&mut handle.rx).await.unwrap_or(Err(ServiceError::TransportClosed));
         if let Some(handle) = self.handle.take() {
-            self.notices.forget(&handle.progress_token);
+            self.notices.unsubscribe_progress(&handle.progress_token);
         }
         serde_json::to_value(answer?).map_err(|_| ServiceError::UnexpectedResponse)
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlightCall {
     fn drop(&mut self) {
         let Some(handle) = self.handle.take() else { return };
-        self.notices.forget(&handle.progress_token);
+        self.notices.unsubscribe_progress(&handle.progress_token);
         self.tasks.spawn(async move {
             let withdrawal = handle.cancel(Some("the call is no longer wanted".to_owned()));
-            if !matches!(tokio::time::timeout(WITHDRAWAL, withdrawal).await, Ok(Ok(()))) {
+            if !matches!(tokio::time::timeout(CANCEL_TIMEOUT, withdrawal).await, Ok(Ok(()))) {
                 tracing::debug!("an MCP server could not be told that a call is no longer wanted");
             }
         });

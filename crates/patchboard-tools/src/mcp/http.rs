@@ -19,22 +19,22 @@ use rmcp::transport::streamable_http_client::{
 use secrecy::{ExposeSecret, SecretString};
 use sse_stream::{Sse, SseStream};
 
-use crate::words::clipped;
+use crate::text::clipped;
 
 /// Largest message of a server, whole or as one event of a stream.
 pub(super) const MAX_MESSAGE: usize = 8 * 1024 * 1024;
-pub(super) const SESSION: &str = "Mcp-Session-Id";
-const LAST_EVENT: &str = "Last-Event-ID";
-const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream";
-const BOTH: &str = "application/json, text/event-stream";
-const CONNECT: Duration = Duration::from_secs(10);
+pub(super) const SESSION_HEADER: &str = "Mcp-Session-Id";
+const LAST_EVENT_HEADER: &str = "Last-Event-ID";
+const JSON_MEDIA: &str = "application/json";
+const EVENT_MEDIA: &str = "text/event-stream";
+const ACCEPTED_MEDIA: &str = "application/json, text/event-stream";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of an error's text.
 const MAX_EXCERPT: usize = 300;
 
 /// One endpoint, and how to sign in there.
 #[derive(Clone)]
-pub(super) struct Endpoint {
+pub(super) struct HttpEndpoint {
     client: Client,
     token: Option<Arc<SecretString>>,
 }
@@ -59,9 +59,9 @@ fn causes(error: &reqwest::Error) -> String {
     clipped(&text, MAX_EXCERPT)
 }
 
-type Failed = StreamableHttpError<HttpError>;
+type TransportError = StreamableHttpError<HttpError>;
 
-impl From<HttpError> for Failed {
+impl From<HttpError> for TransportError {
     fn from(error: HttpError) -> Self {
         Self::Client(error)
     }
@@ -73,7 +73,7 @@ impl From<reqwest::Error> for HttpError {
     }
 }
 
-impl Endpoint {
+impl HttpEndpoint {
     /// Certificates are read from the system's store only where they are needed; a proxy never sees loopback.
     pub(super) fn new(url: &str, token: Option<SecretString>) -> Result<Self, HttpError> {
         // Fails when one is installed already, which is just as good.
@@ -86,7 +86,7 @@ impl Endpoint {
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .tcp_nodelay(true)
-            .connect_timeout(CONNECT);
+            .connect_timeout(CONNECT_TIMEOUT);
         if is_loopback {
             builder = builder.no_proxy();
         }
@@ -97,21 +97,21 @@ impl Endpoint {
     }
 
     pub(super) fn post(&self, url: &str, session: Option<&str>, body: Vec<u8>) -> RequestBuilder {
-        let request = self.client.post(url).header(CONTENT_TYPE, JSON).header(ACCEPT, BOTH).body(body);
-        self.signed(request, session)
+        let request = self.client.post(url).header(CONTENT_TYPE, JSON_MEDIA).header(ACCEPT, ACCEPTED_MEDIA).body(body);
+        self.with_credentials(request, session)
     }
 
     pub(super) fn delete(&self, url: &str, session: &str) -> RequestBuilder {
-        self.signed(self.client.delete(url), Some(session))
+        self.with_credentials(self.client.delete(url), Some(session))
     }
 
-    fn signed(&self, request: RequestBuilder, session: Option<&str>) -> RequestBuilder {
+    fn with_credentials(&self, request: RequestBuilder, session: Option<&str>) -> RequestBuilder {
         let request = match &self.token {
             Some(token) => request.bearer_auth(token.expose_secret()),
             None => request,
         };
         match session {
-            Some(session) => request.header(SESSION, session),
+            Some(session) => request.header(SESSION_HEADER, session),
             None => request,
         }
     }
@@ -122,7 +122,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-impl StreamableHttpClient for Endpoint {
+impl StreamableHttpClient for HttpEndpoint {
     type Error = HttpError;
 
     async fn post_message(
@@ -132,23 +132,23 @@ impl StreamableHttpClient for Endpoint {
         session_id: Option<Arc<str>>,
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, TransportError> {
         let body = serde_json::to_vec(&message)?;
         let request = self.post(&uri, session_id.as_deref(), body).headers(custom_headers.into_iter().collect());
         let response = request.send().await.map_err(HttpError::from)?;
-        let session = response.headers().get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let session = response.headers().get(SESSION_HEADER).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let status = response.status();
         match status {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => return Ok(StreamableHttpPostResponse::Accepted),
             StatusCode::NOT_FOUND if session_id.is_some() => return Err(StreamableHttpError::SessionExpired),
-            _ => refused(&response)?,
+            _ => check_authorized(&response)?,
         }
         let media = media_type(&response);
-        if status.is_success() && media.starts_with(EVENTS) {
+        if status.is_success() && media.starts_with(EVENT_MEDIA) {
             return Ok(StreamableHttpPostResponse::Sse(events(response), session));
         }
-        let body = whole(response).await?;
-        if media.starts_with(JSON) {
+        let body = read_body(response).await?;
+        if media.starts_with(JSON_MEDIA) {
             match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
                 Ok(answer @ ServerJsonRpcMessage::Error(_)) => {
                     return Ok(StreamableHttpPostResponse::Json(answer, session));
@@ -163,7 +163,7 @@ impl StreamableHttpClient for Endpoint {
         } else if status.is_success() && !matches!(message, ClientJsonRpcMessage::Request(_)) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
-        Err(unexpected(status, &body))
+        Err(unexpected_response(status, &body))
     }
 
     async fn delete_session(
@@ -172,7 +172,7 @@ impl StreamableHttpClient for Endpoint {
         session_id: Arc<str>,
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), TransportError> {
         let request = self.delete(&uri, &session_id).headers(custom_headers.into_iter().collect());
         // A server need not let sessions be ended; then they end by themselves.
         request.send().await.map_err(HttpError::from)?;
@@ -186,36 +186,36 @@ impl StreamableHttpClient for Endpoint {
         last_event_id: Option<String>,
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
-        let request = self.client.get(&*uri).header(ACCEPT, EVENTS).headers(custom_headers.into_iter().collect());
-        let mut request = self.signed(request, session_id.as_deref());
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, TransportError> {
+        let request = self.client.get(&*uri).header(ACCEPT, EVENT_MEDIA).headers(custom_headers.into_iter().collect());
+        let mut request = self.with_credentials(request, session_id.as_deref());
         if let Some(last) = last_event_id {
-            request = request.header(LAST_EVENT, last);
+            request = request.header(LAST_EVENT_HEADER, last);
         }
         let response = request.send().await.map_err(HttpError::from)?;
-        refused(&response)?;
+        check_authorized(&response)?;
         match response.status() {
-            status if status.is_success() && media_type(&response).starts_with(EVENTS) => Ok(events(response)),
+            status if status.is_success() && media_type(&response).starts_with(EVENT_MEDIA) => Ok(events(response)),
             // Not found and the like: there is no such stream here, which is allowed.
             status if status.is_success() || status.is_client_error() => {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
-            status => Err(unexpected(status, &[])),
+            status => Err(unexpected_response(status, &[])),
         }
     }
 }
 
-fn refused(response: &Response) -> Result<(), Failed> {
+fn check_authorized(response: &Response) -> Result<(), TransportError> {
     if !matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return Ok(());
     }
     match response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()) {
         Some(challenge) => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge.to_owned()))),
-        None => Err(unexpected(response.status(), &[])),
+        None => Err(unexpected_response(response.status(), &[])),
     }
 }
 
-fn unexpected(status: StatusCode, body: &[u8]) -> Failed {
+fn unexpected_response(status: StatusCode, body: &[u8]) -> TransportError {
     StreamableHttpError::UnexpectedServerResponse(Cow::Owned(format!("HTTP {status}{}", excerpt(body))))
 }
 
@@ -234,7 +234,7 @@ pub(super) fn media_type(response: &Response) -> String {
 }
 
 /// The whole body, if it is not too long.
-pub(super) async fn whole(mut response: Response) -> Result<Vec<u8>, HttpError> {
+pub(super) async fn read_body(mut response: Response) -> Result<Vec<u8>, HttpError> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await? {
         if body.len() + piece.len() > MAX_MESSAGE {
@@ -248,14 +248,14 @@ pub(super) async fn whole(mut response: Response) -> Result<Vec<u8>, HttpError> 
 /// The body as events, none of which may be too long.
 pub(super) fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
     let pieces = response.bytes_stream().map(|piece| piece.map_err(HttpError::from));
-    SseStream::from_bytes_stream(bounded(pieces)).boxed()
+    SseStream::from_bytes_stream(limit_events(pieces)).boxed()
 }
 
 /// Ends with an error once an event is longer than it may be; the parser would collect it for ever.
-fn bounded(
+fn limit_events(
     pieces: impl Stream<Item = Result<Bytes, HttpError>> + Send + 'static,
 ) -> BoxStream<'static, Result<Bytes, HttpError>> {
-    let mut measure = Measure::default();
+    let mut measure = EventSizeCounter::default();
     let pieces = pieces.map(move |piece| {
         let piece = piece?;
         measure.add(&piece);
@@ -273,13 +273,13 @@ fn bounded(
 
 /// Counts the bytes of an event; an empty line ends it.
 #[derive(Debug, Default)]
-struct Measure {
+struct EventSizeCounter {
     event: usize,
     line: usize,
     after_return: bool,
 }
 
-impl Measure {
+impl EventSizeCounter {
     fn add(&mut self, piece: &[u8]) {
         for &byte in piece {
             self.event += 1;

@@ -3,7 +3,7 @@
 use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 
-use crate::words::clipped;
+use crate::text::clipped;
 
 /// The caller cuts further; this only keeps an absurd answer from being copied around.
 const MAX_OUTPUT: usize = 1024 * 1024;
@@ -11,9 +11,9 @@ const MAX_OUTPUT: usize = 1024 * 1024;
 const MAX_LABEL: usize = 300;
 
 /// Text is joined; what is no text is named in brackets; structured content stands in where there is no text.
-pub(super) fn read(result: &Value) -> ToolOutput {
+pub(super) fn tool_output(result: &Value) -> ToolOutput {
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
-    let mut text = Bounded::default();
+    let mut text = BoundedText::default();
     let mut has_text = false;
     for block in result.get("content").and_then(Value::as_array).into_iter().flatten() {
         has_text |= text.add(block);
@@ -26,12 +26,12 @@ pub(super) fn read(result: &Value) -> ToolOutput {
 }
 
 #[derive(Default)]
-struct Bounded {
+struct BoundedText {
     text: String,
     is_cut: bool,
 }
 
-impl Bounded {
+impl BoundedText {
     /// Was there anything to read in it?
     fn add(&mut self, block: &Value) -> bool {
         let field = |name: &str| block.get(name).and_then(Value::as_str);

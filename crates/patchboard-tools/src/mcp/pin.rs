@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::offer::Offered;
+use super::tool_list::ListedTool;
 
 /// Keeps what was approved. Keys are names of servers.
 pub trait PinStore: Send + Sync + fmt::Debug {
     /// `None` when nothing was ever approved for that server.
-    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Pins>, BoxError>>;
-    fn save<'a>(&'a self, server: &'a str, pins: Pins) -> BoxFuture<'a, Result<(), BoxError>>;
+    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<ToolPins>, BoxError>>;
+    fn save<'a>(&'a self, server: &'a str, pins: ToolPins) -> BoxFuture<'a, Result<(), BoxError>>;
 }
 
 /// The approved tools of one server, by the server's own names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pins(pub BTreeMap<String, Pin>);
+pub struct ToolPins(pub BTreeMap<String, ToolPin>);
 
 /// A tool as it was approved. `tool` decides; the others tell what is different.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pin {
+pub struct ToolPin {
     pub tool: String,
     pub description: String,
     pub input_schema: String,
@@ -35,14 +35,14 @@ pub struct Pin {
 
 /// Why a tool waits for approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum ToolChange {
     /// It was not there when the server was approved.
     New,
     /// These parts read differently: `description`, `inputSchema`, `annotations`.
     Changed(Vec<&'static str>),
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ToolChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::New => f.write_str("is new"),
@@ -51,15 +51,15 @@ impl fmt::Display for Change {
     }
 }
 
-impl Pins {
-    pub(crate) fn of(tools: &[Offered]) -> Self {
-        Self(tools.iter().map(|tool| (tool.name.clone(), Pin::of(tool))).collect())
+impl ToolPins {
+    pub(crate) fn from_tools(tools: &[ListedTool]) -> Self {
+        Self(tools.iter().map(|tool| (tool.name.clone(), ToolPin::from_tool(tool))).collect())
     }
 
     /// `None` when the tool is as it was approved.
-    pub(crate) fn change(&self, tool: &Offered) -> Option<Change> {
-        let Some(approved) = self.0.get(&tool.name) else { return Some(Change::New) };
-        let now = Pin::of(tool);
+    pub(crate) fn change(&self, tool: &ListedTool) -> Option<ToolChange> {
+        let Some(approved) = self.0.get(&tool.name) else { return Some(ToolChange::New) };
+        let now = ToolPin::from_tool(tool);
         if now.tool == approved.tool {
             return None;
         }
@@ -68,7 +68,7 @@ impl Pins {
             ("inputSchema", now.input_schema != approved.input_schema),
             ("annotations", now.hints != approved.hints),
         ];
-        Some(Change::Changed(parts.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| part).collect()))
+        Some(ToolChange::Changed(parts.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| part).collect()))
     }
 
     pub fn to_bytes(&self) -> Result<Vec<u8>, BoxError> {
@@ -80,9 +80,9 @@ impl Pins {
     }
 }
 
-impl Pin {
+impl ToolPin {
     /// The hints are part of it: they decide whether a person is asked before the tool runs.
-    fn of(tool: &Offered) -> Self {
+    fn from_tool(tool: &ListedTool) -> Self {
         let description = json!(tool.description);
         let hints = json!({ "readOnlyHint": tool.read_only, "idempotentHint": tool.idempotent });
         let whole = json!({
@@ -139,15 +139,15 @@ fn canonical(value: &Value, out: &mut String) {
 
 /// Pins that are forgotten with the process.
 #[derive(Debug, Default)]
-pub struct MemoryPins(Mutex<HashMap<String, Pins>>);
+pub struct MemoryPins(Mutex<HashMap<String, ToolPins>>);
 
 impl PinStore for MemoryPins {
-    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Pins>, BoxError>> {
+    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<ToolPins>, BoxError>> {
         let pins = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned();
         Box::pin(std::future::ready(Ok(pins)))
     }
 
-    fn save<'a>(&'a self, server: &'a str, pins: Pins) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn save<'a>(&'a self, server: &'a str, pins: ToolPins) -> BoxFuture<'a, Result<(), BoxError>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned(), pins);
         Box::pin(std::future::ready(Ok(())))
     }

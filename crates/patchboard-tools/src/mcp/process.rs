@@ -15,35 +15,35 @@ use tokio_util::task::TaskTracker;
 #[cfg(target_os = "linux")]
 mod jailed;
 mod plain;
-mod words;
+mod stderr;
 
-pub(super) use words::LastWords;
+pub(super) use stderr::ExitReport;
 
-use crate::launch::Launch;
-use plain::Plain;
-use words::Words;
+use crate::launch::LaunchMode;
+use plain::PlainServer;
+use stderr::StderrTail;
 
 /// After its input is closed a server may take this long to end by itself.
-const FAREWELL: Duration = Duration::from_millis(700);
-const LAST_BREATH: Duration = Duration::from_millis(200);
+const EXIT_GRACE: Duration = Duration::from_millis(700);
+const STDERR_WAIT: Duration = Duration::from_millis(200);
 
 /// A running server. Dropped, it is killed with everything it started.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
-    running: Running,
-    words: Words,
-    listening: Option<JoinHandle<()>>,
+    running: RunningServer,
+    stderr_tail: StderrTail,
+    stderr_task: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-enum Running {
-    Plain(Plain),
+enum RunningServer {
+    Plain(PlainServer),
     #[cfg(target_os = "linux")]
-    Jailed(Box<jailed::InJail>),
+    Jailed(Box<jailed::JailedServer>),
 }
 
 /// The streams of a server that was just started.
-struct Streams {
+struct ServerStreams {
     input: pipe::Sender,
     output: ChildStdout,
     errors: Option<ChildStderr>,
@@ -51,7 +51,7 @@ struct Streams {
 
 /// What to start.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Order<'a> {
+pub(super) struct ServerCommand<'a> {
     pub(super) program: &'a str,
     pub(super) arguments: &'a [String],
     pub(super) env: &'a BTreeMap<String, SecretString>,
@@ -62,52 +62,52 @@ pub(super) struct Order<'a> {
 /// Starts the program. `Err` is a sentence for the log.
 pub(super) async fn spawn(
     server: &Arc<str>,
-    order: Order<'_>,
-    launch: &Launch,
+    order: ServerCommand<'_>,
+    launch: &LaunchMode,
     tasks: &TaskTracker,
 ) -> Result<(ServerProcess, pipe::Sender, ChildStdout), String> {
     let (running, streams) = match launch {
-        Launch::Plain => plain::start(order).map(|(plain, streams)| (Running::Plain(plain), streams))?,
+        LaunchMode::Plain => plain::start(order).map(|(plain, streams)| (RunningServer::Plain(plain), streams))?,
         #[cfg(target_os = "linux")]
-        Launch::Jailed(warden) => {
+        LaunchMode::Jailed(warden) => {
             let (jailed, streams) = jailed::start(server, order, warden).await?;
-            (Running::Jailed(Box::new(jailed)), streams)
+            (RunningServer::Jailed(Box::new(jailed)), streams)
         }
     };
-    let words = Words::default();
+    let words = StderrTail::default();
     let drain = |errors| tasks.spawn(words.clone().drain(server.clone(), errors));
     let listening = streams.errors.map(drain);
-    Ok((ServerProcess { running, words, listening }, streams.input, streams.output))
+    Ok((ServerProcess { running, stderr_tail: words, stderr_task: listening }, streams.input, streams.output))
 }
 
 impl ServerProcess {
     /// Returns when it has ended by itself; what it leaves behind goes with it. May be dropped and called again.
     pub(super) async fn exited(&mut self) -> String {
         match &mut self.running {
-            Running::Plain(plain) => plain.exited().await,
+            RunningServer::Plain(plain) => plain.exited().await,
             #[cfg(target_os = "linux")]
-            Running::Jailed(jailed) => jailed.exited().await,
+            RunningServer::Jailed(jailed) => jailed.exited().await,
         }
     }
 
     /// Gives it a moment to end by itself, then kills it. Its input has to be closed before. Answers how it ended, if by
     /// itself, and with which last words.
-    pub(super) async fn end(mut self) -> LastWords {
-        let status = tokio::time::timeout(FAREWELL, self.exited()).await.ok();
+    pub(super) async fn end(mut self) -> ExitReport {
+        let status = tokio::time::timeout(EXIT_GRACE, self.exited()).await.ok();
         if status.is_none() {
             match &mut self.running {
-                Running::Plain(plain) => plain.kill().await,
+                RunningServer::Plain(plain) => plain.kill().await,
                 #[cfg(target_os = "linux")]
-                Running::Jailed(jailed) => jailed.kill().await,
+                RunningServer::Jailed(jailed) => jailed.kill().await,
             }
         }
         // What it said last may still be in the pipe.
-        if let Some(listening) = self.listening.take()
-            && tokio::time::timeout(LAST_BREATH, listening).await.is_err()
+        if let Some(listening) = self.stderr_task.take()
+            && tokio::time::timeout(STDERR_WAIT, listening).await.is_err()
         {
             tracing::debug!("the standard error of an MCP server does not end");
         }
-        LastWords { status, stderr: self.words.text() }
+        ExitReport { status, stderr: self.stderr_tail.summary() }
     }
 }
 

@@ -15,20 +15,20 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::http::{self, Endpoint, MAX_MESSAGE, SESSION};
-use super::link::told;
+use super::http::{self, HttpEndpoint, MAX_MESSAGE, SESSION_HEADER};
+use crate::text::with_causes;
 
 /// Requests at once; the next one is refused.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 /// Lines that wait to be written; whoever has more waits.
-const UNWRITTEN: usize = 64;
+const OUTPUT_QUEUE: usize = 64;
 /// After the end of the input, answers that are under way get this long.
 const GRACE: Duration = Duration::from_secs(5);
-const GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a cancellation waits for the request that it is about to arrive.
-const ARRIVAL: Duration = Duration::from_secs(5);
-const VERSION: &str = "MCP-Protocol-Version";
-const EVENTS: &str = "text/event-stream";
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
+const VERSION_HEADER: &str = "MCP-Protocol-Version";
+const EVENT_MEDIA: &str = "text/event-stream";
 
 /// JSON-RPC codes.
 const PARSE_ERROR: i32 = -32700;
@@ -49,22 +49,22 @@ pub async fn relay(
     output: impl AsyncWrite + Unpin + Send + 'static,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let endpoint = Endpoint::new(&target.url, target.token).map_err(io::Error::other)?;
-    let (lines, unwritten) = mpsc::channel(UNWRITTEN);
+    let endpoint = HttpEndpoint::new(&target.url, target.token).map_err(io::Error::other)?;
+    let (lines, unwritten) = mpsc::channel(OUTPUT_QUEUE);
     let tasks = TaskTracker::new();
-    let relay = Arc::new(Relay {
+    let relay = Arc::new(StdioRelay {
         endpoint,
         url: target.url,
         session: Mutex::default(),
         renewal: tokio::sync::Mutex::new(()),
-        under_way: Mutex::default(),
-        places: Arc::new(Semaphore::new(AT_ONCE)),
+        pending: Mutex::default(),
+        permits: Arc::new(Semaphore::new(MAX_CONCURRENT)),
         lines,
     });
     // Ends with the last sender, or when nobody reads.
     let writing = tasks.spawn(write(output, unwritten));
     let over = stop.child_token();
-    let mut reader = Lines::new(input);
+    let mut reader = BoundedLines::new(input);
     loop {
         let line = tokio::select! {
             line = reader.next() => line?,
@@ -72,41 +72,43 @@ pub async fn relay(
             () = over.cancelled() => break,
         };
         match line {
-            Some(Line::Whole(line)) => relay.clone().take(line, &tasks, &over).await,
-            Some(Line::TooLong) => relay.refuse(&Value::Null, INVALID_REQUEST, "the message is too long").await,
+            Some(InputLine::Whole(line)) => relay.clone().handle_line(line, &tasks, &over).await,
+            Some(InputLine::TooLong) => {
+                relay.send_error(&Value::Null, INVALID_REQUEST, "the message is too long").await
+            }
             None => break,
         }
     }
-    relay.end(tasks, writing, over).await
+    relay.shut_down(tasks, writing, over).await
 }
 
-struct Relay {
-    endpoint: Endpoint,
+struct StdioRelay {
+    endpoint: HttpEndpoint,
     url: String,
-    session: Mutex<Session>,
+    session: Mutex<RelaySession>,
     /// One renewal at a time; the others then use the new session.
     renewal: tokio::sync::Mutex<()>,
-    under_way: Mutex<HashMap<String, UnderWay>>,
-    places: Arc<Semaphore>,
+    pending: Mutex<HashMap<String, PendingRequest>>,
+    permits: Arc<Semaphore>,
     lines: mpsc::Sender<String>,
 }
 
 #[derive(Default, Clone)]
-struct Session {
+struct RelaySession {
     id: Option<Arc<str>>,
     version: Option<String>,
     /// As the client sent it; said again when the server has forgotten the session.
     initialize: Option<Arc<[u8]>>,
 }
 
-struct UnderWay {
+struct PendingRequest {
     /// Has the server got it?
-    arrived: watch::Receiver<bool>,
+    delivered: watch::Receiver<bool>,
     is_cancelled: bool,
 }
 
 /// What a message is, as far as the relay cares.
-enum Kind {
+enum MessageKind {
     Request {
         id: Value,
         method: String,
@@ -118,54 +120,54 @@ enum Kind {
     OneWay,
 }
 
-impl Relay {
-    async fn take(self: Arc<Self>, line: Vec<u8>, tasks: &TaskTracker, over: &CancellationToken) {
+impl StdioRelay {
+    async fn handle_line(self: Arc<Self>, line: Vec<u8>, tasks: &TaskTracker, over: &CancellationToken) {
         let message: Value = match serde_json::from_slice(&line) {
             Ok(message) => message,
-            Err(error) => return self.refuse(&Value::Null, PARSE_ERROR, &format!("not JSON: {error}")).await,
+            Err(error) => return self.send_error(&Value::Null, PARSE_ERROR, &format!("not JSON: {error}")).await,
         };
         let body: Arc<[u8]> = line.into();
-        match kind(&message) {
+        match classify(&message) {
             // Nothing may overtake the beginning: the session it opens is the session of all that follows.
-            Kind::Request { id, method } if method == "initialize" => {
-                *self.session() = Session { initialize: Some(body.clone()), ..Session::default() };
+            MessageKind::Request { id, method } if method == "initialize" => {
+                *self.session() = RelaySession { initialize: Some(body.clone()), ..RelaySession::default() };
                 tokio::select! {
                     () = self.request(&id, &body, None) => {}
                     () = over.cancelled() => {}
                 }
             }
-            Kind::Request { id, .. } => {
-                let Ok(place) = self.places.clone().try_acquire_owned() else {
-                    return self.refuse(&id, SERVER_ERROR, "too many requests at once").await;
+            MessageKind::Request { id, .. } => {
+                let Ok(place) = self.permits.clone().try_acquire_owned() else {
+                    return self.send_error(&id, SERVER_ERROR, "too many requests at once").await;
                 };
                 let (arrival, arrived) = watch::channel(false);
                 let key = id.to_string();
-                self.under_way().insert(key.clone(), UnderWay { arrived, is_cancelled: false });
+                self.pending().insert(key.clone(), PendingRequest { delivered: arrived, is_cancelled: false });
                 let over = over.clone();
                 tasks.spawn(async move {
                     tokio::select! {
                         () = self.request(&id, &body, Some(arrival)) => {}
                         () = over.cancelled() => {}
                     }
-                    self.under_way().remove(&key);
+                    self.pending().remove(&key);
                     drop(place);
                 });
             }
-            Kind::Cancellation { id } => {
-                let arrived = self.under_way().get_mut(&id.to_string()).map(|request| {
+            MessageKind::Cancellation { id } => {
+                let arrived = self.pending().get_mut(&id.to_string()).map(|request| {
                     request.is_cancelled = true;
-                    request.arrived.clone()
+                    request.delivered.clone()
                 });
                 tasks.spawn(async move {
                     // On a connection of its own it could be there before what it cancels.
                     if let Some(mut arrived) = arrived {
-                        drop(tokio::time::timeout(ARRIVAL, arrived.wait_for(|arrived| *arrived)).await);
+                        drop(tokio::time::timeout(DELIVERY_TIMEOUT, arrived.wait_for(|arrived| *arrived)).await);
                     }
-                    self.tell(&body).await;
+                    self.send_one_way(&body).await;
                 });
             }
-            Kind::OneWay => {
-                tasks.spawn(async move { self.tell(&body).await });
+            MessageKind::OneWay => {
+                tasks.spawn(async move { self.send_one_way(&body).await });
             }
         }
     }
@@ -177,20 +179,20 @@ impl Relay {
                 if let Some(arrival) = &arrival {
                     arrival.send_replace(true);
                 }
-                self.answers(id, response).await
+                self.relay_response(id, response).await
             }
             Err(reason) => Err(reason),
         };
-        let is_cancelled = || self.under_way().get(&id.to_string()).is_some_and(|request| request.is_cancelled);
+        let is_cancelled = || self.pending().get(&id.to_string()).is_some_and(|request| request.is_cancelled);
         if let Err(reason) = answered
             && !is_cancelled()
         {
-            self.refuse(id, SERVER_ERROR, &reason).await;
+            self.send_error(id, SERVER_ERROR, &reason).await;
         }
     }
 
     /// Sends what has no answer. That it did not arrive matters only to the log.
-    async fn tell(&self, body: &Arc<[u8]>) {
+    async fn send_one_way(&self, body: &Arc<[u8]>) {
         if let Err(reason) = self.post(body).await {
             tracing::debug!("a notification did not arrive: {reason}");
         }
@@ -199,7 +201,7 @@ impl Relay {
     /// Posts, in a new session if the server has forgotten the present one.
     async fn post(&self, body: &Arc<[u8]>) -> Result<Response, String> {
         let session = self.session().clone();
-        let response = self.post_in(&session, body).await?;
+        let response = self.post_in_session(&session, body).await?;
         if response.status() != StatusCode::NOT_FOUND || session.id.is_none() {
             return Ok(response);
         }
@@ -207,63 +209,66 @@ impl Relay {
         let present = self.session().clone();
         if present.id == session.id {
             let Some(initialize) = &session.initialize else { return Ok(response) };
-            let beginning = Session { initialize: session.initialize.clone(), ..Session::default() };
-            let renewed = self.post_in(&beginning, initialize).await?;
-            let answer = self.begun(renewed, beginning.initialize).await?;
+            let beginning = RelaySession { initialize: session.initialize.clone(), ..RelaySession::default() };
+            let renewed = self.post_in_session(&beginning, initialize).await?;
+            let answer = self.open_session(renewed, beginning.initialize).await?;
             tracing::debug!("the server began a new session: {}", answer.get("result").is_some());
         }
         let session = self.session().clone();
-        self.post_in(&session, body).await
+        self.post_in_session(&session, body).await
     }
 
-    async fn post_in(&self, session: &Session, body: &Arc<[u8]>) -> Result<Response, String> {
+    async fn post_in_session(&self, session: &RelaySession, body: &Arc<[u8]>) -> Result<Response, String> {
         let mut request = self.endpoint.post(&self.url, session.id.as_deref(), body.to_vec());
         if let Some(version) = &session.version {
-            request = request.header(VERSION, version);
+            request = request.header(VERSION_HEADER, version);
         }
-        request.send().await.map_err(|error| format!("the server cannot be reached: {}", told(&error)))
+        request.send().await.map_err(|error| format!("the server cannot be reached: {}", with_causes(&error)))
     }
 
     /// Reads the answer to `initialize` and keeps the session that it opened.
-    async fn begun(&self, response: Response, initialize: Option<Arc<[u8]>>) -> Result<Value, String> {
-        let id = response.headers().get(SESSION).and_then(|value| value.to_str().ok()).map(Arc::from);
-        let answer = whole_answer(response).await?;
+    async fn open_session(&self, response: Response, initialize: Option<Arc<[u8]>>) -> Result<Value, String> {
+        let id = response.headers().get(SESSION_HEADER).and_then(|value| value.to_str().ok()).map(Arc::from);
+        let answer = read_answer(response).await?;
         let version = answer.pointer("/result/protocolVersion").and_then(Value::as_str).map(str::to_owned);
-        *self.session() = Session { id, version, initialize };
+        *self.session() = RelaySession { id, version, initialize };
         Ok(answer)
     }
 
-    async fn answers(&self, id: &Value, response: Response) -> Result<(), String> {
-        if !response.status().is_success() || !http::media_type(&response).starts_with(EVENTS) {
+    async fn relay_response(&self, id: &Value, response: Response) -> Result<(), String> {
+        if !response.status().is_success() || !http::media_type(&response).starts_with(EVENT_MEDIA) {
             let initialize = self.session().initialize.clone();
-            let is_beginning = response.headers().contains_key(SESSION) && self.session().id.is_none();
-            let answer =
-                if is_beginning { self.begun(response, initialize).await? } else { whole_answer(response).await? };
-            self.line(&answer).await;
+            let is_beginning = response.headers().contains_key(SESSION_HEADER) && self.session().id.is_none();
+            let answer = if is_beginning {
+                self.open_session(response, initialize).await?
+            } else {
+                read_answer(response).await?
+            };
+            self.send_line(&answer).await;
             return Ok(());
         }
         let mut events = http::events(response);
         let mut is_answered = false;
         while let Some(event) = events.next().await {
-            let event = event.map_err(|error| format!("the answer broke off: {}", told(&error)))?;
+            let event = event.map_err(|error| format!("the answer broke off: {}", with_causes(&error)))?;
             let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { continue };
             let message = serde_json::from_str(&data).map_err(|error| format!("the answer is not JSON: {error}"))?;
             is_answered |= is_answer_to(&message, id);
-            self.line(&message).await;
+            self.send_line(&message).await;
         }
         if is_answered { Ok(()) } else { Err("the server ended the answer before its end".to_owned()) }
     }
 
-    async fn refuse(&self, id: &Value, code: i32, reason: &str) {
-        self.line(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": reason } })).await;
+    async fn send_error(&self, id: &Value, code: i32, reason: &str) {
+        self.send_line(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": reason } })).await;
     }
 
-    async fn line(&self, message: &Value) {
+    async fn send_line(&self, message: &Value) {
         // Nobody reads any more: the relay is about to end.
         drop(self.lines.send(message.to_string()).await);
     }
 
-    async fn end(
+    async fn shut_down(
         self: Arc<Self>,
         tasks: TaskTracker,
         writing: tokio::task::JoinHandle<io::Result<()>>,
@@ -272,8 +277,8 @@ impl Relay {
         let session = self.session().id.clone();
         // All but the writer, whose end is the last sender's.
         let idle = async {
-            let places = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
-            drop(self.places.acquire_many(places).await);
+            let places = u32::try_from(MAX_CONCURRENT).unwrap_or(u32::MAX);
+            drop(self.permits.acquire_many(places).await);
         };
         tokio::select! {
             ended = tokio::time::timeout(GRACE, idle) => drop(ended),
@@ -283,28 +288,28 @@ impl Relay {
         over.cancel();
         if let Some(session) = session {
             // The server forgets it by itself after a while.
-            drop(tokio::time::timeout(GOODBYE, self.endpoint.delete(&self.url, &session).send()).await);
+            drop(tokio::time::timeout(CLOSE_TIMEOUT, self.endpoint.delete(&self.url, &session).send()).await);
         }
         drop(self);
         tasks.close();
-        match tokio::time::timeout(GOODBYE, writing).await {
+        match tokio::time::timeout(CLOSE_TIMEOUT, writing).await {
             Ok(Ok(written)) => written,
             Ok(Err(_)) | Err(_) => Ok(()),
         }
     }
 
-    fn session(&self) -> MutexGuard<'_, Session> {
+    fn session(&self) -> MutexGuard<'_, RelaySession> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, HashMap<String, PendingRequest>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn whole_answer(response: Response) -> Result<Value, String> {
+async fn read_answer(response: Response) -> Result<Value, String> {
     let status = response.status();
-    let is_events = http::media_type(&response).starts_with(EVENTS);
+    let is_events = http::media_type(&response).starts_with(EVENT_MEDIA);
     if status.is_success() && is_events {
         let mut events = http::events(response);
         while let Some(Ok(event)) = events.next().await {
@@ -316,23 +321,25 @@ async fn whole_answer(response: Response) -> Result<Value, String> {
         }
         return Err("the server ended the answer before its end".to_owned());
     }
-    let body = http::whole(response).await.map_err(|error| format!("the answer cannot be read: {}", told(&error)))?;
+    let body = http::read_body(response)
+        .await
+        .map_err(|error| format!("the answer cannot be read: {}", with_causes(&error)))?;
     match serde_json::from_slice::<Value>(&body) {
         Ok(answer) if answer.get("jsonrpc").is_some() => Ok(answer),
         Ok(_) | Err(_) => Err(format!("the server answered with HTTP {status}{}", http::excerpt(&body))),
     }
 }
 
-fn kind(message: &Value) -> Kind {
+fn classify(message: &Value) -> MessageKind {
     let method = message.get("method").and_then(Value::as_str);
     let id = message.get("id").filter(|id| !id.is_null());
     match (method, id) {
-        (Some(method), Some(id)) => Kind::Request { id: id.clone(), method: method.to_owned() },
+        (Some(method), Some(id)) => MessageKind::Request { id: id.clone(), method: method.to_owned() },
         (Some("notifications/cancelled"), None) => {
             let id = message.pointer("/params/requestId").cloned().unwrap_or_default();
-            Kind::Cancellation { id }
+            MessageKind::Cancellation { id }
         }
-        (_, _) => Kind::OneWay,
+        (_, _) => MessageKind::OneWay,
     }
 }
 
@@ -350,25 +357,25 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<St
 }
 
 /// Lines of bounded length.
-struct Lines<R> {
+struct BoundedLines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
     is_too_long: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+enum InputLine {
     Whole(Vec<u8>),
     TooLong,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> BoundedLines<R> {
     fn new(input: R) -> Self {
         Self { reader: BufReader::new(input), line: Vec::new(), is_too_long: false }
     }
 
     /// The next line that is not empty. Safe to be dropped halfway: what was read is kept.
-    async fn next(&mut self) -> io::Result<Option<Line>> {
+    async fn next(&mut self) -> io::Result<Option<InputLine>> {
         loop {
             let available = self.reader.fill_buf().await?;
             let is_end = available.is_empty();
@@ -388,10 +395,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             }
             let line = std::mem::take(&mut self.line);
             if std::mem::take(&mut self.is_too_long) {
-                return Ok(Some(Line::TooLong));
+                return Ok(Some(InputLine::TooLong));
             }
             if !line.trim_ascii().is_empty() {
-                return Ok(Some(Line::Whole(line)));
+                return Ok(Some(InputLine::Whole(line)));
             }
             if is_end {
                 return Ok(None);

@@ -13,18 +13,18 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::cover::Cover;
-use super::filter::{self, FilterOptions};
-use super::ground::{Closed, Parcel, Survey};
-use super::jail::{Limits, Tcp, View};
-use super::kernel::{Landlock, WANTED};
+use super::jail::{FilesystemView, ResourceLimits, TcpAccess};
+use super::kernel::{LandlockSupport, NEWEST_ABI};
+use super::landlock_rules::{ClosedPaths, GrantSummary, GrantTarget};
+use super::mount_mask::MaskState;
 use super::namespace::{Namespaces, SHARED_MEMORY};
-use super::order::{Confinement, Order};
 use super::protect::PathProtection;
+use super::protocol::{Confinement, SpawnRequest};
+use super::seccomp::{self, FilterOptions};
 
 /// What every program needs to start, to find its libraries and to resolve names. Of `/proc`, what tells about other
 /// processes' memory, files and environment is closed by Landlock itself.
-const SYSTEM: &[&str] = &[
+const SYSTEM_PATHS: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -50,9 +50,9 @@ const SYSTEM: &[&str] = &[
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// What programs compute with, and their terminals.
-const COMPUTING: &[&str] = &["/dev/dri", "/dev/kfd", "/dev/accel", "/dev/pts", "/dev/ptmx", "/dev/tty"];
+const COMPUTE_DEVICES: &[&str] = &["/dev/dri", "/dev/kfd", "/dev/accel", "/dev/pts", "/dev/ptmx", "/dev/tty"];
 /// There is one for each of its cards, and a few more.
-const NVIDIA: &str = "nvidia";
+const NVIDIA_PREFIX: &str = "nvidia";
 
 /// The folder of the root that holds devices.
 const DEVICE_FOLDER: &str = "dev";
@@ -60,7 +60,7 @@ const DEVICE_FOLDER: &str = "dev";
 const KERNEL_SETTINGS: &[&str] = &["proc", "sys"];
 
 /// Secrets of the system that only root can read, closed where the server runs as root.
-const OF_ROOT: &[&str] = &[
+const ROOT_SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
     "/etc/gshadow",
@@ -74,14 +74,14 @@ const OF_ROOT: &[&str] = &[
     "/etc/wireguard",
 ];
 
-const RUN: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir});
-const DEVICE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev | Truncate});
+const READ_EXECUTE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir});
+const DEVICE_ACCESS: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev | Truncate});
 /// Nothing in a working folder needs to be a device.
 const NO_DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev});
 
 /// What ordinary installers and builds do as root. Everything else, such as raw devices, mounts, tracing and kernel
 /// modules, is gone for good in the jail.
-const KEPT: CapabilitySet = CapabilitySet::CHOWN
+const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
@@ -94,17 +94,17 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
 /// Confines the calling thread. Where the kernel cannot enforce something it is left out and the answer says so; any
 /// other failure is one, in words.
 pub(super) fn confine(
-    order: &Order,
+    order: &SpawnRequest,
     protection: &PathProtection,
     namespaces: Namespaces,
     writable: Vec<OwnedFd>,
 ) -> Result<Confinement, String> {
-    let (rules, survey) = rules(order, &protection.closed, namespaces, writable)?;
+    let (rules, survey) = build_rules(order, &protection.closed, namespaces, writable)?;
     drop_capabilities().map_err(|error| format!("cannot drop capabilities: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot give up new privileges: {error}"))?;
     let status = rules.restrict_self().map_err(|error| landlock_failed(&error))?;
     let landlock_abi = match status.ruleset {
-        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Landlock::from(status.landlock).abi(),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => LandlockSupport::from(status.landlock).abi(),
         RulesetStatus::NotEnforced => 0,
     };
     if landlock_abi == 0 && protection.needs_landlock {
@@ -113,19 +113,19 @@ pub(super) fn confine(
             .to_owned());
     }
     // Last, because the filter applies to this thread too.
-    let system_calls = filter::apply(FilterOptions {
+    let system_calls = seccomp::apply(FilterOptions {
         unix_sockets: order.network.unix_sockets,
-        listening: order.network.listen != Tcp::Closed,
+        listening: order.network.listen != TcpAccess::Closed,
         outside_pids_visible: !namespaces.processes,
         deny_ptrace: landlock_abi == 0,
     })?;
-    let Survey { has_closed_parts, left_out, .. } = survey;
-    let covers = protection.cover == Cover::Laid;
+    let GrantSummary { has_closed_parts, skipped_entries: left_out, .. } = survey;
+    let covers = protection.mask == MaskState::Applied;
     Ok(Confinement { landlock_abi, namespaces, covers, system_calls, has_closed_parts, left_out })
 }
 
 /// Limits hold for the whole process; a supervisor needs far less than any of them.
-pub(super) fn limit(limits: &Limits) -> io::Result<()> {
+pub(super) fn set_limits(limits: &ResourceLimits) -> io::Result<()> {
     let limited = [
         (Resource::Cpu, limits.cpu_seconds),
         (Resource::Fsize, limits.file_bytes),
@@ -144,40 +144,44 @@ pub(super) fn limit(limits: &Limits) -> io::Result<()> {
 }
 
 /// The rules, and how much of the writable folders they could grant.
-fn rules(
-    order: &Order,
-    closed: &Closed,
+fn build_rules(
+    order: &SpawnRequest,
+    closed: &ClosedPaths,
     namespaces: Namespaces,
     writable: Vec<OwnedFd>,
-) -> Result<(RulesetCreated, Survey), String> {
+) -> Result<(RulesetCreated, GrantSummary), String> {
     let mut rules = empty_rules(order).map_err(|error| landlock_failed(&error))?;
-    let mut survey = Survey::default();
+    let mut survey = GrantSummary::default();
     for folder in writable {
-        let everything = AccessFs::from_all(WANTED) & !NO_DEVICES;
-        survey.add(closed.beneath(folder, &mut |parcel| grant(&mut rules, parcel, everything))?);
+        let everything = AccessFs::from_all(NEWEST_ABI) & !NO_DEVICES;
+        survey.add(closed.grant_tree(folder, &mut |parcel| grant(&mut rules, parcel, everything))?);
     }
     for path in &order.private {
         let Some(opened) = open(Path::new(path)) else { continue };
-        let everything = AccessFs::from_all(WANTED) & !NO_DEVICES;
-        grant(&mut rules, Parcel { opened, is_directory: true }, everything)?;
+        let everything = AccessFs::from_all(NEWEST_ABI) & !NO_DEVICES;
+        grant(&mut rules, GrantTarget { descriptor: opened, is_directory: true }, everything)?;
     }
     if order.view.is_wide() {
         grant_wide(&mut rules, order.view, closed, &mut survey)?;
         return Ok((rules, survey));
     }
-    let readable = SYSTEM.iter().map(Path::new).chain(order.readable.iter().map(Path::new));
+    let readable = SYSTEM_PATHS.iter().map(Path::new).chain(order.readable.iter().map(Path::new));
     for path in readable {
         let Some(opened) = open(path) else { continue };
-        closed.beneath(opened, &mut |parcel| grant(&mut rules, parcel, RUN))?;
+        closed.grant_tree(opened, &mut |parcel| grant(&mut rules, parcel, READ_EXECUTE))?;
     }
     for path in DEVICES {
         let Some(opened) = open(Path::new(path)) else { continue };
-        grant(&mut rules, Parcel { opened, is_directory: false }, DEVICE)?;
+        grant(&mut rules, GrantTarget { descriptor: opened, is_directory: false }, DEVICE_ACCESS)?;
     }
     if namespaces.own_shared_memory
         && let Some(opened) = open(Path::new(SHARED_MEMORY))
     {
-        grant(&mut rules, Parcel { opened, is_directory: true }, AccessFs::from_all(WANTED) & !NO_DEVICES)?;
+        grant(
+            &mut rules,
+            GrantTarget { descriptor: opened, is_directory: true },
+            AccessFs::from_all(NEWEST_ABI) & !NO_DEVICES,
+        )?;
     }
     Ok((rules, survey))
 }
@@ -185,22 +189,29 @@ fn rules(
 /// Grants the whole file system, with two exceptions. `/proc` and `/sys` are read-only: as root, writing `core_pattern` would
 /// start a program outside any jail, and writing control groups could stop the server. As root, `/dev` is limited to a list,
 /// because reading a block device would bypass the protection of files.
-fn grant_wide(rules: &mut RulesetCreated, view: View, closed: &Closed, survey: &mut Survey) -> Result<(), String> {
+fn grant_wide(
+    rules: &mut RulesetCreated,
+    view: FilesystemView,
+    closed: &ClosedPaths,
+    survey: &mut GrantSummary,
+) -> Result<(), String> {
     let listed = std::fs::read_dir("/").map_err(|error| format!("cannot list the root of the file system: {error}"))?;
     for entry in listed.flatten() {
         let name = entry.file_name();
         let rights = match view {
-            View::Everything if !KERNEL_SETTINGS.iter().any(|one| name == *one) => AccessFs::from_all(WANTED),
-            View::Everything | View::ReadEverything | View::Named => RUN,
+            FilesystemView::Everything if !KERNEL_SETTINGS.iter().any(|one| name == *one) => {
+                AccessFs::from_all(NEWEST_ABI)
+            }
+            FilesystemView::Everything | FilesystemView::ReadEverything | FilesystemView::Named => READ_EXECUTE,
         };
         let Some(opened) = open_unfollowed(&entry.path()) else { continue };
         if name != DEVICE_FOLDER || !geteuid().is_root() {
-            survey.add(closed.beneath(opened, &mut |parcel| grant(rules, parcel, rights))?);
+            survey.add(closed.grant_tree(opened, &mut |parcel| grant(rules, parcel, rights))?);
         }
     }
     if closed.is_empty() {
         let root = open(Path::new("/")).ok_or("cannot open the root of the file system")?;
-        grant(rules, Parcel { opened: root, is_directory: true }, AccessFs::ReadDir.into())?;
+        grant(rules, GrantTarget { descriptor: root, is_directory: true }, AccessFs::ReadDir.into())?;
     }
     grant_devices(rules)
 }
@@ -208,28 +219,32 @@ fn grant_wide(rules: &mut RulesetCreated, view: View, closed: &Closed, survey: &
 /// What has to be written to although it is no file of anybody's.
 fn grant_devices(rules: &mut RulesetCreated) -> Result<(), String> {
     let listed = std::fs::read_dir("/dev").into_iter().flatten().flatten();
-    let cards = listed.filter(|entry| entry.file_name().to_string_lossy().starts_with(NVIDIA));
+    let cards = listed.filter(|entry| entry.file_name().to_string_lossy().starts_with(NVIDIA_PREFIX));
     let cards: Vec<_> = cards.map(|entry| entry.path()).collect();
-    let devices = DEVICES.iter().chain(COMPUTING).map(Path::new).chain(cards.iter().map(|card| card.as_path()));
+    let devices = DEVICES.iter().chain(COMPUTE_DEVICES).map(Path::new).chain(cards.iter().map(|card| card.as_path()));
     for path in devices {
         let Some(opened) = open(path) else { continue };
-        grant(rules, Parcel { opened, is_directory: path.is_dir() }, DEVICE)?;
+        grant(rules, GrantTarget { descriptor: opened, is_directory: path.is_dir() }, DEVICE_ACCESS)?;
     }
     match open(Path::new(SHARED_MEMORY)) {
-        Some(opened) => grant(rules, Parcel { opened, is_directory: true }, AccessFs::from_all(WANTED) & !NO_DEVICES),
+        Some(opened) => grant(
+            rules,
+            GrantTarget { descriptor: opened, is_directory: true },
+            AccessFs::from_all(NEWEST_ABI) & !NO_DEVICES,
+        ),
         None => Ok(()),
     }
 }
 
-fn empty_rules(order: &Order) -> Result<RulesetCreated, RulesetError> {
+fn empty_rules(order: &SpawnRequest) -> Result<RulesetCreated, RulesetError> {
     // Whoever could signal its supervisor could slip the leash.
     let scope = match order.view {
-        View::Named => Scope::from_all(WANTED),
-        View::Everything | View::ReadEverything => Scope::Signal.into(),
+        FilesystemView::Named => Scope::from_all(NEWEST_ABI),
+        FilesystemView::Everything | FilesystemView::ReadEverything => Scope::Signal.into(),
     };
-    let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(WANTED))?.scope(scope)?;
+    let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST_ABI))?.scope(scope)?;
     let network = [(&order.network.connect, AccessNet::ConnectTcp), (&order.network.listen, AccessNet::BindTcp)];
-    for (_, access) in network.iter().filter(|(tcp, _)| **tcp != Tcp::Open) {
+    for (_, access) in network.iter().filter(|(tcp, _)| **tcp != TcpAccess::Open) {
         ruleset = ruleset.handle_access(*access)?;
     }
     let mut rules = ruleset.create()?;
@@ -240,17 +255,17 @@ fn empty_rules(order: &Order) -> Result<RulesetCreated, RulesetError> {
 }
 
 /// What is granted of each port: together, because each rule is a system call and there may be one for every port.
-fn granted_ports(network: [(&Tcp, AccessNet); 2]) -> Vec<BitFlags<AccessNet>> {
+fn granted_ports(network: [(&TcpAccess, AccessNet); 2]) -> Vec<BitFlags<AccessNet>> {
     let mut granted = vec![BitFlags::EMPTY; usize::from(u16::MAX) + 1];
     for (tcp, access) in network {
         match tcp {
-            Tcp::Open | Tcp::Closed => {}
-            Tcp::Ports(ports) => {
+            TcpAccess::Open | TcpAccess::Closed => {}
+            TcpAccess::Ports(ports) => {
                 for port in ports {
                     granted.get_mut(usize::from(*port)).into_iter().for_each(|one| one.insert(access));
                 }
             }
-            Tcp::AllBut(closed) => {
+            TcpAccess::AllBut(closed) => {
                 granted.iter_mut().for_each(|one| one.insert(access));
                 for port in closed {
                     granted.get_mut(usize::from(*port)).into_iter().for_each(|one| one.remove(access));
@@ -261,20 +276,23 @@ fn granted_ports(network: [(&Tcp, AccessNet); 2]) -> Vec<BitFlags<AccessNet>> {
     granted
 }
 
-fn grant(rules: &mut RulesetCreated, parcel: Parcel, rights: BitFlags<AccessFs>) -> Result<(), String> {
-    let rights = if parcel.is_directory { rights } else { rights & AccessFs::from_file(WANTED) };
-    match rules.add_rule(PathBeneath::new(parcel.opened, rights)) {
+fn grant(rules: &mut RulesetCreated, parcel: GrantTarget, rights: BitFlags<AccessFs>) -> Result<(), String> {
+    let rights = if parcel.is_directory { rights } else { rights & AccessFs::from_file(NEWEST_ABI) };
+    match rules.add_rule(PathBeneath::new(parcel.descriptor, rights)) {
         Ok(_) => Ok(()),
         Err(error) => Err(landlock_failed(&error)),
     }
 }
 
 /// The paths that Landlock has to keep closed. Must be collected before mounts cover them, which hides their inodes.
-pub(super) fn closed<'a>(order: &'a Order, links: impl IntoIterator<Item = &'a Path>) -> Result<Closed, String> {
-    let has_of_root = geteuid().is_root() && order.view == View::Named;
-    let of_root: &[&str] = if has_of_root { OF_ROOT } else { &[] };
+pub(super) fn closed_paths<'a>(
+    order: &'a SpawnRequest,
+    links: impl IntoIterator<Item = &'a Path>,
+) -> Result<ClosedPaths, String> {
+    let has_of_root = geteuid().is_root() && order.view == FilesystemView::Named;
+    let of_root: &[&str] = if has_of_root { ROOT_SECRETS } else { &[] };
     let protected = order.protected.iter().map(Path::new);
-    let closed = Closed::of(protected.chain(of_root.iter().map(Path::new)).chain(links));
+    let closed = ClosedPaths::from_paths(protected.chain(of_root.iter().map(Path::new)).chain(links));
     closed.map_err(|error| format!("cannot inspect a protected path: {error}"))
 }
 
@@ -296,7 +314,7 @@ fn drop_capabilities() -> io::Result<()> {
     }
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);
-        if !KEPT.contains(capability) && had.effective.contains(CapabilitySet::SETPCAP) {
+        if !KEPT_CAPABILITIES.contains(capability) && had.effective.contains(CapabilitySet::SETPCAP) {
             // `EINVAL` from the first one that this kernel does not know.
             if rustix::thread::remove_capability_from_bounding_set(capability).is_err() {
                 break;
@@ -305,9 +323,9 @@ fn drop_capabilities() -> io::Result<()> {
     }
     rustix::thread::clear_ambient_capability_set()?;
     let kept = CapabilitySets {
-        effective: had.effective & KEPT,
-        permitted: had.permitted & KEPT,
-        inheritable: had.inheritable & KEPT,
+        effective: had.effective & KEPT_CAPABILITIES,
+        permitted: had.permitted & KEPT_CAPABILITIES,
+        inheritable: had.inheritable & KEPT_CAPABILITIES,
     };
     Ok(rustix::thread::set_capabilities(None, kept)?)
 }

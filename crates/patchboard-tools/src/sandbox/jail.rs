@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// Where programs are looked for when nobody says otherwise.
-const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const GIBIBYTE: u64 = 1024 * 1024 * 1024;
 
@@ -16,7 +16,7 @@ const GIBIBYTE: u64 = 1024 * 1024 * 1024;
 pub struct Jail {
     /// Where the command starts: an open directory, so that nobody can swap it.
     pub folder: OwnedFd,
-    pub view: View,
+    pub view: FilesystemView,
     /// Open directories beneath which everything may be read, run and changed.
     pub writable: Vec<OwnedFd>,
     /// Paths beneath which everything may be read and run. Those that do not exist are left out.
@@ -31,13 +31,13 @@ pub struct Jail {
     pub environment: BTreeMap<String, String>,
     /// Where its private folder is made.
     pub scratch: PathBuf,
-    pub network: Network,
-    pub limits: Limits,
+    pub network: NetworkAccess,
+    pub limits: ResourceLimits,
 }
 
 /// What a jail shows of the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum View {
+pub enum FilesystemView {
     /// The system's own programs and libraries, to read and run, and what the jail names.
     Named,
     /// Everything, to read, run and change, except what is protected: for programs that the operator chose and that are
@@ -51,7 +51,7 @@ pub enum View {
     ReadEverything,
 }
 
-impl View {
+impl FilesystemView {
     /// Is there more to see than is named, so that what is protected has to be taken out of it?
     pub(super) fn is_wide(self) -> bool {
         match self {
@@ -62,34 +62,34 @@ impl View {
 }
 
 #[derive(Debug)]
-pub struct Program {
+pub struct CommandSpec {
     /// With a slash in it, a path; without, looked for on the jail's `PATH`.
     pub program: PathBuf,
     pub arguments: Vec<String>,
-    pub input: Input,
+    pub stdin: StdinMode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
+pub enum StdinMode {
     /// `/dev/null`.
-    Nothing,
+    Null,
     /// A pipe; see `Jailed::take_stdin`.
     Piped,
 }
 
 /// Ports are those of TCP, enforced from Landlock ABI 4 on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Network {
-    pub connect: Tcp,
+pub struct NetworkAccess {
+    pub connect: TcpAccess,
     /// Binding a port, and listening at all.
-    pub listen: Tcp,
+    pub listen: TcpAccess,
     /// Sockets of the Unix family, by which other programs of the same user can be reached. A connected pair of them can
     /// always be had.
     pub unix_sockets: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Tcp {
+pub enum TcpAccess {
     Open,
     Closed,
     Ports(Vec<u16>),
@@ -100,7 +100,7 @@ pub enum Tcp {
 
 /// Limits of each process of the jail; `None` leaves what the server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// A process that computes longer is killed.
     pub cpu_seconds: Option<u64>,
     /// A process that writes a longer file is killed.
@@ -114,29 +114,29 @@ pub struct Limits {
 
 impl Jail {
     /// A jail in which only `folder` may be changed. Commands may connect, since builds fetch things, and not listen.
-    pub fn around(folder: OwnedFd) -> std::io::Result<Self> {
+    pub fn for_folder(folder: OwnedFd) -> std::io::Result<Self> {
         Ok(Self {
-            view: View::Named,
+            view: FilesystemView::Named,
             writable: vec![folder.try_clone()?],
             folder,
             readable: Vec::new(),
             protected: Vec::new(),
             private: Vec::new(),
-            environment: environment(),
+            environment: default_environment(),
             scratch: std::env::temp_dir(),
-            network: Network::default(),
-            limits: Limits::default(),
+            network: NetworkAccess::default(),
+            limits: ResourceLimits::default(),
         })
     }
 }
 
-impl Default for Network {
+impl Default for NetworkAccess {
     fn default() -> Self {
-        Self { connect: Tcp::Open, listen: Tcp::Closed, unix_sockets: false }
+        Self { connect: TcpAccess::Open, listen: TcpAccess::Closed, unix_sockets: false }
     }
 }
 
-impl Default for Limits {
+impl Default for ResourceLimits {
     fn default() -> Self {
         Self {
             cpu_seconds: Some(60 * 60),
@@ -149,8 +149,8 @@ impl Default for Limits {
 }
 
 /// The variables of a jail unless the caller has better ones. Nothing of the server's own environment is among them.
-pub fn environment() -> BTreeMap<String, String> {
-    [("PATH", USUAL_PATH), ("LANG", "C.UTF-8"), ("TERM", "dumb")]
+pub fn default_environment() -> BTreeMap<String, String> {
+    [("PATH", DEFAULT_PATH), ("LANG", "C.UTF-8"), ("TERM", "dumb")]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()

@@ -5,10 +5,10 @@ use std::fmt;
 use landlock::{ABI, Access, AccessFs, LandlockStatus, Ruleset, RulesetAttr};
 
 use super::namespace::Namespaces;
-use super::order::Confinement;
+use super::protocol::Confinement;
 
 /// The newest ABI whose rights are asked for; older kernels enforce what they know.
-pub(super) const WANTED: ABI = ABI::V9;
+pub(super) const NEWEST_ABI: ABI = ABI::V9;
 
 /// From which ABI on something is restricted, and what is not restricted before it.
 const GAPS: [(u32, &str); 4] = [
@@ -20,7 +20,7 @@ const GAPS: [(u32, &str); 4] = [
 
 /// Landlock as found on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Landlock {
+pub enum LandlockSupport {
     Available {
         abi: u32,
     },
@@ -29,7 +29,7 @@ pub enum Landlock {
     NotImplemented,
 }
 
-impl Landlock {
+impl LandlockSupport {
     /// Asks the kernel. The only way to ask restricts the thread that asks, so one is made for it.
     pub fn probe() -> Self {
         let asking = std::thread::Builder::new().name("landlock-probe".to_owned()).spawn(|| {
@@ -58,7 +58,7 @@ impl Landlock {
     }
 }
 
-impl From<LandlockStatus> for Landlock {
+impl From<LandlockStatus> for LandlockSupport {
     fn from(status: LandlockStatus) -> Self {
         match status {
             LandlockStatus::NotEnabled => Self::NotEnabled,
@@ -71,7 +71,7 @@ impl From<LandlockStatus> for Landlock {
     }
 }
 
-impl fmt::Display for Landlock {
+impl fmt::Display for LandlockSupport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Available { abi } => {
@@ -103,9 +103,9 @@ impl Confinement {
     pub fn layers(&self) -> Vec<JailLayer> {
         let Namespaces { processes, own_proc, .. } = self.namespaces;
         let namespaces_hint = "this system gives this user no namespaces";
-        let landlock = match Landlock::probe() {
-            Landlock::Available { .. } => Landlock::Available { abi: self.landlock_abi },
-            missing @ (Landlock::NotEnabled | Landlock::NotImplemented) => missing,
+        let landlock = match LandlockSupport::probe() {
+            LandlockSupport::Available { .. } => LandlockSupport::Available { abi: self.landlock_abi },
+            missing @ (LandlockSupport::NotEnabled | LandlockSupport::NotImplemented) => missing,
         };
         let layer = |is_enforced: bool, yes: &str, no: String| JailLayer {
             is_enforced,

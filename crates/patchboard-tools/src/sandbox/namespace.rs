@@ -34,7 +34,7 @@ pub struct Namespaces {
 /// Proof that this process is in a mount namespace that was made for it. Nothing is mounted without: as root, a mount in the
 /// server's own namespace would be the machine's.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OwnMounts(());
+pub(super) struct PrivateMounts(());
 
 /// A mount namespace, as the kernel names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,11 +42,11 @@ pub(super) struct MountNamespace(String);
 
 /// What `enter` did.
 #[derive(Debug, Default)]
-pub(super) struct Entered {
+pub(super) struct EnteredNamespaces {
     pub(super) namespaces: Namespaces,
-    pub(super) own_mounts: Option<OwnMounts>,
+    pub(super) own_mounts: Option<PrivateMounts>,
     /// The mount namespace that was left; `None` where it cannot be told.
-    pub(super) left: Option<MountNamespace>,
+    pub(super) outer: Option<MountNamespace>,
 }
 
 impl MountNamespace {
@@ -64,7 +64,7 @@ impl MountNamespace {
     }
 }
 
-impl OwnMounts {
+impl PrivateMounts {
     /// `None` while this process is in `outer` still, and where that cannot be told.
     pub(super) fn other_than(outer: &MountNamespace) -> Option<Self> {
         let here = MountNamespace::of_this_process().ok()?;
@@ -74,7 +74,7 @@ impl OwnMounts {
 
 /// Moves this process into new namespaces, and its future children into a new PID namespace. The process must be
 /// single-threaded. `Err`: the process is in a namespace without any rights, and no command can be started from it.
-pub(super) fn enter() -> Result<Entered, String> {
+pub(super) fn enter() -> Result<EnteredNamespaces, String> {
     // Read before `unshare`: in a new user namespace the ids are unmapped until the maps are written.
     let (user, group) = (geteuid(), getegid());
     let around = if user.is_root() { UnshareFlags::empty() } else { UnshareFlags::NEWUSER };
@@ -85,16 +85,16 @@ pub(super) fn enter() -> Result<Entered, String> {
     ];
     let outer = MountNamespace::of_this_process().ok();
     let Some((_, got)) = wanted.into_iter().find(|(flags, _)| unshare(around | *flags).is_ok()) else {
-        return Ok(Entered::default());
+        return Ok(EnteredNamespaces::default());
     };
     // Some sandboxes answer that it was done, and nothing was.
-    let Some(own_mounts) = outer.as_ref().and_then(OwnMounts::other_than) else {
-        return Ok(Entered::default());
+    let Some(own_mounts) = outer.as_ref().and_then(PrivateMounts::other_than) else {
+        return Ok(EnteredNamespaces::default());
     };
     if !user.is_root() {
         map_own_ids(user.as_raw(), group.as_raw())?;
     }
-    Ok(Entered { namespaces: got, own_mounts: Some(own_mounts), left: outer })
+    Ok(EnteredNamespaces { namespaces: got, own_mounts: Some(own_mounts), outer })
 }
 
 /// Maps the user's own ids to themselves in the user namespace; all other ids appear as nobody.
@@ -129,24 +129,24 @@ pub(super) fn keep_mount_capability() -> Result<(), Errno> {
 }
 
 /// Mounts a `/proc` of the PID namespace; called by its first process. Fails where the system masks parts of `/proc`.
-pub(super) fn mount_own_proc(own: OwnMounts) -> bool {
+pub(super) fn mount_own_proc(own: PrivateMounts) -> bool {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     keep_mounts_inside(own).is_ok() && mount("proc", "/proc", "proc", flags, None).is_ok()
 }
 
 /// Mounts a private `/dev/shm`, for semaphores and memory shared with child processes. Call after `mount_own_proc`.
-pub(super) fn mount_own_shared_memory(_: OwnMounts) -> bool {
+pub(super) fn mount_own_shared_memory(_: PrivateMounts) -> bool {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", SHARED_MEMORY, "tmpfs", flags, Some(c"mode=1777,size=1g")).is_ok()
 }
 
 /// Can a file be mounted onto itself here? Tried in a process of its own.
-pub(super) fn can_mount(own: OwnMounts) -> bool {
+pub(super) fn can_mount(own: PrivateMounts) -> bool {
     keep_mounts_inside(own).is_ok() && mount_bind("/dev/null", "/dev/null").is_ok()
 }
 
 /// Mounts of the outside propagate into the namespace, never the other way round.
-pub(super) fn keep_mounts_inside(_: OwnMounts) -> Result<(), Errno> {
+pub(super) fn keep_mounts_inside(_: PrivateMounts) -> Result<(), Errno> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
 }
 

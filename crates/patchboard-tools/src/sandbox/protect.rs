@@ -3,18 +3,18 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::cover::{Cover, Plan};
-use super::ground::Closed;
-use super::jail::View;
-use super::namespace::OwnMounts;
-use super::order::Order;
-use super::{confine, links};
+use super::jail::FilesystemView;
+use super::landlock_rules::ClosedPaths;
+use super::mount_mask::{MaskPlan, MaskState};
+use super::namespace::PrivateMounts;
+use super::protocol::SpawnRequest;
+use super::{confine, hard_links};
 
 #[derive(Debug)]
 pub(super) struct PathProtection {
     /// What Landlock has to keep closed.
-    pub(super) closed: Closed,
-    pub(super) cover: Cover,
+    pub(super) closed: ClosedPaths,
+    pub(super) mask: MaskState,
     /// Nothing else keeps the command from putting folders of its own in the place of those that lead to protected paths.
     pub(super) needs_landlock: bool,
 }
@@ -23,21 +23,21 @@ pub(super) struct PathProtection {
 /// prevent connecting to a socket in a closed folder. Other names of protected files are covered for everybody, since
 /// they lie where a command works. Call after the working folder was entered.
 pub(super) fn protect_paths(
-    order: &Order,
-    own_mounts: Option<OwnMounts>,
+    order: &SpawnRequest,
+    own_mounts: Option<PrivateMounts>,
     writable: &[OwnedFd],
 ) -> Result<PathProtection, String> {
     let protected = || order.protected.iter().map(Path::new);
-    let links = links::find(protected(), granted_folders(order, writable))?;
+    let links = hard_links::find(protected(), granted_folders(order, writable))?;
     let links = || links.iter().map(PathBuf::as_path);
     let covers_protected = order.view.is_wide() || order.network.unix_sockets;
     let has_to_cover = covers_protected || links().next().is_some();
     // Before anything is covered, which hides what it was.
-    let (closed, closed_with_links) = (confine::closed(order, [])?, confine::closed(order, links())?);
-    let roots = roots(order, writable);
-    let pinned = pinned(protected(), &roots);
-    let is_of_worker = order.view == View::ReadEverything;
-    if is_of_worker && let Some(link) = protected().find_map(|path| link_within(path, &roots)) {
+    let (closed, closed_with_links) = (confine::closed_paths(order, [])?, confine::closed_paths(order, links())?);
+    let roots = writable_roots(order, writable);
+    let pinned = pinned_folders(protected(), &roots);
+    let is_of_worker = order.view == FilesystemView::ReadEverything;
+    if is_of_worker && let Some(link) = protected().find_map(|path| replaceable_link(path, &roots)) {
         return Err(format!(
             "the symbolic link `{}` leads to protected files and lies in a folder that the program may change: name other \
              folders in its `writable`, or put a folder in the place of the link",
@@ -47,31 +47,35 @@ pub(super) fn protect_paths(
     let cover = match own_mounts.filter(|_| has_to_cover) {
         Some(own) if covers_protected => {
             let own_folders = order.private.iter().map(PathBuf::from).collect();
-            Cover::lay(own, protected().chain(links()), Plan { pinned: pinned.clone(), own_folders })?
+            MaskState::apply(
+                own,
+                protected().chain(links()),
+                MaskPlan { pinned: pinned.clone(), exposed_folders: own_folders },
+            )?
         }
-        Some(own) => Cover::lay(own, links(), Plan::default())?,
-        None => Cover::None,
+        Some(own) => MaskState::apply(own, links(), MaskPlan::default())?,
+        None => MaskState::None,
     };
     let closed = match cover {
-        Cover::Laid if order.view.is_wide() => Closed::default(),
-        Cover::Laid => closed,
-        Cover::None => closed_with_links,
+        MaskState::Applied if order.view.is_wide() => ClosedPaths::default(),
+        MaskState::Applied => closed,
+        MaskState::None => closed_with_links,
     };
-    let needs_landlock = is_of_worker && cover == Cover::None && !pinned.is_empty();
-    Ok(PathProtection { closed, cover, needs_landlock })
+    let needs_landlock = is_of_worker && cover == MaskState::None && !pinned.is_empty();
+    Ok(PathProtection { closed, mask: cover, needs_landlock })
 }
 
 /// Where the command may write.
-fn roots(order: &Order, writable: &[OwnedFd]) -> Vec<PathBuf> {
+fn writable_roots(order: &SpawnRequest, writable: &[OwnedFd]) -> Vec<PathBuf> {
     match order.view {
-        View::Everything => vec![PathBuf::from("/")],
-        View::Named | View::ReadEverything => real_paths(writable).collect(),
+        FilesystemView::Everything => vec![PathBuf::from("/")],
+        FilesystemView::Named | FilesystemView::ReadEverything => real_paths(writable).collect(),
     }
 }
 
 /// The folders beneath `roots` that lead to protected paths, outermost first. As mount points they cannot be renamed, so that
 /// nobody puts another tree in their place.
-fn pinned<'a>(protected: impl IntoIterator<Item = &'a Path>, roots: &[PathBuf]) -> Vec<PathBuf> {
+fn pinned_folders<'a>(protected: impl IntoIterator<Item = &'a Path>, roots: &[PathBuf]) -> Vec<PathBuf> {
     let real = protected.into_iter().filter_map(|path| path.canonicalize().ok());
     let above = real.flat_map(|path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>());
     let within = |folder: &PathBuf| folder != Path::new("/") && roots.iter().any(|root| folder.starts_with(root));
@@ -82,14 +86,14 @@ fn pinned<'a>(protected: impl IntoIterator<Item = &'a Path>, roots: &[PathBuf]) 
 }
 
 /// A symbolic link on the way to `path` that whoever may write beneath `roots` could replace.
-fn link_within(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
+fn replaceable_link(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let links = path.ancestors().filter(|part| part.symlink_metadata().is_ok_and(|found| found.is_symlink()));
     let mut folders = links.filter_map(|link| Some((link, link.parent()?.canonicalize().ok()?)));
     folders.find(|(_, folder)| roots.iter().any(|root| folder.starts_with(root))).map(|(link, _)| link.to_owned())
 }
 
 /// Where other names of protected files are looked for.
-fn granted_folders(order: &Order, writable: &[OwnedFd]) -> Vec<PathBuf> {
+fn granted_folders(order: &SpawnRequest, writable: &[OwnedFd]) -> Vec<PathBuf> {
     let here = std::fs::read_link("/proc/self/cwd").ok();
     let granted = here.into_iter().chain(real_paths(writable));
     granted.chain(order.readable.iter().map(PathBuf::from)).collect()

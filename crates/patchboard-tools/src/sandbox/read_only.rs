@@ -11,11 +11,11 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::mount::{MountFlags, mount_bind, mount_bind_recursive, mount_remount};
 use rustix::process::chdir;
 
-use super::namespace::{OwnMounts, keep_mounts_inside};
+use super::namespace::{PrivateMounts, keep_mounts_inside};
 
 /// Call after the working folder was entered by its path.
 pub(super) fn mount_read_only<'a>(
-    own: OwnMounts,
+    own: PrivateMounts,
     pinned: impl IntoIterator<Item = &'a Path>,
     files: impl IntoIterator<Item = &'a Path>,
 ) -> Result<(), String> {

@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 /// Names tried before giving up.
-const NAMES: u32 = 1000;
+const MAX_ATTEMPTS: u32 = 1000;
 
 /// Removed when dropped.
 #[derive(Debug)]
-pub(super) struct Scratch(PathBuf);
+pub(super) struct ScratchFolder(PathBuf);
 
-impl Scratch {
+impl ScratchFolder {
     /// Two supervisors never have the same `owner` at the same time.
     pub(super) fn make(within: &Path, owner: &str) -> io::Result<Self> {
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700);
-        for number in 0..NAMES {
+        for number in 0..MAX_ATTEMPTS {
             let scratch = Self(within.join(format!("patchboard-{owner}-{number}")));
             match builder.create(&scratch.0) {
                 Ok(()) => {
@@ -53,7 +53,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         // What cannot be removed is the system's to clean: it lies in the folder for temporary files.
         drop(std::fs::remove_dir_all(&self.0));

@@ -13,50 +13,50 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitStatus, getpid, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::namespace::{Entered, MountNamespace, Namespaces, OwnMounts};
-use super::order::{ASK_TO_END, Confinement, Ending, Order, Report};
+use super::namespace::{EnteredNamespaces, MountNamespace, Namespaces, PrivateMounts};
 use super::protect::{PathProtection, protect_paths};
+use super::protocol::{CommandExit, Confinement, STOP_REQUEST, SpawnRequest, SupervisorReport};
 use super::read_only::mount_read_only;
-use super::scratch::Scratch;
-use super::{EXEC_VERB, Error, confine, kin, namespace};
+use super::scratch::ScratchFolder;
+use super::{EXEC_VERB, SandboxError, confine, namespace, process_tree};
 
 /// A server that started a supervisor has its order ready.
-const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The argument after `EXEC_VERB` that only tries to create the namespaces; the exit code is the result.
-pub(super) const TRY: &str = "try-namespaces";
+pub(super) const TRY_NAMESPACES: &str = "try-namespaces";
 /// The exit code of that where namespaces can be had and nothing can be mounted in them.
-pub(super) const NO_MOUNTS: u8 = 3;
+pub(super) const EXIT_NO_MOUNTS: u8 = 3;
 /// The argument after `EXEC_VERB` of a supervisor that creates no namespaces, because that failed.
-pub(super) const WITHOUT: &str = "without-namespaces";
+pub(super) const WITHOUT_NAMESPACES: &str = "without-namespaces";
 /// The argument after `EXEC_VERB` of the supervisor that runs as pid 1 of a PID namespace. It is followed by the pid of the
 /// process that created the namespaces and the name of the mount namespace which that process left.
-const FIRST: &str = "first";
+const NAMESPACE_INIT: &str = "first";
 
 /// What `patchboard __exec` does. Everything it has to say goes to the server over its standard input, which is a
 /// socket; standard output and error belong to the command.
 ///
 /// `unshare` puts only children into a new PID namespace, so this program starts itself once more: that process is pid 1 and
 /// supervises, this one only waits for it.
-pub fn exec_main() -> Result<ExitCode, Error> {
+pub fn exec_main() -> Result<ExitCode, SandboxError> {
     let arguments: Vec<_> = std::env::args().skip(2).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if arguments == [TRY] {
+    if arguments == [TRY_NAMESPACES] {
         return Ok(try_namespaces());
     }
-    let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(Error::ByHand)?;
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(SandboxError::StartedByHand)?;
     // A person who runs this verb by hand has no socket there.
-    rustix::net::sockopt::socket_type(&socket).map_err(|error| Error::ByHand(error.into()))?;
+    rustix::net::sockopt::socket_type(&socket).map_err(|error| SandboxError::StartedByHand(error.into()))?;
     let server = UnixStream::from(socket);
     let prepared = match arguments[..] {
-        [FIRST, maker, left] if getpid().is_init() => {
-            let own_mounts = OwnMounts::other_than(&MountNamespace::named(left));
-            Ok(Some(SupervisorRole { is_first: true, own_mounts, ..SupervisorRole::new(maker) }))
+        [NAMESPACE_INIT, maker, left] if getpid().is_init() => {
+            let own_mounts = PrivateMounts::other_than(&MountNamespace::named(left));
+            Ok(Some(SupervisorRole { is_init: true, own_mounts, ..SupervisorRole::new(maker) }))
         }
-        [WITHOUT] => prepare(Entered::default()),
-        _ => namespace::enter().and_then(prepare),
+        [WITHOUT_NAMESPACES] => prepare_role(EnteredNamespaces::default()),
+        _ => namespace::enter().and_then(prepare_role),
     };
-    let reports = server.try_clone().map_err(Error::Talk)?;
+    let reports = server.try_clone().map_err(SandboxError::Protocol)?;
     let done = prepared.and_then(|role| match role {
         Some(role) => supervise(server, role),
         // The process inside the namespace has talked to the server.
@@ -65,7 +65,7 @@ pub fn exec_main() -> Result<ExitCode, Error> {
     match done {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(reason) => {
-            report(&reports, &Report::Refused { reason });
+            send_report(&reports, &SupervisorReport::Refused { reason });
             Ok(ExitCode::FAILURE)
         }
     }
@@ -74,13 +74,13 @@ pub fn exec_main() -> Result<ExitCode, Error> {
 /// Only a namespace that was made is tried: as root, mounting succeeds without one as well, and changes the machine.
 fn try_namespaces() -> ExitCode {
     match namespace::enter() {
-        Ok(Entered { namespaces, own_mounts: Some(own), .. })
+        Ok(EnteredNamespaces { namespaces, own_mounts: Some(own), .. })
             if !namespaces.processes || namespace::keep_mount_capability().is_ok() =>
         {
             if namespace::can_mount(own) {
                 ExitCode::SUCCESS
             } else {
-                ExitCode::from(NO_MOUNTS)
+                ExitCode::from(EXIT_NO_MOUNTS)
             }
         }
         Ok(_) | Err(_) => ExitCode::FAILURE,
@@ -93,45 +93,45 @@ struct SupervisorRole {
     outside_pid: String,
     namespaces: Namespaces,
     /// Without it nothing is mounted.
-    own_mounts: Option<OwnMounts>,
+    own_mounts: Option<PrivateMounts>,
     /// Runs as pid 1 of a PID namespace: every other process in there is its descendant.
-    is_first: bool,
+    is_init: bool,
 }
 
 impl SupervisorRole {
     fn new(outside_pid: impl ToString) -> Self {
         let outside_pid = outside_pid.to_string();
-        Self { outside_pid, namespaces: Namespaces::default(), own_mounts: None, is_first: false }
+        Self { outside_pid, namespaces: Namespaces::default(), own_mounts: None, is_init: false }
     }
 }
 
 /// Starts the supervisor inside the PID namespace and waits for it; `None` when it has ended. Without such a namespace this
 /// process supervises itself.
-fn prepare(entered: Entered) -> Result<Option<SupervisorRole>, String> {
+fn prepare_role(entered: EnteredNamespaces) -> Result<Option<SupervisorRole>, String> {
     // Of a session of its own, the command has no terminal to write to and gets no signals meant for the server.
     // `EPERM` means that this process leads one already.
     rustix::process::setsid().map(drop).or_else(unless(Errno::PERM)).map_err(failed("begin a session"))?;
     let me = getpid().as_raw_pid();
-    let Entered { namespaces, own_mounts, left } = entered;
+    let EnteredNamespaces { namespaces, own_mounts, outer: left } = entered;
     let Some(left) = left.filter(|_| namespaces.processes) else {
         return Ok(Some(SupervisorRole { namespaces, own_mounts, ..SupervisorRole::new(me) }));
     };
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed("follow the server"))?;
     namespace::keep_mount_capability().map_err(failed("keep the right to mount"))?;
     let mut first = Command::new("/proc/self/exe");
-    first.args([EXEC_VERB, FIRST, &me.to_string(), left.name()]).env_clear();
+    first.args([EXEC_VERB, NAMESPACE_INIT, &me.to_string(), left.name()]).env_clear();
     let mut first = first.spawn().map_err(failed("start in a PID namespace"))?;
     // The server waits for the end of the command's output, so no copy of the pipes may stay open here.
-    release(|null| rustix::stdio::dup2_stdin(null));
-    release_output();
+    redirect_to_null(|null| rustix::stdio::dup2_stdin(null));
+    close_output();
     first.wait().map_err(failed("wait for the first process of a PID namespace"))?;
     Ok(None)
 }
 
 fn supervise(server: UnixStream, mut role: SupervisorRole) -> Result<(), String> {
-    server.set_read_timeout(Some(ORDER_TIMEOUT)).map_err(failed("wait for its order"))?;
-    let (order, descriptors) = Order::receive(&server).map_err(failed("receive its order"))?;
-    if role.is_first {
+    server.set_read_timeout(Some(REQUEST_TIMEOUT)).map_err(failed("wait for its order"))?;
+    let (order, descriptors) = SpawnRequest::receive(&server).map_err(failed("receive its order"))?;
+    if role.is_init {
         let own_proc = role.own_mounts.is_some_and(namespace::mount_own_proc);
         // Workers and MCP servers may share memory with other programs; commands have no reason to.
         let has_shared_memory = !order.view.is_wide();
@@ -144,16 +144,21 @@ fn supervise(server: UnixStream, mut role: SupervisorRole) -> Result<(), String>
 
 struct Supervisor {
     server: UnixStream,
-    order: Order,
+    order: SpawnRequest,
     writable: Vec<OwnedFd>,
     input: Option<OwnedFd>,
-    scratch: Scratch,
+    scratch: ScratchFolder,
     protection: PathProtection,
     role: SupervisorRole,
 }
 
 impl Supervisor {
-    fn new(server: UnixStream, order: Order, descriptors: Vec<OwnedFd>, role: SupervisorRole) -> Result<Self, String> {
+    fn new(
+        server: UnixStream,
+        order: SpawnRequest,
+        descriptors: Vec<OwnedFd>,
+        role: SupervisorRole,
+    ) -> Result<Self, String> {
         let me = Some(getpid());
         rustix::process::set_child_subreaper(me).map_err(failed("adopt orphans"))?;
         // When memory runs out, what a model started goes before the server does. Not being allowed to say so is no
@@ -169,8 +174,8 @@ impl Supervisor {
         }
         let mut writable: Vec<OwnedFd> = descriptors.collect();
         let input = if order.has_input { writable.pop() } else { None };
-        let scratch =
-            Scratch::make(Path::new(&order.scratch), &role.outside_pid).map_err(failed("make a temporary folder"))?;
+        let scratch = ScratchFolder::make(Path::new(&order.scratch), &role.outside_pid)
+            .map_err(failed("make a temporary folder"))?;
         writable.push(scratch.open().map_err(failed("open the temporary folder"))?);
         if !order.read_only.is_empty() {
             // The server has recorded that these files are held.
@@ -179,7 +184,7 @@ impl Supervisor {
             mount_read_only(own, pinned, files)?;
         }
         let protection = protect_paths(&order, role.own_mounts, &writable)?;
-        confine::limit(&order.limits).map_err(failed("set limits"))?;
+        confine::set_limits(&order.limits).map_err(failed("set limits"))?;
         Ok(Self { server, order, writable, input, scratch, protection, role })
     }
 
@@ -190,39 +195,39 @@ impl Supervisor {
 
     async fn watch(mut self) -> Result<(), String> {
         let mut ended = signal(SignalKind::child()).map_err(failed("watch for the end"))?;
-        let mut told_to_end = Terminations::new().map_err(failed("watch for signals"))?;
+        let mut told_to_end = TerminationSignals::new().map_err(failed("watch for signals"))?;
         // Not before signals are watched for, or this one would end the supervisor alone.
         rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed("follow the server"))?;
         let reports = self.server.try_clone().map_err(failed("talk to the server"))?;
-        let leash = self.leash().map_err(failed("talk to the server"))?;
+        let leash = self.control_socket().map_err(failed("talk to the server"))?;
         let (command, confinement) = self.start()?;
         let scratch = self.scratch.path().into();
-        report(&reports, &Report::Started { pid: command.as_raw_pid(), confinement, scratch });
+        send_report(&reports, &SupervisorReport::Started { pid: command.as_raw_pid(), confinement, scratch });
 
         let mut ending = None;
         let mut note = |pid: Pid, status: WaitStatus| {
             if pid == command {
-                ending = ending_of(status);
+                ending = command_exit(status);
             }
         };
         loop {
             let end = tokio::select! {
                 _ = ended.recv() => {
                     let mut is_over = false;
-                    kin::reap(|pid, status| {
+                    process_tree::reap(|pid, status| {
                         is_over |= pid == command;
                         note(pid, status);
                     });
                     is_over
                 }
-                wish = wish(&leash) => match wish {
-                    Wish::AskToEnd => {
+                wish = next_control_request(&leash) => match wish {
+                    ControlRequest::Stop => {
                         // Gone already is fine: its end is about to be noticed.
                         kill_process_group(command, Signal::TERM).unwrap_or(());
                         false
                     }
-                    Wish::Nothing => false,
-                    Wish::End => true,
+                    ControlRequest::Ignored => false,
+                    ControlRequest::KillAll => true,
                 },
                 () = told_to_end.recv() => true,
             };
@@ -230,14 +235,17 @@ impl Supervisor {
                 break;
             }
         }
-        kin::end_all(self.role.is_first, &mut note);
-        release_output();
-        report(&reports, &Report::Ended(ending.unwrap_or(Ending::Signalled(Signal::KILL.as_raw()))));
+        process_tree::kill_descendants(self.role.is_init, &mut note);
+        close_output();
+        send_report(
+            &reports,
+            &SupervisorReport::Ended(ending.unwrap_or(CommandExit::Signalled(Signal::KILL.as_raw()))),
+        );
         // The private folder goes with `self`; nobody waits for that.
         Ok(())
     }
 
-    fn leash(&self) -> io::Result<tokio::net::UnixStream> {
+    fn control_socket(&self) -> io::Result<tokio::net::UnixStream> {
         let leash = self.server.try_clone()?;
         leash.set_nonblocking(true)?;
         tokio::net::UnixStream::from_std(leash)
@@ -278,31 +286,31 @@ fn enter_by_path(folder: &OwnedFd) -> io::Result<()> {
     Err(io::Error::other(format!("{} is another folder now", path.display())))
 }
 
-enum Wish {
-    AskToEnd,
-    Nothing,
-    End,
+enum ControlRequest {
+    Stop,
+    Ignored,
+    KillAll,
 }
 
 /// What the server wants next. The end of the stream, however it came about, means the end of the command.
-async fn wish(leash: &tokio::net::UnixStream) -> Wish {
+async fn next_control_request(leash: &tokio::net::UnixStream) -> ControlRequest {
     let mut byte = [0];
     if leash.readable().await.is_err() {
-        return Wish::End;
+        return ControlRequest::KillAll;
     }
     match leash.try_read(&mut byte) {
-        Ok(0) => Wish::End,
-        Ok(_) if byte == [ASK_TO_END] => Wish::AskToEnd,
-        Ok(_) => Wish::Nothing,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Wish::Nothing,
-        Err(_) => Wish::End,
+        Ok(0) => ControlRequest::KillAll,
+        Ok(_) if byte == [STOP_REQUEST] => ControlRequest::Stop,
+        Ok(_) => ControlRequest::Ignored,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => ControlRequest::Ignored,
+        Err(_) => ControlRequest::KillAll,
     }
 }
 
 /// The signals that end a process unless it does something about them.
-struct Terminations([tokio::signal::unix::Signal; 4]);
+struct TerminationSignals([tokio::signal::unix::Signal; 4]);
 
-impl Terminations {
+impl TerminationSignals {
     fn new() -> io::Result<Self> {
         Ok(Self([
             signal(SignalKind::terminate())?,
@@ -324,27 +332,27 @@ impl Terminations {
 }
 
 /// Lets the server see the end of the output, although this process still has some cleaning to do.
-fn release_output() {
-    release(|null| rustix::stdio::dup2_stdout(null));
-    release(|null| rustix::stdio::dup2_stderr(null));
+fn close_output() {
+    redirect_to_null(|null| rustix::stdio::dup2_stdout(null));
+    redirect_to_null(|null| rustix::stdio::dup2_stderr(null));
 }
 
-fn release(put_in_place: impl FnOnce(&File) -> rustix::io::Result<()>) {
+fn redirect_to_null(put_in_place: impl FnOnce(&File) -> rustix::io::Result<()>) {
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
         put_in_place(&null).unwrap_or(());
     }
 }
 
 /// A server that does not listen any more is no reason to stop.
-fn report(mut server: &UnixStream, report: &Report) {
+fn send_report(mut server: &UnixStream, report: &SupervisorReport) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
         drop(server.write_all(&line));
     }
 }
 
-fn ending_of(status: WaitStatus) -> Option<Ending> {
-    status.exit_status().map(Ending::Exited).or_else(|| status.terminating_signal().map(Ending::Signalled))
+fn command_exit(status: WaitStatus) -> Option<CommandExit> {
+    status.exit_status().map(CommandExit::Exited).or_else(|| status.terminating_signal().map(CommandExit::Signalled))
 }
 
 fn failed<E: std::fmt::Display>(attempt: &'static str) -> impl FnOnce(E) -> String {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum AppliesTo<'a> {
+pub(super) enum SubschemaTarget<'a> {
     /// The same value.
     Itself,
     /// The item at this index.
@@ -18,33 +18,35 @@ pub(super) enum AppliesTo<'a> {
 }
 
 /// The schemas directly inside a schema, without those that only wait to be referred to.
-pub(super) fn subschemas(schema: &Value) -> impl Iterator<Item = (AppliesTo<'_>, &Value)> {
-    schema.as_object().into_iter().flatten().flat_map(|(keyword, value)| inside(keyword, value))
+pub(super) fn subschemas(schema: &Value) -> impl Iterator<Item = (SubschemaTarget<'_>, &Value)> {
+    schema.as_object().into_iter().flatten().flat_map(|(keyword, value)| keyword_subschemas(keyword, value))
 }
 
-fn inside<'a>(keyword: &str, value: &'a Value) -> Vec<(AppliesTo<'a>, &'a Value)> {
+fn keyword_subschemas<'a>(keyword: &str, value: &'a Value) -> Vec<(SubschemaTarget<'a>, &'a Value)> {
     match (keyword, value) {
-        ("not" | "if" | "then" | "else", _) => vec![(AppliesTo::Itself, value)],
-        ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => each(schemas, AppliesTo::Itself),
-        ("dependentSchemas" | "dependencies", Value::Object(schemas)) => each(schemas.values(), AppliesTo::Itself),
+        ("not" | "if" | "then" | "else", _) => vec![(SubschemaTarget::Itself, value)],
+        ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => each(schemas, SubschemaTarget::Itself),
+        ("dependentSchemas" | "dependencies", Value::Object(schemas)) => {
+            each(schemas.values(), SubschemaTarget::Itself)
+        }
         ("prefixItems" | "items", Value::Array(schemas)) => {
-            schemas.iter().enumerate().map(|(index, schema)| (AppliesTo::Item(index), schema)).collect()
+            schemas.iter().enumerate().map(|(index, schema)| (SubschemaTarget::Item(index), schema)).collect()
         }
-        ("items" | "additionalItems" | "unevaluatedItems" | "contains", _) => vec![(AppliesTo::Items, value)],
+        ("items" | "additionalItems" | "unevaluatedItems" | "contains", _) => vec![(SubschemaTarget::Items, value)],
         ("properties", Value::Object(schemas)) => {
-            schemas.iter().map(|(name, schema)| (AppliesTo::Member(name), schema)).collect()
+            schemas.iter().map(|(name, schema)| (SubschemaTarget::Member(name), schema)).collect()
         }
-        ("patternProperties", Value::Object(schemas)) => each(schemas.values(), AppliesTo::Members),
-        ("additionalProperties", _) => vec![(AppliesTo::OtherMembers, value)],
-        ("unevaluatedProperties", _) => vec![(AppliesTo::Members, value)],
-        ("propertyNames", _) => vec![(AppliesTo::MemberNames, value)],
+        ("patternProperties", Value::Object(schemas)) => each(schemas.values(), SubschemaTarget::Members),
+        ("additionalProperties", _) => vec![(SubschemaTarget::OtherMembers, value)],
+        ("unevaluatedProperties", _) => vec![(SubschemaTarget::Members, value)],
+        ("propertyNames", _) => vec![(SubschemaTarget::MemberNames, value)],
         _ => Vec::new(),
     }
 }
 
 fn each<'a>(
     schemas: impl IntoIterator<Item = &'a Value>,
-    applies_to: AppliesTo<'a>,
-) -> Vec<(AppliesTo<'a>, &'a Value)> {
+    applies_to: SubschemaTarget<'a>,
+) -> Vec<(SubschemaTarget<'a>, &'a Value)> {
     schemas.into_iter().map(|schema| (applies_to, schema)).collect()
 }

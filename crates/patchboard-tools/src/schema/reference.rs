@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::keyword::subschemas;
-use crate::words::clipped;
+use crate::text::clipped;
 
 const MAX_SHOWN_BYTES: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum References {
+pub(super) enum ReferenceUse {
     /// Checking takes at most as many steps as the schema has nodes times the arguments'.
     None,
     /// Parts are shared, so checking may take far more steps than the schema has nodes.
@@ -19,8 +19,8 @@ pub(super) enum References {
 }
 
 /// Looks at everything the root schema can reach. `Err` says which reference cannot be used.
-pub(super) fn references(root: &Value) -> Result<References, String> {
-    let mut found = References::None;
+pub(super) fn references(root: &Value) -> Result<ReferenceUse, String> {
+    let mut found = ReferenceUse::None;
     let mut own_base = false;
     let mut seen = HashSet::new();
     let mut ahead = vec![root];
@@ -35,7 +35,7 @@ pub(super) fn references(root: &Value) -> Result<References, String> {
             }
         }
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-            found = References::Within;
+            found = ReferenceUse::Within;
             ahead.push(
                 target(root, reference).map_err(|reason| {
                     format!("refers to `{}`, which {reason}", clipped(&reference, MAX_SHOWN_BYTES))
@@ -44,7 +44,7 @@ pub(super) fn references(root: &Value) -> Result<References, String> {
         }
         ahead.extend(subschemas(schema).map(|(_, subschema)| subschema));
     }
-    if own_base && found == References::Within {
+    if own_base && found == ReferenceUse::Within {
         return Err("has parts with an `$id` of their own, which is not supported beside `$ref`".to_owned());
     }
     Ok(found)

@@ -4,7 +4,7 @@
 //! A connection lasts for one notice: there are few of them, and an idle one would have to be read from all the time.
 
 mod address;
-mod link;
+mod connection;
 mod wire;
 
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 pub use address::SessionBus;
-use link::{Link, Markup};
-use wire::Toast;
+use connection::{BusConnection, MarkupSupport};
+use wire::NotifyArguments;
 
 /// For everything, the start of a notification service included.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Who says what the hub says.
 const OWN_NAME: &str = "Patchboard";
 
@@ -30,37 +30,37 @@ const OWN_NAME: &str = "Patchboard";
 #[derive(Debug)]
 pub struct DesktopSink {
     bus: SessionBus,
-    absence_told: AtomicBool,
+    absence_logged: AtomicBool,
 }
 
 impl DesktopSink {
     pub fn new(bus: SessionBus) -> Self {
-        Self { bus, absence_told: AtomicBool::new(false) }
+        Self { bus, absence_logged: AtomicBool::new(false) }
     }
 
     /// Says in the log if there is no bus now. One may come later, when the user signs in.
-    pub fn look(&self) {
+    pub fn log_if_absent(&self) {
         if !self.bus.seems_present() {
-            self.tell_absence();
+            self.log_absence();
         }
     }
 
-    fn tell_absence(&self) {
-        if !self.absence_told.swap(true, Ordering::Relaxed) {
+    fn log_absence(&self) {
+        if !self.absence_logged.swap(true, Ordering::Relaxed) {
             tracing::info!("there is no session bus; notices are not shown on the desktop");
         }
     }
 
     async fn deliver(&self, notice: &Notice) -> Result<(), String> {
         let Some(stream) = self.connect().await else {
-            self.tell_absence();
+            self.log_absence();
             return Ok(());
         };
-        self.absence_told.store(false, Ordering::Relaxed);
-        let mut link = Link::open(stream, rustix::process::geteuid().as_raw()).await?;
+        self.absence_logged.store(false, Ordering::Relaxed);
+        let mut link = BusConnection::open(stream, rustix::process::geteuid().as_raw()).await?;
         let body = match link.markup().await? {
-            Markup::Understood => escaped(&notice.body),
-            Markup::Unknown => notice.body.to_string(),
+            MarkupSupport::Supported => escaped(&notice.body),
+            MarkupSupport::Unsupported => notice.body.to_string(),
         };
         let urgency = match notice.priority {
             Priority::Low => 0,
@@ -68,7 +68,7 @@ impl DesktopSink {
             Priority::High => 2,
         };
         let app = notice.app.as_deref().unwrap_or(OWN_NAME);
-        link.notify(&Toast { app, title: &notice.title, body: &body, urgency }).await
+        link.notify(&NotifyArguments { app, title: &notice.title, body: &body, urgency }).await
     }
 
     /// The first of the bus's addresses where somebody listens.
@@ -93,8 +93,8 @@ impl NoticeSink for DesktopSink {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => Err("the server stopped before the desktop had it".to_owned()),
-                done = tokio::time::timeout(PATIENCE, self.deliver(&notice)) => {
-                    done.unwrap_or_else(|_| Err(format!("the desktop did not answer in {PATIENCE:?}")))
+                done = tokio::time::timeout(DELIVERY_TIMEOUT, self.deliver(&notice)) => {
+                    done.unwrap_or_else(|_| Err(format!("the desktop did not answer in {DELIVERY_TIMEOUT:?}")))
                 }
             }
         })

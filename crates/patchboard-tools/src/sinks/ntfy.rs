@@ -9,7 +9,7 @@ use patchboard_core::port::NoticeSink;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-use super::post::{self, PostBox};
+use super::post::{self, PostClient};
 
 /// ntfy turns longer messages into attachments.
 const MAX_MESSAGE_BYTES: usize = 4000;
@@ -27,7 +27,7 @@ pub struct NtfyOptions {
 }
 
 pub struct NtfySink {
-    post: PostBox,
+    client: PostClient,
 }
 
 impl NtfySink {
@@ -38,7 +38,7 @@ impl NtfySink {
             return Err("the topic may have letters, digits, `-` and `_` only".to_owned());
         }
         let url = format!("{}/{}", options.server.trim_end_matches('/'), options.topic);
-        Ok(Self { post: PostBox::new(&url, options.token)? })
+        Ok(Self { client: PostClient::new(&url, options.token)? })
     }
 }
 
@@ -60,14 +60,14 @@ impl NoticeSink for NtfySink {
                     .header("Tags", &tag)
                     .body(message.clone())
             };
-            self.post.post(&stop, fill).await
+            self.client.post(&stop, fill).await
         })
     }
 }
 
 impl fmt::Debug for NtfySink {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        post::debug(self, &self.post, formatter)
+        post::debug(self, &self.client, formatter)
     }
 }
 

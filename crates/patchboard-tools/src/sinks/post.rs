@@ -10,40 +10,40 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use crate::words::clipped;
+use crate::text::clipped;
 
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// One attempt. With all of them and the pauses a notice takes less than a minute, then it is given up.
-const ATTEMPT: Duration = Duration::from_secs(10);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pauses before the second, third and fourth attempt.
-const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(8)];
+const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(8)];
 const MAX_CAUSE_BYTES: usize = 200;
 
 /// Where a sink posts to. Unlike tools, it may reach private addresses: the operator named it.
 #[derive(Debug)]
-pub(super) struct PostBox {
+pub(super) struct PostClient {
     url: Url,
     token: Option<SecretString>,
     /// Made when first used: reading the system's certificates takes a while.
     client: OnceCell<Client>,
-    pauses: [Duration; 3],
+    retry_delays: [Duration; 3],
 }
 
 /// Why an attempt came to nothing.
-enum Failure {
+enum PostFailure {
     /// Nobody took it; another attempt cannot deliver it twice.
-    Passing(String),
-    Lasting(String),
+    Transient(String),
+    Permanent(String),
 }
 
-impl PostBox {
+impl PostClient {
     /// `Err` says what is wrong with the address, without repeating it.
     pub(super) fn new(url: &str, token: Option<SecretString>) -> Result<Self, String> {
         let url = Url::parse(url).map_err(|error| format!("the address cannot be read: {error}"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err("the address is not one of the web".to_owned());
         }
-        Ok(Self { url, token, client: OnceCell::new(), pauses: PAUSES })
+        Ok(Self { url, token, client: OnceCell::new(), retry_delays: RETRY_DELAYS })
     }
 
     /// Sends what `fill` adds to the bare request.
@@ -53,12 +53,12 @@ impl PostBox {
         fill: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<(), String> {
         let attempts = async {
-            let mut pauses = self.pauses.into_iter();
+            let mut pauses = self.retry_delays.into_iter();
             loop {
                 match (self.attempt(&fill).await, pauses.next()) {
                     (Ok(()), _) => return Ok(()),
-                    (Err(Failure::Passing(_)), Some(pause)) => tokio::time::sleep(pause).await,
-                    (Err(Failure::Passing(error) | Failure::Lasting(error)), _) => return Err(error),
+                    (Err(PostFailure::Transient(_)), Some(pause)) => tokio::time::sleep(pause).await,
+                    (Err(PostFailure::Transient(error) | PostFailure::Permanent(error)), _) => return Err(error),
                 }
             }
         };
@@ -69,13 +69,13 @@ impl PostBox {
         }
     }
 
-    async fn attempt(&self, fill: &impl Fn(RequestBuilder) -> RequestBuilder) -> Result<(), Failure> {
+    async fn attempt(&self, fill: &impl Fn(RequestBuilder) -> RequestBuilder) -> Result<(), PostFailure> {
         let failed = |error: reqwest::Error| {
             let (host, cause) = (self.host(), root_cause(&error));
             match error.is_connect() {
-                true => Failure::Passing(format!("cannot connect to `{host}`: {cause}")),
+                true => PostFailure::Transient(format!("cannot connect to `{host}`: {cause}")),
                 // It may have arrived all the same.
-                false => Failure::Lasting(format!("`{host}` gave no proper answer: {cause}")),
+                false => PostFailure::Permanent(format!("`{host}` gave no proper answer: {cause}")),
             }
         };
         let client = self.client.get_or_try_init(|| self.build()).await.map_err(failed)?;
@@ -89,9 +89,9 @@ impl PostBox {
         match status {
             status if status.is_success() => Ok(()),
             status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-                Err(Failure::Passing(refusal()))
+                Err(PostFailure::Transient(refusal()))
             }
-            _ => Err(Failure::Lasting(refusal())),
+            _ => Err(PostFailure::Permanent(refusal())),
         }
     }
 
@@ -113,8 +113,8 @@ impl PostBox {
 
     /// Tests have no time to lose.
     #[cfg(test)]
-    pub(super) fn hurry(&mut self) {
-        self.pauses = [Duration::ZERO; 3];
+    pub(super) fn without_retry_delays(&mut self) {
+        self.retry_delays = [Duration::ZERO; 3];
     }
 }
 
@@ -127,8 +127,8 @@ fn builder(is_loopback: bool) -> reqwest::ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .tcp_nodelay(true)
-        .connect_timeout(CONNECT)
-        .timeout(ATTEMPT)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(ATTEMPT_TIMEOUT)
         // Notices are far between: a kept connection would be a dead one when it is needed.
         .pool_max_idle_per_host(0);
     // A proxy never sees loopback.
@@ -154,7 +154,7 @@ fn root_cause(error: &reqwest::Error) -> String {
 /// Says what a sink is without saying where its notices go.
 pub(super) fn debug(
     sink: &dyn NoticeSink,
-    post: &PostBox,
+    post: &PostClient,
     formatter: &mut std::fmt::Formatter<'_>,
 ) -> std::fmt::Result {
     formatter.debug_struct(sink.name()).field("host", &post.host()).finish_non_exhaustive()

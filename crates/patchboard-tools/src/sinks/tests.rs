@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-use super::post::PostBox;
+use super::post::PostClient;
 use super::*;
 use crate::fetch::tests::stub::{Answer, ClosedPort, Stub};
 
@@ -32,9 +32,10 @@ fn hub_notice() -> Arc<Notice> {
     Arc::new(Notice { app: None, title, body, priority: Priority::Low, message: None, at })
 }
 
-fn post_box(port: u16, token: Option<&str>) -> PostBox {
-    let mut post = PostBox::new(&format!("http://127.0.0.1:{port}/hooks/secret-path"), token.map(Into::into)).unwrap();
-    post.hurry();
+fn post_box(port: u16, token: Option<&str>) -> PostClient {
+    let mut post =
+        PostClient::new(&format!("http://127.0.0.1:{port}/hooks/secret-path"), token.map(Into::into)).unwrap();
+    post.without_retry_delays();
     post
 }
 

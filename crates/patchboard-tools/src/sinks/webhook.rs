@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::post::{self, PostBox};
+use super::post::{self, PostClient};
 use super::priority_word;
 
 #[derive(Debug, Clone)]
@@ -22,17 +22,17 @@ pub struct WebhookOptions {
 
 /// `POST` of `{"app","title","body","priority","message","at"}`; `app` is null for the hub's own notices.
 pub struct WebhookSink {
-    post: PostBox,
+    client: PostClient,
 }
 
 impl WebhookSink {
     /// `Err` says what is wrong with the address.
     pub fn new(options: WebhookOptions) -> Result<Self, String> {
-        PostBox::new(&options.url, options.token).map(Self::at)
+        PostClient::new(&options.url, options.token).map(Self::at)
     }
 
-    pub(super) fn at(post: PostBox) -> Self {
-        Self { post }
+    pub(super) fn at(post: PostClient) -> Self {
+        Self { client: post }
     }
 }
 
@@ -51,13 +51,13 @@ impl NoticeSink for WebhookSink {
                 "message": notice.message.map(|message| message.to_string()),
                 "at": notice.at.to_string(),
             });
-            self.post.post(&stop, |request| request.json(&body)).await
+            self.client.post(&stop, |request| request.json(&body)).await
         })
     }
 }
 
 impl fmt::Debug for WebhookSink {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        post::debug(self, &self.post, formatter)
+        post::debug(self, &self.client, formatter)
     }
 }

@@ -10,11 +10,11 @@ use secrecy::{ExposeSecret, SecretString};
 use super::PoolOptions;
 
 /// Of the server's own variables besides those of every program: where Python finds what is not installed.
-pub(super) const PASSED_ON: &[&str] = &["PYTHONPATH"];
+pub(super) const INHERITED_VARIABLES: &[&str] = &["PYTHONPATH"];
 
 /// The same for every worker: one thread for each library that would like one per core, since there are many workers,
 /// and nothing on standard output that nobody asked for.
-const USUAL: &[(&str, &str)] = &[
+const DEFAULT_VARIABLES: &[(&str, &str)] = &[
     ("GRPC_POLL_STRATEGY", "poll"),
     ("GRPC_VERBOSITY", "ERROR"),
     ("MKL_NUM_THREADS", "1"),
@@ -29,16 +29,16 @@ const USUAL: &[(&str, &str)] = &[
 ];
 
 /// How a worker itself finds out that the server is gone.
-const HEARTBEATS: &str = r#"{"enabled":true,"interval_ms":2000,"timeout_ms":10000,"max_missed_heartbeats":3,"initial_delay_ms":0,"dependent":true}"#;
+const HEARTBEAT_CONFIG: &str = r#"{"enabled":true,"interval_ms":2000,"timeout_ms":10000,"max_missed_heartbeats":3,"initial_delay_ms":0,"dependent":true}"#;
 
 /// What makes one worker differ from the others of its pool.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Identity<'a> {
+pub(super) struct WorkerIdentity<'a> {
     pub(super) id: &'a WorkerId,
     /// Of this run of the server.
-    pub(super) run: &'a str,
+    pub(super) run_id: &'a str,
     /// Where it calls back.
-    pub(super) door: SocketAddr,
+    pub(super) callback_address: SocketAddr,
     /// What it and the server show each other.
     pub(super) secret: &'a WorkerSecret,
     /// Of the block of ports; 0 where it has none there.
@@ -48,7 +48,7 @@ pub(super) struct Identity<'a> {
 }
 
 /// The arguments after the program: the pool's, and those it does not give itself.
-pub(super) fn arguments(pool: &PoolOptions, who: Identity<'_>) -> Vec<String> {
+pub(super) fn arguments(pool: &PoolOptions, who: WorkerIdentity<'_>) -> Vec<String> {
     let mut arguments: Vec<String> = pool.command.iter().skip(1).cloned().collect();
     for (flag, value) in flags(who) {
         let is_given = arguments
@@ -62,15 +62,15 @@ pub(super) fn arguments(pool: &PoolOptions, who: Identity<'_>) -> Vec<String> {
 }
 
 /// For a worker that is forked from a program which already has the pool's.
-pub(super) fn own_arguments(who: Identity<'_>) -> Vec<String> {
+pub(super) fn worker_arguments(who: WorkerIdentity<'_>) -> Vec<String> {
     flags(who).into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
 }
 
-fn flags(who: Identity<'_>) -> [(&'static str, String); 3] {
+fn flags(who: WorkerIdentity<'_>) -> [(&'static str, String); 3] {
     [
         ("--port", who.port.to_string()),
-        ("--elixir-address", who.door.to_string()),
-        ("--snakepit-run-id", who.run.to_owned()),
+        ("--elixir-address", who.callback_address.to_string()),
+        ("--snakepit-run-id", who.run_id.to_owned()),
     ]
 }
 
@@ -86,10 +86,10 @@ pub(super) fn environment(
     for (name, value) in servers {
         put(name, value);
     }
-    for (name, value) in USUAL {
+    for (name, value) in DEFAULT_VARIABLES {
         put((*name).to_owned(), (*value).to_owned());
     }
-    put("SNAKEPIT_HEARTBEAT_CONFIG".to_owned(), HEARTBEATS.to_owned());
+    put("SNAKEPIT_HEARTBEAT_CONFIG".to_owned(), HEARTBEAT_CONFIG.to_owned());
     if let Some(program) = pool.command.first() {
         put("SNAKEPIT_PYTHON".to_owned(), program.clone());
     }
@@ -102,7 +102,7 @@ pub(super) fn environment(
 }
 
 /// The variables that are one worker's.
-pub(super) fn own_variables(who: Identity<'_>) -> BTreeMap<String, String> {
+pub(super) fn worker_variables(who: WorkerIdentity<'_>) -> BTreeMap<String, String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     [
         ("SNAKEPIT_READY_FILE", text(who.ready_file)),

@@ -12,15 +12,15 @@ use patchboard_proto::pb::{TelemetryControl, TelemetryEvent, TelemetryToggle};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use super::pool::{Pool, Worker};
+use super::pool::{ConnectedWorker, WorkerPool};
 
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MIN_BACKOFF: Duration = Duration::from_millis(500);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// A stream that lasted so long is opened again at once.
-const WELL: Duration = Duration::from_secs(60);
+const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// Of one worker in a second; further ones are dropped and counted.
 const MAX_EVENTS: u32 = 2000;
-const SECOND: Duration = Duration::from_secs(1);
+const RATE_WINDOW: Duration = Duration::from_secs(1);
 /// An event with a longer name or more parts is none.
 const MAX_NAME: usize = 200;
 const MAX_PARTS: usize = 16;
@@ -31,91 +31,91 @@ const MAX_TEXT: usize = 1024;
 const MAX_KEY: usize = 128;
 
 /// Passes on what a worker tells, until it is gone. A stream that ends is opened again.
-pub(super) async fn relay(pool: Arc<Pool>, worker: Arc<Worker>) {
+pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<ConnectedWorker>) {
     let relaying = async {
-        let mut pause = FIRST_PAUSE;
-        let mut rate = Rate::default();
+        let mut pause = MIN_BACKOFF;
+        let mut rate = EventRateWindow::default();
         loop {
             let opened = Instant::now();
-            match listen(&pool, &worker, &mut rate).await {
+            match read_stream(&pool, &worker, &mut rate).await {
                 Err(status) if status.code() == Code::Unimplemented => return,
                 Err(status) => {
-                    tracing::debug!(worker.id = %worker.id, "its events broke off: {}", super::start::in_words(&status));
+                    tracing::debug!(worker.id = %worker.id, "its events broke off: {}", super::start::status_text(&status));
                 }
                 Ok(()) => tracing::debug!(worker.id = %worker.id, "its events ended"),
             }
-            if opened.elapsed() >= WELL {
-                pause = FIRST_PAUSE;
+            if opened.elapsed() >= HEALTHY_AFTER {
+                pause = MIN_BACKOFF;
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_BACKOFF);
         }
     };
     tokio::select! {
         () = relaying => {}
         () = worker.gone.cancelled() => {}
-        () = worker.link.closed() => {}
+        () = worker.connection.closed() => {}
     }
 }
 
-async fn listen(pool: &Pool, worker: &Worker, rate: &mut Rate) -> Result<(), Status> {
+async fn read_stream(pool: &WorkerPool, worker: &ConnectedWorker, rate: &mut EventRateWindow) -> Result<(), Status> {
     let toggle = TelemetryControl { control: Some(Control::Toggle(TelemetryToggle { enabled: true })) };
     // The stream lives as long as its controls do.
     let controls = stream::iter([toggle]).chain(stream::pending());
-    let mut events = worker.link.client().stream_telemetry(controls).await?.into_inner();
+    let mut events = worker.connection.client().stream_telemetry(controls).await?.into_inner();
     while let Some(event) = events.message().await? {
         match rate.admit(Instant::now()) {
-            Admission::Pass => {}
-            Admission::PassAfter(dropped) => {
-                pool.meters.events_dropped.increment(dropped);
-                pool.tell("telemetry.dropped", Some(&worker.id), |signal| {
+            RateDecision::Pass => {}
+            RateDecision::PassAfterDrops(dropped) => {
+                pool.metrics.events_dropped.increment(dropped);
+                pool.emit_event("telemetry.dropped", Some(&worker.id), |signal| {
                     signal.measure("count", Measure::Int(i64::try_from(dropped).unwrap_or(i64::MAX)))
                 });
             }
-            Admission::Drop => continue,
+            RateDecision::Drop => continue,
         }
-        pool.common.signals.tell(|| signal(pool, worker, event));
+        pool.context.signals.tell(|| telemetry_event(pool, worker, event));
     }
     Ok(())
 }
 
 /// How many events came in this second.
 #[derive(Debug, Default)]
-struct Rate {
+struct EventRateWindow {
     since: Option<Instant>,
     count: u32,
     dropped: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Admission {
+enum RateDecision {
     Pass,
     /// So many were dropped before it.
-    PassAfter(u64),
+    PassAfterDrops(u64),
     Drop,
 }
 
-impl Rate {
-    fn admit(&mut self, now: Instant) -> Admission {
-        let is_same = self.since.is_some_and(|since| now.saturating_duration_since(since) < SECOND);
+impl EventRateWindow {
+    fn admit(&mut self, now: Instant) -> RateDecision {
+        let is_same = self.since.is_some_and(|since| now.saturating_duration_since(since) < RATE_WINDOW);
         if !is_same {
             self.since = Some(now);
             self.count = 0;
         }
         if self.count >= MAX_EVENTS {
             self.dropped += 1;
-            return Admission::Drop;
+            return RateDecision::Drop;
         }
         self.count += 1;
         match std::mem::take(&mut self.dropped) {
-            0 => Admission::Pass,
-            dropped => Admission::PassAfter(dropped),
+            0 => RateDecision::Pass,
+            dropped => RateDecision::PassAfterDrops(dropped),
         }
     }
 }
 
 /// Within bounds. Names are not looked at; an event without a usable one gets one that says so.
-fn signal(pool: &Pool, worker: &Worker, event: TelemetryEvent) -> Signal {
+fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: TelemetryEvent) -> Signal {
     let name = event.event_parts.join(".");
     let is_name = !name.is_empty()
         && name.len() <= MAX_NAME
@@ -126,13 +126,13 @@ fn signal(pool: &Pool, worker: &Worker, event: TelemetryEvent) -> Signal {
         0 => None,
         nanoseconds => Timestamp::from_nanosecond(i128::from(nanoseconds)).ok(),
     };
-    let mut signal = Signal::new(name, at.unwrap_or_else(|| pool.common.clock.now()));
+    let mut signal = Signal::new(name, at.unwrap_or_else(|| pool.context.clock.now()));
     let is_key = |key: &str| !key.is_empty() && key.len() <= MAX_KEY;
     for (key, value) in event.measurements.into_iter().filter(|(key, _)| is_key(key)).take(MAX_ENTRIES) {
         let measure = match value.value {
             Some(Value::IntValue(number)) => Measure::Int(number),
             Some(Value::FloatValue(number)) => Measure::Float(number),
-            Some(Value::StringValue(text)) => Measure::Text(cut(&text).into()),
+            Some(Value::StringValue(text)) => Measure::Text(truncate(&text).into()),
             None => continue,
         };
         signal = signal.measure(&key, measure);
@@ -141,7 +141,7 @@ fn signal(pool: &Pool, worker: &Worker, event: TelemetryEvent) -> Signal {
     let is_own = |key: &str| matches!(key, "worker_id" | "pool_name" | "python_pid");
     let told = event.metadata.into_iter().filter(|(key, _)| is_key(key) && !is_own(key));
     for (key, value) in told.take(MAX_ENTRIES) {
-        signal = signal.note(&key, cut(&value));
+        signal = signal.note(&key, truncate(&value));
     }
     if let Some(pid) = worker.pid {
         signal = signal.note("python_pid", pid.to_string());
@@ -153,7 +153,7 @@ fn signal(pool: &Pool, worker: &Worker, event: TelemetryEvent) -> Signal {
         .correlated(correlation.map(Into::into))
 }
 
-fn cut(text: &str) -> &str {
+fn truncate(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or_default()
 }
 

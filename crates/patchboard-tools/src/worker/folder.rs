@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-const NAME: &str = "patchboard-workers-";
+const FOLDER_PREFIX: &str = "patchboard-workers-";
 /// Held as long as the run lasts, so that nobody takes its folder for one that was left behind.
-const LOCK: &str = "lock";
+const LOCK_FILE: &str = "lock";
 /// Names tried before giving up.
-const TRIES: u32 = 1000;
+const MAX_ATTEMPTS: u32 = 1000;
 /// Folders left behind by runs that were killed, looked at when the next one starts; the rest next time.
-const MAX_SWEPT: usize = 1000;
+const MAX_STALE: usize = 1000;
 
 /// Removed when dropped.
 #[derive(Debug)]
@@ -29,23 +29,23 @@ pub(super) struct WorkerFolder {
 }
 
 /// The folders in which sockets of this server's workers lie: there is one for each set of pools.
-pub(crate) fn of_this_server(within: &Path) -> Vec<PathBuf> {
-    let start = format!("{NAME}{}-", std::process::id());
+pub(crate) fn server_socket_folders(within: &Path) -> Vec<PathBuf> {
+    let start = format!("{FOLDER_PREFIX}{}-", std::process::id());
     let listed = fs::read_dir(within).into_iter().flatten().flatten();
     listed.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start)).map(|entry| entry.path()).collect()
 }
 
 impl RunFolder {
     pub(super) fn make(within: &Path) -> io::Result<Self> {
-        sweep(within);
+        remove_stale_folders(within);
         let process = std::process::id();
-        for number in 0..TRIES {
-            let path = within.join(format!("{NAME}{process}-{number}"));
+        for number in 0..MAX_ATTEMPTS {
+            let path = within.join(format!("{FOLDER_PREFIX}{process}-{number}"));
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
                     // As everybody sees it: a worker need not have the same folder as we do.
                     let path = path.canonicalize()?;
-                    let lock = File::create(path.join(LOCK))?;
+                    let lock = File::create(path.join(LOCK_FILE))?;
                     flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
                     return Ok(Self { path, _lock: lock });
                 }
@@ -92,15 +92,15 @@ impl Drop for WorkerFolder {
 }
 
 /// Removes what runs of this user left behind that did not end by themselves.
-fn sweep(within: &Path) {
+fn remove_stale_folders(within: &Path) {
     let Ok(listed) = fs::read_dir(within) else { return };
     let own = rustix::process::geteuid().as_raw();
-    let named = listed.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(NAME));
-    for entry in named.take(MAX_SWEPT) {
+    let named = listed.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX));
+    for entry in named.take(MAX_STALE) {
         let path = entry.path();
         let is_ours = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && found.uid() == own);
         // Without a lock it is just being made, or was left in that moment.
-        let lock = if is_ours { File::open(path.join(LOCK)).ok() } else { None };
+        let lock = if is_ours { File::open(path.join(LOCK_FILE)).ok() } else { None };
         if let Some(lock) = lock
             && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
         {

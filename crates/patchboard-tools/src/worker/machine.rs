@@ -13,43 +13,43 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 use tokio_util::task::TaskTracker;
 
-use super::ready::Address;
-use super::tail::Tail;
-use super::world::{Connection, Input, Order, Process, World};
-use crate::launch::Launch;
+use super::output_tail::StdioTail;
+use super::platform::{LaunchSpec, WorkerPlatform, WorkerProcess, WorkerStdin, WorkerStream};
+use super::ready_file::WorkerAddress;
+use crate::launch::LaunchMode;
 
 #[cfg(target_os = "linux")]
 mod jailed;
 mod memory;
 
 #[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) launch: Launch,
+pub(super) struct OsPlatform {
+    pub(super) launch: LaunchMode,
     pub(super) tasks: TaskTracker,
 }
 
-impl World for Machine {
-    fn launch(&self, order: Order) -> BoxFuture<'_, Result<Box<dyn Process>, String>> {
+impl WorkerPlatform for OsPlatform {
+    fn launch(&self, order: LaunchSpec) -> BoxFuture<'_, Result<Box<dyn WorkerProcess>, String>> {
         async move {
             match &self.launch {
-                Launch::Plain => plain(order, &self.tasks),
+                LaunchMode::Plain => start_plain(order, &self.tasks),
                 #[cfg(target_os = "linux")]
-                Launch::Jailed(warden) => jailed::start(order, warden, &self.tasks).await,
+                LaunchMode::Jailed(warden) => jailed::start(order, warden, &self.tasks).await,
             }
         }
         .boxed()
     }
 
-    fn connect<'a>(&'a self, address: &'a Address) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
+    fn connect<'a>(&'a self, address: &'a WorkerAddress) -> BoxFuture<'a, io::Result<Box<dyn WorkerStream>>> {
         async move {
             Ok(match address {
-                Address::Tcp(address) => {
+                WorkerAddress::Tcp(address) => {
                     let stream = TcpStream::connect(address).await?;
                     stream.set_nodelay(true)?;
-                    Box::new(stream) as Box<dyn Connection>
+                    Box::new(stream) as Box<dyn WorkerStream>
                 }
-                Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
-                Address::Parent => return Err(io::ErrorKind::Unsupported.into()),
+                WorkerAddress::Unix(path) => Box::new(UnixStream::connect(path).await?),
+                WorkerAddress::ForkServer => return Err(io::ErrorKind::Unsupported.into()),
             })
         }
         .boxed()
@@ -57,7 +57,7 @@ impl World for Machine {
 
     fn memory(&self, pid: u32) -> BoxFuture<'_, Option<u64>> {
         // Files of `/proc` are made as they are read, which takes time.
-        let reading = tokio::task::spawn_blocking(move || memory::of_tree(pid));
+        let reading = tokio::task::spawn_blocking(move || memory::process_tree_memory(pid));
         async move { reading.await.ok().flatten() }.boxed()
     }
 }
@@ -65,24 +65,24 @@ impl World for Machine {
 /// A child in a process group of its own: all there is where processes cannot be jailed. What it sends away from its
 /// group outlives it.
 #[derive(Debug)]
-struct Plain {
+struct PlainWorker {
     child: Child,
     /// Until it was killed: its number may belong to somebody else later.
     group: Option<Pid>,
     input: Option<pipe::Sender>,
-    tail: Tail,
+    tail: StdioTail,
 }
 
-fn plain(order: Order, tasks: &TaskTracker) -> Result<Box<dyn Process>, String> {
-    let Order { program, arguments, environment, folder, input, .. } = order;
+fn start_plain(order: LaunchSpec, tasks: &TaskTracker) -> Result<Box<dyn WorkerProcess>, String> {
+    let LaunchSpec { program, arguments, environment, folder, stdin: input, .. } = order;
     let mut child = Command::new(&program)
         .args(arguments)
         .env_clear()
         .envs(environment.iter().map(|(name, value)| (name, value.expose_secret())))
         .current_dir(&folder)
         .stdin(match input {
-            Input::Nothing => Stdio::null(),
-            Input::Piped => Stdio::piped(),
+            WorkerStdin::Null => Stdio::null(),
+            WorkerStdin::Piped => Stdio::piped(),
         })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -92,16 +92,16 @@ fn plain(order: Order, tasks: &TaskTracker) -> Result<Box<dyn Process>, String> 
         .map_err(|error| format!("cannot start `{program}` in `{}`: {error}", folder.display()))?;
     let input = child.stdin.take().and_then(|input| pipe::Sender::from_owned_fd(input.into_owned_fd().ok()?).ok());
     let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let tail = listen(&program, child.stdout.take(), child.stderr.take(), tasks);
-    Ok(Box::new(Plain { child, group, input, tail }))
+    let tail = capture_output(&program, child.stdout.take(), child.stderr.take(), tasks);
+    Ok(Box::new(PlainWorker { child, group, input, tail }))
 }
 
-impl Process for Plain {
+impl WorkerProcess for PlainWorker {
     fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    fn ended(&mut self) -> BoxFuture<'_, String> {
+    fn wait(&mut self) -> BoxFuture<'_, String> {
         async {
             let status = self.child.wait().await;
             self.kill_group();
@@ -110,7 +110,7 @@ impl Process for Plain {
         .boxed()
     }
 
-    fn ask_to_end(&mut self) -> BoxFuture<'_, ()> {
+    fn request_stop(&mut self) -> BoxFuture<'_, ()> {
         if let Some(group) = self.group {
             // Gone already is what is wanted.
             kill_process_group(group, Signal::TERM).ok();
@@ -120,19 +120,19 @@ impl Process for Plain {
 
     fn kill(&mut self) -> BoxFuture<'_, ()> {
         self.kill_group();
-        self.ended().map(drop).boxed()
+        self.wait().map(drop).boxed()
     }
 
-    fn take_input(&mut self) -> Option<pipe::Sender> {
+    fn take_stdin(&mut self) -> Option<pipe::Sender> {
         self.input.take()
     }
 
-    fn tail(&self) -> Tail {
+    fn output_tail(&self) -> StdioTail {
         self.tail.clone()
     }
 }
 
-impl Plain {
+impl PlainWorker {
     fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
             kill_process_group(group, Signal::KILL).ok();
@@ -140,20 +140,20 @@ impl Plain {
     }
 }
 
-impl Drop for Plain {
+impl Drop for PlainWorker {
     fn drop(&mut self) {
         self.kill_group();
     }
 }
 
 /// Nothing that a worker says keeps it waiting.
-fn listen(
+fn capture_output(
     program: &str,
     output: Option<tokio::process::ChildStdout>,
     errors: Option<tokio::process::ChildStderr>,
     tasks: &TaskTracker,
-) -> Tail {
-    let tail = Tail::default();
+) -> StdioTail {
+    let tail = StdioTail::default();
     let name: Arc<str> = program.into();
     if let Some(output) = output {
         tasks.spawn(tail.clone().drain(name.clone(), output));

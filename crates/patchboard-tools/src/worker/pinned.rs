@@ -15,55 +15,55 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::mcp::{Change, Offered, PinStore, Pins};
+use crate::mcp::{ListedTool, PinStore, ToolChange, ToolPins};
 
 /// A list that could not be looked at is looked at again after this time, however often it is asked for.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const REVIEW_RETRY: Duration = Duration::from_secs(2);
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Pinned(Arc<Inner>);
+pub struct PinnedPool(Arc<PinnedPoolState>);
 
 #[derive(Debug)]
-struct Inner {
+struct PinnedPoolState {
     name: Arc<str>,
     pool: Arc<dyn ToolHost>,
     pins: Arc<dyn PinStore>,
-    judged: Mutex<Judged>,
+    review: Mutex<ToolReview>,
     /// One change of pins at a time.
-    pinning: tokio::sync::Mutex<()>,
+    pin_lock: tokio::sync::Mutex<()>,
     tasks: TaskTracker,
 }
 
 #[derive(Debug)]
-struct Judged {
+struct ToolReview {
     /// The list of the pool that was looked at.
-    listed: Arc<[ToolSpec]>,
+    reviewed: Arc<[ToolSpec]>,
     usable: Arc<[ToolSpec]>,
-    waiting: Vec<Arc<str>>,
-    is_being_judged: bool,
+    pending: Vec<Arc<str>>,
+    is_running: bool,
     /// After it failed.
-    not_before: Option<Instant>,
+    retry_at: Option<Instant>,
 }
 
-impl Pinned {
+impl PinnedPool {
     pub fn new(name: Arc<str>, pool: Arc<dyn ToolHost>, pins: Arc<dyn PinStore>, tasks: TaskTracker) -> Self {
         let nothing: Arc<[ToolSpec]> = Arc::from([]);
-        let judged = Judged {
-            listed: nothing.clone(),
+        let judged = ToolReview {
+            reviewed: nothing.clone(),
             usable: nothing,
-            waiting: Vec::new(),
-            is_being_judged: false,
-            not_before: None,
+            pending: Vec::new(),
+            is_running: false,
+            retry_at: None,
         };
         let pinning = tokio::sync::Mutex::new(());
-        Self(Arc::new(Inner { name, pool, pins, judged: Mutex::new(judged), pinning, tasks }))
+        Self(Arc::new(PinnedPoolState { name, pool, pins, review: Mutex::new(judged), pin_lock: pinning, tasks }))
     }
 
     /// Looks at what the pool has now, so that it is offered when this returns.
-    pub async fn settle(&self) {
-        let judged = self.judge(When::Changed).await;
-        self.judged().not_before = judged.is_err().then(|| Instant::now() + LOOK_AGAIN);
+    pub async fn review_tools(&self) {
+        let judged = self.review_for(ReviewCause::Changed).await;
+        self.review().retry_at = judged.is_err().then(|| Instant::now() + REVIEW_RETRY);
         if let Err(error) = judged {
             let pool = &*self.0.name;
             tracing::error!(pool, error, "the approved tools of a pool cannot be looked up; it is offered as it was");
@@ -71,43 +71,43 @@ impl Pinned {
     }
 
     /// Says which tools waited and are approved by this.
-    async fn judge(&self, when: When) -> Result<Vec<Arc<str>>, BoxError> {
+    async fn review_for(&self, when: ReviewCause) -> Result<Vec<Arc<str>>, BoxError> {
         let inner = &*self.0;
-        let _one_at_a_time = inner.pinning.lock().await;
+        let _one_at_a_time = inner.pin_lock.lock().await;
         let listed = inner.pool.tools(None);
-        if when == When::Changed && Arc::ptr_eq(&listed, &self.judged().listed) {
+        if when == ReviewCause::Changed && Arc::ptr_eq(&listed, &self.review().reviewed) {
             return Ok(Vec::new());
         }
-        if when == When::Approved && listed.is_empty() {
+        if when == ReviewCause::Approved && listed.is_empty() {
             return Err("no worker of it is there now, so there is nothing to look at".into());
         }
-        let offered: Vec<Offered> = listed.iter().map(offered).collect();
+        let offered: Vec<ListedTool> = listed.iter().map(listed_tool).collect();
         let mut pins = inner.pins.load(&inner.name).await?;
         // Nothing to approve yet: the first tools will be.
         let is_first = pins.is_none() && !listed.is_empty();
         let mut approved = Vec::new();
-        if when == When::Approved || is_first {
-            let waited = |tool: &&Offered| pins.as_ref().is_some_and(|pins| pins.change(tool).is_some());
+        if when == ReviewCause::Approved || is_first {
+            let waited = |tool: &&ListedTool| pins.as_ref().is_some_and(|pins| pins.change(tool).is_some());
             approved = offered.iter().filter(waited).map(|tool| tool.name.as_str().into()).collect();
-            let now = Pins::of(&offered);
+            let now = ToolPins::from_tools(&offered);
             inner.pins.save(&inner.name, now.clone()).await?;
             pins = Some(now);
         }
-        self.settle_on(listed, &offered, &pins.unwrap_or_default());
+        self.apply_pins(listed, &offered, &pins.unwrap_or_default());
         Ok(approved)
     }
 
     /// Offers those that are as they were approved.
-    fn settle_on(&self, listed: Arc<[ToolSpec]>, offered: &[Offered], pins: &Pins) {
-        let changes: Vec<Option<Change>> = offered.iter().map(|tool| pins.change(tool)).collect();
+    fn apply_pins(&self, listed: Arc<[ToolSpec]>, offered: &[ListedTool], pins: &ToolPins) {
+        let changes: Vec<Option<ToolChange>> = offered.iter().map(|tool| pins.change(tool)).collect();
         let unchanged = listed.iter().zip(&changes).filter(|(_, change)| change.is_none());
         let usable: Arc<[ToolSpec]> = unchanged.map(|(tool, _)| tool.clone()).collect();
-        let mut judged = self.judged();
+        let mut judged = self.review();
         // The same list stays the same allocation, so that others can tell at a glance.
         if judged.usable != usable {
             judged.usable = usable;
         }
-        let had_waited = std::mem::take(&mut judged.waiting);
+        let had_waited = std::mem::take(&mut judged.pending);
         for (tool, change) in listed.iter().zip(changes) {
             let Some(change) = change else { continue };
             if !had_waited.contains(&tool.name) {
@@ -119,46 +119,46 @@ impl Pinned {
                     tool.name
                 );
             }
-            judged.waiting.push(tool.name.clone());
+            judged.pending.push(tool.name.clone());
         }
-        judged.listed = listed;
+        judged.reviewed = listed;
     }
 
-    fn judged(&self) -> MutexGuard<'_, Judged> {
-        self.0.judged.lock().unwrap_or_else(PoisonError::into_inner)
+    fn review(&self) -> MutexGuard<'_, ToolReview> {
+        self.0.review.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Why tools are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
+enum ReviewCause {
     Changed,
     /// The operator has seen them.
     Approved,
 }
 
 /// However the looking ends, the next list is looked at again.
-struct Judging(Pinned);
+struct ReviewGuard(PinnedPool);
 
-impl Drop for Judging {
+impl Drop for ReviewGuard {
     fn drop(&mut self) {
-        self.0.judged().is_being_judged = false;
+        self.0.review().is_running = false;
     }
 }
 
-impl ToolHost for Pinned {
+impl ToolHost for PinnedPool {
     fn kind(&self) -> &'static str {
         self.0.pool.kind()
     }
 
     fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
         let listed = self.0.pool.tools(folder);
-        let mut judged = self.judged();
-        let is_new = !Arc::ptr_eq(&listed, &judged.listed) && !judged.is_being_judged;
-        if is_new && judged.not_before.is_none_or(|not_before| Instant::now() >= not_before) {
-            judged.is_being_judged = true;
-            let judging = Judging(self.clone());
-            self.0.tasks.spawn(async move { judging.0.settle().await });
+        let mut judged = self.review();
+        let is_new = !Arc::ptr_eq(&listed, &judged.reviewed) && !judged.is_running;
+        if is_new && judged.retry_at.is_none_or(|not_before| Instant::now() >= not_before) {
+            judged.is_running = true;
+            let judging = ReviewGuard(self.clone());
+            self.0.tasks.spawn(async move { judging.0.review_tools().await });
         }
         judged.usable.clone()
     }
@@ -182,14 +182,14 @@ impl ToolHost for Pinned {
             if server != &*self.0.name {
                 return None;
             }
-            let approved = self.judge(When::Approved).await;
+            let approved = self.review_for(ReviewCause::Approved).await;
             Some(approved.map_err(|error| format!("the tools of the pool `{server}` are not approved: {error}")))
         })
     }
 }
 
-fn offered(tool: &ToolSpec) -> Offered {
-    Offered {
+fn listed_tool(tool: &ToolSpec) -> ListedTool {
+    ListedTool {
         name: tool.name.to_string(),
         description: tool.description.to_string(),
         input_schema: (*tool.input_schema).clone(),

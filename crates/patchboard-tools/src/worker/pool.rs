@@ -16,62 +16,64 @@ use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::dispatch::{CallNo, Dispatch, Outcome, Refusal, Rules, Verdict, WorkerNo};
-use super::link::Link;
-use super::start::Failure;
-use super::tools::{self, Offer};
-use super::unregistered::{UnknownNames, Unregistered};
-use super::warm::WarmParent;
-use super::{Common, PoolOptions};
-use crate::telemetry::PoolMeters;
+use super::connection::WorkerConnection;
+use super::dispatch::{
+    CallDispatcher, CallNumber, CallRejection, EnqueueOutcome, QueueOutcome, QueuePolicy, WorkerNumber,
+};
+use super::fork_server::LazyForkServer;
+use super::start::WorkerFailure;
+use super::tools::{self, OfferedTools};
+use super::unregistered::{UnknownNames, UnregisteredPolicy};
+use super::{PoolContext, PoolOptions};
+use crate::telemetry::PoolMetrics;
 
 mod report;
 mod sessions;
 
-use sessions::Farewells;
+use sessions::SessionCleanups;
 
 /// Starting takes a core for half a second: so many at once in one pool.
-const STARTS_AT_ONCE: usize = 8;
+const MAX_CONCURRENT_STARTS: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct WorkerPool {
     /// Among all pools.
-    pub(super) number: usize,
+    pub(super) index: usize,
     pub(super) options: PoolOptions,
-    pub(super) common: Arc<Common>,
-    pub(super) meters: PoolMeters,
+    pub(super) context: Arc<PoolContext>,
+    pub(super) metrics: PoolMetrics,
     pub(super) starts: Semaphore,
-    pub(super) warm: WarmParent,
-    farewells: Farewells,
-    state: Mutex<State>,
-    tally: Tally,
-    settled: CancellationToken,
-    ready: watch::Sender<usize>,
+    pub(super) fork_server: LazyForkServer,
+    session_cleanups: SessionCleanups,
+    state: Mutex<PoolState>,
+    tally: CallTally,
+    first_start_done: CancellationToken,
+    ready_count: watch::Sender<usize>,
     next_worker: AtomicU64,
-    shows_secret: AtomicBool,
-    had_worker: AtomicBool,
+    sends_secret: AtomicBool,
+    ever_ready: AtomicBool,
 }
 
 #[derive(Debug)]
-struct State {
-    dispatch: Dispatch,
+struct PoolState {
+    dispatcher: CallDispatcher,
     /// Who waits to be told.
-    waiting: HashMap<CallNo, oneshot::Sender<Grant>>,
-    crew: BTreeMap<WorkerNo, Member>,
-    slots: Vec<Slot>,
-    offer: Offer,
+    waiting: HashMap<CallNumber, oneshot::Sender<PermitGrant>>,
+    workers: BTreeMap<WorkerNumber, WorkerRecord>,
+    slots: Vec<PoolSlot>,
+    tools: OfferedTools,
     /// What workers said they do not have, when asked by name.
-    unknown: UnknownNames,
+    unknown_names: UnknownNames,
     /// It was said in the log that the pool has no tools.
-    has_said_empty: bool,
-    trouble: Option<Arc<str>>,
+    warned_empty: bool,
+    last_error: Option<Arc<str>>,
     restarts: u64,
     recycled: u64,
 }
 
 /// How calls went that ran.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct CallTally {
     pub(super) succeeded: AtomicU64,
     pub(super) failed: AtomicU64,
     /// Ran past their deadline.
@@ -80,26 +82,26 @@ pub(super) struct Tally {
 
 /// A worker that takes calls, or did.
 #[derive(Debug)]
-pub(super) struct Worker {
-    pub(super) no: WorkerNo,
+pub(super) struct ConnectedWorker {
+    pub(super) number: WorkerNumber,
     pub(super) id: WorkerId,
-    pub(super) link: Link,
+    pub(super) connection: WorkerConnection,
     /// Its own session, which keeps it from outliving the server.
     pub(super) session: String,
     pub(super) pid: Option<u32>,
-    pub(super) born: Instant,
+    pub(super) started_at: Instant,
     /// When it is no more: calls on it need not wait any longer.
     pub(super) gone: CancellationToken,
     pub(super) calls: AtomicU64,
     /// Told when it has done as many calls as it may.
-    pub(super) worn_out: Notify,
+    pub(super) retire: Notify,
     /// Told when a call on it ends.
     pub(super) call_ended: Notify,
 }
 
 /// A worker from its start to its end.
 #[derive(Debug)]
-struct Member {
+struct WorkerRecord {
     id: WorkerId,
     slot: u32,
     state: WorkerState,
@@ -108,58 +110,58 @@ struct Member {
     capacity: u32,
     memory: Option<u64>,
     address: Option<Arc<str>>,
-    told: Vec<WorkerTool>,
-    worker: Option<Arc<Worker>>,
+    registered_tools: Vec<WorkerTool>,
+    worker: Option<Arc<ConnectedWorker>>,
 }
 
 /// A place in the pool that is to be taken by a worker.
 #[derive(Debug, Clone)]
-struct Slot {
-    stage: Stage,
-    last: Option<(WorkerId, Timestamp)>,
+struct PoolSlot {
+    stage: SlotStage,
+    last_worker: Option<(WorkerId, Timestamp)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum SlotStage {
     /// Its worker is about to come.
-    Hopeful,
-    Up,
+    Starting,
+    Running,
     /// The last attempt to start one failed.
     Failed,
 }
 
-type Grant = Result<Arc<Worker>, Refusal>;
+type PermitGrant = Result<Arc<ConnectedWorker>, CallRejection>;
 
-impl Pool {
-    pub(super) fn new(number: usize, options: PoolOptions, common: Arc<Common>) -> Self {
-        let rules = Rules { affinity: options.affinity, max_queue: options.max_queue };
-        let slots = vec![Slot { stage: Stage::Hopeful, last: None }; options.count as usize];
+impl WorkerPool {
+    pub(super) fn new(number: usize, options: PoolOptions, common: Arc<PoolContext>) -> Self {
+        let rules = QueuePolicy { affinity: options.affinity, max_queue: options.max_queue };
+        let slots = vec![PoolSlot { stage: SlotStage::Starting, last_worker: None }; options.count as usize];
         Self {
-            number,
-            meters: PoolMeters::new(&options.name, options.count),
-            starts: Semaphore::new(STARTS_AT_ONCE),
-            warm: WarmParent::default(),
-            farewells: Farewells::default(),
-            state: Mutex::new(State {
-                dispatch: Dispatch::new(rules),
+            index: number,
+            metrics: PoolMetrics::new(&options.name, options.count),
+            starts: Semaphore::new(MAX_CONCURRENT_STARTS),
+            fork_server: LazyForkServer::default(),
+            session_cleanups: SessionCleanups::default(),
+            state: Mutex::new(PoolState {
+                dispatcher: CallDispatcher::new(rules),
                 waiting: HashMap::new(),
-                crew: BTreeMap::new(),
+                workers: BTreeMap::new(),
                 slots,
-                offer: Offer::default(),
-                unknown: UnknownNames::default(),
-                has_said_empty: false,
-                trouble: None,
+                tools: OfferedTools::default(),
+                unknown_names: UnknownNames::default(),
+                warned_empty: false,
+                last_error: None,
                 restarts: 0,
                 recycled: 0,
             }),
-            tally: Tally::default(),
-            settled: CancellationToken::new(),
-            ready: watch::Sender::new(0),
+            tally: CallTally::default(),
+            first_start_done: CancellationToken::new(),
+            ready_count: watch::Sender::new(0),
             next_worker: AtomicU64::new(1),
-            shows_secret: AtomicBool::new(false),
-            had_worker: AtomicBool::new(false),
+            sends_secret: AtomicBool::new(false),
+            ever_ready: AtomicBool::new(false),
             options,
-            common,
+            context: common,
         }
     }
 
@@ -168,43 +170,43 @@ impl Pool {
     }
 
     /// Cancelled when the first worker was ready or could not be started.
-    pub(super) fn settled(&self) -> &CancellationToken {
-        &self.settled
+    pub(super) fn first_start_done(&self) -> &CancellationToken {
+        &self.first_start_done
     }
 
     /// Returns when all workers are there.
-    pub(super) async fn whole(&self) {
+    pub(super) async fn wait_until_full(&self) {
         let wanted = self.options.count as usize;
         // The sender lives as long as this.
-        drop(self.ready.subscribe().wait_for(|ready| *ready >= wanted).await);
+        drop(self.ready_count.subscribe().wait_for(|ready| *ready >= wanted).await);
     }
 
     /// Its workers show their secrets: one did, and all run the same program. The next one is asked for it from the first
     /// moment on.
-    pub(super) fn shows_secret(&self) -> bool {
-        self.shows_secret.load(Ordering::Relaxed)
+    pub(super) fn sends_secret(&self) -> bool {
+        self.sends_secret.load(Ordering::Relaxed)
     }
 
-    pub(super) fn showed_secret(&self) {
-        self.shows_secret.store(true, Ordering::Relaxed);
+    pub(super) fn set_sends_secret(&self) {
+        self.sends_secret.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn tally(&self) -> &Tally {
+    pub(super) fn tally(&self) -> &CallTally {
         &self.tally
     }
 
     pub(super) fn find(&self, tool: &str) -> Option<ToolSpec> {
-        self.state().offer.find(self.name(), tool).cloned()
+        self.state().tools.find(self.name(), tool).cloned()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whoever listens; `more` adds to it.
-    pub(super) fn tell(&self, name: &str, worker: Option<&WorkerId>, more: impl FnOnce(Signal) -> Signal) {
-        self.common.signals.tell(|| {
-            let signal = Signal::new(name, self.common.clock.now()).note("pool_name", self.name().clone());
+    pub(super) fn emit_event(&self, name: &str, worker: Option<&WorkerId>, more: impl FnOnce(Signal) -> Signal) {
+        self.context.signals.tell(|| {
+            let signal = Signal::new(name, self.context.clock.now()).note("pool_name", self.name().clone());
             more(match worker {
                 Some(worker) => signal.note("worker_id", worker.0.clone()),
                 None => signal,
@@ -214,70 +216,76 @@ impl Pool {
 }
 
 /// Tools that nobody registered.
-impl Pool {
+impl WorkerPool {
     /// May workers be called by such names? `None` while that is up to workers and there was none.
     pub(super) fn runs_unregistered(&self) -> Option<bool> {
         match self.options.unregistered {
-            Unregistered::Allow => Some(true),
-            Unregistered::Deny => Some(false),
+            UnregisteredPolicy::Allow => Some(true),
+            UnregisteredPolicy::Deny => Some(false),
             // Of the SDK's making, and nobody else's, are workers that show their secret.
-            Unregistered::ByWorker => self.had_worker.load(Ordering::Relaxed).then(|| !self.shows_secret()),
+            UnregisteredPolicy::ByWorker => self.ever_ready.load(Ordering::Relaxed).then(|| !self.sends_secret()),
         }
     }
 
     pub(super) fn standing(&self, name: &str, now: Instant) -> NameStanding {
         let state = self.state();
-        if state.offer.has(name) {
+        if state.tools.has(name) {
             NameStanding::Registered
-        } else if state.unknown.has(name, now) {
+        } else if state.unknown_names.has(name, now) {
             NameStanding::Unknown
         } else {
             NameStanding::Untried
         }
     }
 
-    pub(super) fn unknown(&self, name: &str, now: Instant) {
-        self.state().unknown.note(name, now);
+    pub(super) fn note_unknown(&self, name: &str, now: Instant) {
+        self.state().unknown_names.note(name, now);
     }
 }
 
 /// A call's place on a worker, or its place in the queue. Dropped, it is free for the next.
 #[derive(Debug)]
-pub(super) struct Seat<'a> {
-    pool: &'a Pool,
-    call: CallNo,
+pub(super) struct CallPermit<'a> {
+    pool: &'a WorkerPool,
+    call: CallNumber,
     /// Once there is one.
-    worker: Option<Arc<Worker>>,
+    worker: Option<Arc<ConnectedWorker>>,
 }
 
-impl Pool {
+impl WorkerPool {
     /// A seat on a worker for a call of that session; it is waited for until `deadline`. Dropping the future gives up
     /// the place in the queue.
-    pub(super) async fn seat(&self, session: &Arc<str>, deadline: Instant) -> Result<(Seat<'_>, Arc<Worker>), Refusal> {
+    pub(super) async fn acquire_permit(
+        &self,
+        session: &Arc<str>,
+        deadline: Instant,
+    ) -> Result<(CallPermit<'_>, Arc<ConnectedWorker>), CallRejection> {
         let asked = Instant::now();
         let deadline = deadline.min(asked + self.options.queue_timeout);
         let (seat, mut granted) = {
             let mut state = self.state();
-            let (call, verdict) = state.dispatch.enqueue(session, deadline, asked);
-            let seat = Seat { pool: self, call, worker: None };
+            let (call, verdict) = state.dispatcher.enqueue(session, deadline, asked);
+            let seat = CallPermit { pool: self, call, worker: None };
             match verdict {
-                Verdict::Run(worker) => {
-                    let worker = state.worker(worker).ok_or(Refusal::NoWorkers);
+                EnqueueOutcome::Run(worker) => {
+                    let worker = state.worker(worker).ok_or(CallRejection::NoWorkers);
                     drop(state);
-                    return worker.map(|worker| seat.on(worker));
+                    return worker.map(|worker| seat.assigned_to(worker));
                 }
-                Verdict::Refused(why) => {
+                EnqueueOutcome::Refused(why) => {
                     drop(state);
-                    if why == Refusal::Saturated {
+                    if why == CallRejection::Saturated {
                         let queued = i64::try_from(self.options.max_queue).unwrap_or(i64::MAX);
-                        self.tell("pool.saturated", None, |signal| signal.measure("queue_depth", Measure::Int(queued)));
+                        self.emit_event("pool.saturated", None, |signal| {
+                            signal.measure("queue_depth", Measure::Int(queued))
+                        });
                     }
                     return Err(why);
                 }
-                Verdict::Queued => {
+                EnqueueOutcome::Queued => {
                     let (grant, granted) = oneshot::channel();
                     state.waiting.insert(call, grant);
-                    self.meters.queued.set(state.dispatch.queued() as f64);
+                    self.metrics.queued.set(state.dispatcher.queued() as f64);
                     (seat, granted)
                 }
             }
@@ -286,49 +294,49 @@ impl Pool {
             biased;
             grant = &mut granted => grant,
             () = tokio::time::sleep_until(deadline) => {
-                self.apply(|dispatch| dispatch.expire(Instant::now()));
+                self.update_queue(|dispatch| dispatch.expire(Instant::now()));
                 granted.await
             }
         };
-        self.meters.queue_seconds.record(asked.elapsed().as_secs_f64());
+        self.metrics.queue_seconds.record(asked.elapsed().as_secs_f64());
         // Nobody is left to tell only when the pool itself is gone.
-        let worker = grant.unwrap_or(Err(Refusal::NoWorkers))?;
-        Ok(seat.on(worker))
+        let worker = grant.unwrap_or(Err(CallRejection::NoWorkers))?;
+        Ok(seat.assigned_to(worker))
     }
 
     /// Does something to the queue and tells those it concerns.
-    fn apply(&self, step: impl FnOnce(&mut Dispatch) -> Vec<Outcome>) {
+    fn update_queue(&self, step: impl FnOnce(&mut CallDispatcher) -> Vec<QueueOutcome>) {
         let mut state = self.state();
-        let outcomes = step(&mut state.dispatch);
+        let outcomes = step(&mut state.dispatcher);
         state.deliver(outcomes);
-        self.meters.queued.set(state.dispatch.queued() as f64);
+        self.metrics.queued.set(state.dispatcher.queued() as f64);
     }
 
     /// The connection to a worker is lost: it gets nothing more, before anybody else finds out the hard way.
-    pub(super) fn lost(&self, worker: &Worker) {
-        self.apply(|dispatch| dispatch.worker_draining(worker.no));
+    pub(super) fn connection_lost(&self, worker: &ConnectedWorker) {
+        self.update_queue(|dispatch| dispatch.drain_worker(worker.number));
     }
 
-    pub(super) fn in_flight(&self, worker: &Worker) -> u32 {
-        self.state().dispatch.in_flight(worker.no)
+    pub(super) fn in_flight(&self, worker: &ConnectedWorker) -> u32 {
+        self.state().dispatcher.in_flight(worker.number)
     }
 }
 
-impl Seat<'_> {
-    fn on(mut self, worker: Arc<Worker>) -> (Self, Arc<Worker>) {
+impl CallPermit<'_> {
+    fn assigned_to(mut self, worker: Arc<ConnectedWorker>) -> (Self, Arc<ConnectedWorker>) {
         self.worker = Some(worker.clone());
         (self, worker)
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
         let mut state = self.pool.state();
         state.waiting.remove(&self.call);
-        let outcomes = state.dispatch.release(self.call, Instant::now());
+        let outcomes = state.dispatcher.release(self.call, Instant::now());
         if !outcomes.is_empty() {
             state.deliver(outcomes);
-            self.pool.meters.queued.set(state.dispatch.queued() as f64);
+            self.pool.metrics.queued.set(state.dispatcher.queued() as f64);
         }
         drop(state);
         if let Some(worker) = &self.worker {
@@ -337,16 +345,16 @@ impl Drop for Seat<'_> {
     }
 }
 
-impl State {
-    fn worker(&self, worker: WorkerNo) -> Option<Arc<Worker>> {
-        self.crew.get(&worker)?.worker.clone()
+impl PoolState {
+    fn worker(&self, worker: WorkerNumber) -> Option<Arc<ConnectedWorker>> {
+        self.workers.get(&worker)?.worker.clone()
     }
 
-    fn deliver(&mut self, outcomes: Vec<Outcome>) {
+    fn deliver(&mut self, outcomes: Vec<QueueOutcome>) {
         for outcome in outcomes {
             let (call, grant) = match outcome {
-                Outcome::Run { call, worker } => (call, self.worker(worker).ok_or(Refusal::NoWorkers)),
-                Outcome::Refused { call, why } => (call, Err(why)),
+                QueueOutcome::Run { call, worker } => (call, self.worker(worker).ok_or(CallRejection::NoWorkers)),
+                QueueOutcome::Refused { call, why } => (call, Err(why)),
             };
             if let Some(waiting) = self.waiting.remove(&call) {
                 // Whoever waited may be gone in this moment; their seat is released all the same.
@@ -356,194 +364,201 @@ impl State {
     }
 
     /// Calls wait as long as a worker may come.
-    fn weigh(&mut self) {
-        let may_come = self.slots.iter().any(|slot| slot.stage != Stage::Failed);
-        if may_come || self.dispatch.open_workers() > 0 {
-            self.dispatch.take_heart();
+    fn update_availability(&mut self) {
+        let may_come = self.slots.iter().any(|slot| slot.stage != SlotStage::Failed);
+        if may_come || self.dispatcher.available_workers() > 0 {
+            self.dispatcher.accept_waiting();
         } else {
-            let outcomes = self.dispatch.lose_hope();
+            let outcomes = self.dispatcher.fail_waiting();
             self.deliver(outcomes);
         }
     }
 }
 
 /// What the keeper of a slot reports.
-impl Pool {
-    pub(super) fn next_worker(&self, slot: u32) -> (WorkerNo, WorkerId) {
+impl WorkerPool {
+    pub(super) fn next_worker(&self, slot: u32) -> (WorkerNumber, WorkerId) {
         let number = self.next_worker.fetch_add(1, Ordering::Relaxed);
-        (WorkerNo(number), WorkerId(format!("{}_worker_{slot}_{number}", self.name()).into()))
+        (WorkerNumber(number), WorkerId(format!("{}_worker_{slot}_{number}", self.name()).into()))
     }
 
-    pub(super) fn starting(&self, no: WorkerNo, id: &WorkerId, slot: u32) {
-        let member = Member {
+    pub(super) fn add_starting(&self, no: WorkerNumber, id: &WorkerId, slot: u32) {
+        let member = WorkerRecord {
             id: id.clone(),
             slot,
             state: WorkerState::Starting,
-            since: self.common.clock.now(),
+            since: self.context.clock.now(),
             pid: None,
             capacity: 0,
             memory: None,
             address: None,
-            told: Vec::new(),
+            registered_tools: Vec::new(),
             worker: None,
         };
-        self.state().crew.insert(no, member);
+        self.state().workers.insert(no, member);
     }
 
-    pub(super) fn spawned(&self, no: WorkerNo, id: &WorkerId, pid: Option<u32>) {
-        if let Some(member) = self.state().crew.get_mut(&no) {
+    pub(super) fn record_spawn(&self, no: WorkerNumber, id: &WorkerId, pid: Option<u32>) {
+        if let Some(member) = self.state().workers.get_mut(&no) {
             member.pid = pid;
         }
-        self.tell("pool.worker.spawned", Some(id), |signal| signal);
+        self.emit_event("pool.worker.spawned", Some(id), |signal| signal);
     }
 
     /// What a worker said about its tools while it was starting.
-    pub(super) fn told(&self, no: WorkerNo) -> Vec<WorkerTool> {
-        self.state().crew.get(&no).map(|member| member.told.clone()).unwrap_or_default()
+    pub(super) fn registered_tools(&self, no: WorkerNumber) -> Vec<WorkerTool> {
+        self.state().workers.get(&no).map(|member| member.registered_tools.clone()).unwrap_or_default()
     }
 
-    pub(super) fn ready(&self, worker: Arc<Worker>, capacity: u32, address: Arc<str>, tools: Vec<WorkerTool>) {
-        let (no, id, pid) = (worker.no, worker.id.clone(), worker.pid);
-        self.had_worker.store(true, Ordering::Relaxed);
+    pub(super) fn mark_ready(
+        &self,
+        worker: Arc<ConnectedWorker>,
+        capacity: u32,
+        address: Arc<str>,
+        tools: Vec<WorkerTool>,
+    ) {
+        let (no, id, pid) = (worker.number, worker.id.clone(), worker.pid);
+        self.ever_ready.store(true, Ordering::Relaxed);
         let offered = {
             let mut state = self.state();
-            let Some(member) = state.crew.get_mut(&no) else { return };
+            let Some(member) = state.workers.get_mut(&no) else { return };
             member.state = WorkerState::Ready;
-            member.since = self.common.clock.now();
+            member.since = self.context.clock.now();
             member.pid = pid;
             member.capacity = capacity;
             member.address = Some(address);
             member.worker = Some(worker);
-            member.told.clone_from(&tools);
+            member.registered_tools.clone_from(&tools);
             let slot = member.slot;
             if let Some(slot) = state.slots.get_mut(slot as usize) {
-                *slot = Slot { stage: Stage::Up, last: Some((id.clone(), self.common.clock.now())) };
+                *slot =
+                    PoolSlot { stage: SlotStage::Running, last_worker: Some((id.clone(), self.context.clock.now())) };
             }
             // A worker that says nothing about its tools says nothing new.
-            if !tools.is_empty() && state.offer.replace(&tools) {
+            if !tools.is_empty() && state.tools.replace(&tools) {
                 tracing::info!(pool = &**self.name(), tools = tools.len(), "workers offer tools");
             }
-            state.unknown.clear();
+            state.unknown_names.clear();
             self.warn_if_empty(&mut state);
-            if state.slots.iter().all(|slot| slot.stage == Stage::Up) {
-                state.trouble = None;
+            if state.slots.iter().all(|slot| slot.stage == SlotStage::Running) {
+                state.last_error = None;
             }
-            let outcomes = state.dispatch.worker_ready(no, capacity, Instant::now());
+            let outcomes = state.dispatcher.add_worker(no, capacity, Instant::now());
             state.deliver(outcomes);
             self.count_ready(&state);
-            state.offer.specs().len()
+            state.tools.specs().len()
         };
-        self.settled.cancel();
+        self.first_start_done.cancel();
         let tools = i64::try_from(offered).unwrap_or(i64::MAX);
-        self.tell("pool.worker.ready", Some(&id), |signal| signal.measure("count", Measure::Int(tools)));
+        self.emit_event("pool.worker.ready", Some(&id), |signal| signal.measure("count", Measure::Int(tools)));
     }
 
     /// It gets nothing new.
-    pub(super) fn draining(&self, no: WorkerNo) {
+    pub(super) fn start_draining(&self, no: WorkerNumber) {
         let mut state = self.state();
-        if let Some(member) = state.crew.get_mut(&no) {
+        if let Some(member) = state.workers.get_mut(&no) {
             member.state = WorkerState::Draining;
         }
-        let outcomes = state.dispatch.worker_draining(no);
+        let outcomes = state.dispatcher.drain_worker(no);
         state.deliver(outcomes);
         self.count_ready(&state);
     }
 
     /// It is no more, whatever it was.
-    pub(super) fn gone(&self, no: WorkerNo) {
+    pub(super) fn remove_worker(&self, no: WorkerNumber) {
         let mut state = self.state();
-        let Some(member) = state.crew.remove(&no) else { return };
+        let Some(member) = state.workers.remove(&no) else { return };
         if let Some(worker) = &member.worker {
             worker.gone.cancel();
         }
-        let outcomes = state.dispatch.worker_gone(no);
+        let outcomes = state.dispatcher.remove_worker(no);
         state.deliver(outcomes);
         self.count_ready(&state);
         drop(state);
-        self.tell("pool.worker.terminated", Some(&member.id), |signal| signal);
+        self.emit_event("pool.worker.terminated", Some(&member.id), |signal| signal);
     }
 
     /// The slot has no worker any more and gets another one.
-    pub(super) fn vacant(&self, slot: u32) {
+    pub(super) fn reopen_slot(&self, slot: u32) {
         let mut state = self.state();
         if let Some(slot) = state.slots.get_mut(slot as usize) {
-            slot.stage = Stage::Hopeful;
+            slot.stage = SlotStage::Starting;
         }
-        state.weigh();
+        state.update_availability();
     }
 
     /// There will be no more workers.
     pub(super) fn close(&self) {
         let mut state = self.state();
-        state.slots.iter_mut().for_each(|slot| *slot = Slot { stage: Stage::Failed, last: None });
-        state.trouble = Some("the server is stopping".into());
-        state.weigh();
+        state.slots.iter_mut().for_each(|slot| *slot = PoolSlot { stage: SlotStage::Failed, last_worker: None });
+        state.last_error = Some("the server is stopping".into());
+        state.update_availability();
     }
 
     /// The slot's next worker could not be started. Says whether that is news.
-    pub(super) fn failed(&self, slot: u32, failure: &Failure) -> bool {
+    pub(super) fn record_start_failure(&self, slot: u32, failure: &WorkerFailure) -> bool {
         let mut state = self.state();
-        let has_worker = state.crew.values().any(|member| member.slot == slot && member.state == WorkerState::Ready);
+        let has_worker = state.workers.values().any(|member| member.slot == slot && member.state == WorkerState::Ready);
         if let Some(slot) = state.slots.get_mut(slot as usize)
             && !has_worker
         {
-            slot.stage = Stage::Failed;
+            slot.stage = SlotStage::Failed;
         }
-        let is_news = self.note_trouble(&mut state, failure.sentence());
-        state.weigh();
+        let is_news = self.record_error(&mut state, failure.full_message());
+        state.update_availability();
         drop(state);
-        self.settled.cancel();
+        self.first_start_done.cancel();
         is_news
     }
 
     /// A worker ended by itself, or had to be ended. Says whether that is news.
-    pub(super) fn crashed(&self, id: &WorkerId, failure: &Failure) -> bool {
+    pub(super) fn record_crash(&self, id: &WorkerId, failure: &WorkerFailure) -> bool {
         let is_news = {
             let mut state = self.state();
             state.restarts += 1;
-            self.note_trouble(&mut state, failure.sentence())
+            self.record_error(&mut state, failure.full_message())
         };
-        self.meters.crashed.increment(1);
-        self.tell("worker.crash", Some(id), |signal| signal.note("reason", failure.what.as_str()));
+        self.metrics.crashed.increment(1);
+        self.emit_event("worker.crash", Some(id), |signal| signal.note("reason", failure.message.as_str()));
         is_news
     }
 
-    pub(super) fn recycled(&self, id: &WorkerId, why: &'static str) {
+    pub(super) fn record_recycle(&self, id: &WorkerId, why: &'static str) {
         self.state().recycled += 1;
-        self.meters.recycled.increment(1);
-        self.tell("worker.recycled", Some(id), |signal| signal.note("reason", why));
+        self.metrics.recycled.increment(1);
+        self.emit_event("worker.recycled", Some(id), |signal| signal.note("reason", why));
     }
 
-    pub(super) fn weighs(&self, no: WorkerNo, memory: Option<u64>) {
-        if let Some(member) = self.state().crew.get_mut(&no) {
+    pub(super) fn record_memory(&self, no: WorkerNumber, memory: Option<u64>) {
+        if let Some(member) = self.state().workers.get_mut(&no) {
             member.memory = memory;
         }
     }
 
-    fn note_trouble(&self, state: &mut State, sentence: String) -> bool {
-        let is_news = state.trouble.as_deref() != Some(sentence.as_str());
-        state.trouble = Some(sentence.into());
+    fn record_error(&self, state: &mut PoolState, sentence: String) -> bool {
+        let is_news = state.last_error.as_deref() != Some(sentence.as_str());
+        state.last_error = Some(sentence.into());
         is_news
     }
 
-    fn count_ready(&self, state: &State) {
-        let ready = state.crew.values().filter(|member| member.state == WorkerState::Ready).count();
-        self.meters.ready.set(ready as f64);
-        self.ready.send_replace(ready);
+    fn count_ready(&self, state: &PoolState) {
+        let ready = state.workers.values().filter(|member| member.state == WorkerState::Ready).count();
+        self.metrics.ready.set(ready as f64);
+        self.ready_count.send_replace(ready);
     }
 
     /// A worker of this pool says which tools it has; `false` when it is none of this pool.
-    pub(super) fn registered(&self, id: &WorkerId, tools: &[WorkerTool]) -> bool {
+    pub(super) fn register_tools(&self, id: &WorkerId, tools: &[WorkerTool]) -> bool {
         let mut state = self.state();
-        let Some(member) = state.crew.values_mut().find(|member| member.id == *id) else { return false };
+        let Some(member) = state.workers.values_mut().find(|member| member.id == *id) else { return false };
         let is_ready = member.state == WorkerState::Ready;
-        member.told = tools::with(&member.told, tools);
+        member.registered_tools = tools::merged(&member.registered_tools, tools);
         // While it starts, `ready` speaks for it. Afterwards it can add to what the pool offers, and not take away or
         // change what somebody may have approved.
-        if is_ready && state.offer.add(tools) {
+        if is_ready && state.tools.add(tools) {
             tracing::info!(
                 pool = &**self.name(),
-                tools = state.offer.specs().len(),
+                tools = state.tools.specs().len(),
                 "workers offer more tools than before"
             );
         }
@@ -551,8 +566,8 @@ impl Pool {
     }
 
     /// Said once: a pool that nobody sees tools of looks broken, and may be as its author meant it.
-    fn warn_if_empty(&self, state: &mut State) {
-        if !state.offer.specs().is_empty() || std::mem::replace(&mut state.has_said_empty, true) {
+    fn warn_if_empty(&self, state: &mut PoolState) {
+        if !state.tools.specs().is_empty() || std::mem::replace(&mut state.warned_empty, true) {
             return;
         }
         let pool = &**self.name();
@@ -573,19 +588,19 @@ impl Pool {
     }
 
     /// The reason why there is no worker, for callers.
-    pub(super) fn trouble(&self) -> String {
+    pub(super) fn last_error(&self) -> String {
         let state = self.state();
-        state.trouble.as_deref().unwrap_or("its workers are gone").to_owned()
+        state.last_error.as_deref().unwrap_or("its workers are gone").to_owned()
     }
 }
 
-impl ToolHost for Pool {
+impl ToolHost for WorkerPool {
     fn kind(&self) -> &'static str {
         WORKER_KIND
     }
 
     fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
-        self.state().offer.specs().clone()
+        self.state().tools.specs().clone()
     }
 
     fn call<'a>(

@@ -9,45 +9,45 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpSocket;
 
 /// Ports of a worker that has no Unix socket: one it calls back on, one it is called on.
-pub(super) const PORTS_OF_A_WORKER: usize = 2;
+pub(super) const PORTS_PER_WORKER: usize = 2;
 /// Below are the ports that databases and web servers of any machine have. A jail that is closed to a port is closed to it
 /// on every machine.
-const LOWEST: u16 = 10_000;
+const LOWEST_PORT: u16 = 10_000;
 /// Where the kernel does not say: the range that is set aside for outgoing connections.
-const USUAL_EPHEMERAL: RangeInclusive<u16> = 49_152..=65_535;
+const DEFAULT_EPHEMERAL: RangeInclusive<u16> = 49_152..=65_535;
 const EPHEMERAL_FILE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// Ports to lease. Clones share them.
 #[derive(Debug, Clone)]
-pub struct PortBlock(Arc<Inner>);
+pub struct PortBlock(Arc<PortBlockState>);
 
 #[derive(Debug)]
-struct Inner {
+struct PortBlockState {
     /// With the one that only marks the block as taken.
     all: Vec<u16>,
     /// The one that was given back last is leased last.
     free: Mutex<VecDeque<u16>>,
     /// What is said when there is none left.
     exhausted: String,
-    _held: Held,
+    _claim: BlockClaim,
 }
 
 /// What keeps others from having the same ports.
 #[derive(Debug)]
-enum Held {
+enum BlockClaim {
     /// Bound and not listening, as a sign for other servers of this machine.
-    Claim { _socket: TcpSocket },
+    BoundSocket { _socket: TcpSocket },
     /// It is part of another block.
-    Lease { _lease: PortLease },
+    ParentLease { _lease: PortLease },
     /// Others may.
-    Nothing,
+    Unclaimed,
 }
 
 /// Ports that nobody else has, until this is dropped.
 #[derive(Debug)]
 pub(super) struct PortLease {
     ports: Vec<u16>,
-    block: Arc<Inner>,
+    block: Arc<PortBlockState>,
 }
 
 impl PortBlock {
@@ -55,7 +55,7 @@ impl PortBlock {
     /// kernel takes ports of outgoing connections; otherwise inside, from its end. None of `avoid` is among them. The
     /// first free block is taken, so that the same machine gives the same one. `Err` is in words.
     pub fn choose(count: u16, avoid: &[u16]) -> Result<Self, String> {
-        for candidate in candidates(count.saturating_add(1), &ephemeral()) {
+        for candidate in candidates(count.saturating_add(1), &ephemeral_range()) {
             let is_free = |port: u16| !avoid.contains(&port) && is_free(port);
             if !candidate.clone().all(is_free) {
                 continue;
@@ -67,27 +67,32 @@ impl PortBlock {
             }
             let all: Vec<u16> = candidate.collect();
             let free = all.iter().copied().skip(1).collect();
-            return Ok(Self::with(all, free, exhausted(count), Held::Claim { _socket: claim }));
+            return Ok(Self::from_parts(
+                all,
+                free,
+                exhausted_message(count),
+                BlockClaim::BoundSocket { _socket: claim },
+            ));
         }
         Err(format!("there are no {count} free ports in a row on 127.0.0.1 for workers: lower `bridge.private_ports`"))
     }
 
     /// Exactly these, whoever else may have them.
-    pub fn of(ports: RangeInclusive<u16>) -> Self {
+    pub fn from_range(ports: RangeInclusive<u16>) -> Self {
         let all: Vec<u16> = ports.collect();
         let (free, count) = (all.iter().copied().collect(), u16::try_from(all.len()).unwrap_or(u16::MAX));
-        Self::with(all, free, exhausted(count), Held::Nothing)
+        Self::from_parts(all, free, exhausted_message(count), BlockClaim::Unclaimed)
     }
 
     /// Leases what was leased to others in turn. `exhausted` is said when there is none left.
-    pub(super) fn within(lease: PortLease, exhausted: String) -> Self {
+    pub(super) fn from_lease(lease: PortLease, exhausted: String) -> Self {
         let all = lease.ports.clone();
         let free = all.iter().copied().collect();
-        Self::with(all, free, exhausted, Held::Lease { _lease: lease })
+        Self::from_parts(all, free, exhausted, BlockClaim::ParentLease { _lease: lease })
     }
 
-    fn with(all: Vec<u16>, free: VecDeque<u16>, exhausted: String, held: Held) -> Self {
-        Self(Arc::new(Inner { all, free: Mutex::new(free), exhausted, _held: held }))
+    fn from_parts(all: Vec<u16>, free: VecDeque<u16>, exhausted: String, held: BlockClaim) -> Self {
+        Self(Arc::new(PortBlockState { all, free: Mutex::new(free), exhausted, _claim: held }))
     }
 
     /// All of them, leased or not.
@@ -121,12 +126,12 @@ impl PortLease {
     }
 
     /// What the worker calls back on.
-    pub(super) fn line(&self) -> u16 {
+    pub(super) fn callback_port(&self) -> u16 {
         self.ports.first().copied().unwrap_or_default()
     }
 
     /// What it is called on; 0 where it needs none.
-    pub(super) fn own(&self) -> u16 {
+    pub(super) fn worker_port(&self) -> u16 {
         self.ports.get(1).copied().unwrap_or_default()
     }
 }
@@ -137,15 +142,15 @@ impl Drop for PortLease {
     }
 }
 
-impl Inner {
+impl PortBlockState {
     fn free(&self) -> MutexGuard<'_, VecDeque<u16>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn exhausted(count: u16) -> String {
+fn exhausted_message(count: u16) -> String {
     format!(
-        "all {count} ports of `bridge.private_ports` are in use, and each worker takes {PORTS_OF_A_WORKER}: raise it, or \
+        "all {count} ports of `bridge.private_ports` are in use, and each worker takes {PORTS_PER_WORKER}: raise it, or \
          have fewer workers"
     )
 }
@@ -154,7 +159,7 @@ fn exhausted(count: u16) -> String {
 fn candidates(length: u16, ephemeral: &RangeInclusive<u16>) -> Vec<RangeInclusive<u16>> {
     let length = u32::from(length.max(1));
     let (first, last) = (u32::from(*ephemeral.start()), u32::from(*ephemeral.end()));
-    let (lowest, highest) = (u32::from(LOWEST), u32::from(u16::MAX));
+    let (lowest, highest) = (u32::from(LOWEST_PORT), u32::from(u16::MAX));
     let mut starts = Vec::new();
     let mut start = (last + 1).max(lowest);
     while start + length - 1 <= highest {
@@ -176,11 +181,11 @@ fn candidates(length: u16, ephemeral: &RangeInclusive<u16>) -> Vec<RangeInclusiv
 }
 
 /// From which the kernel takes ports of outgoing connections.
-fn ephemeral() -> RangeInclusive<u16> {
-    std::fs::read_to_string(EPHEMERAL_FILE).ok().and_then(|text| parse(&text)).unwrap_or(USUAL_EPHEMERAL)
+fn ephemeral_range() -> RangeInclusive<u16> {
+    std::fs::read_to_string(EPHEMERAL_FILE).ok().and_then(|text| parse_range(&text)).unwrap_or(DEFAULT_EPHEMERAL)
 }
 
-fn parse(text: &str) -> Option<RangeInclusive<u16>> {
+fn parse_range(text: &str) -> Option<RangeInclusive<u16>> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
     match (numbers.next()?, numbers.next()?) {
         (Ok(first), Ok(last)) if first <= last => Some(first..=last),

@@ -20,13 +20,13 @@ const PICKLE: &str = "pickle";
 const MAX_CORRELATION: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
-    Whole,
-    Pieces,
+pub(super) enum CallMode {
+    Unary,
+    Streaming,
 }
 
 /// Pickled values run code in whoever reads them, so they go nowhere unless the operator allows it.
-pub(super) fn refuse_pickle(parcel: &Parcel) -> Option<ToolOutput> {
+pub(super) fn reject_pickle(parcel: &Parcel) -> Option<ToolOutput> {
     let is_pickled = |(key, format): &(&String, &String)| {
         key.starts_with(FORMAT_PREFIX) && format.trim().eq_ignore_ascii_case(PICKLE)
     };
@@ -37,7 +37,7 @@ pub(super) fn refuse_pickle(parcel: &Parcel) -> Option<ToolOutput> {
 }
 
 /// What joins everything that is told about the call; `fresh` where its maker gave nothing usable.
-pub(super) fn correlation(parcel: &Parcel, fresh: impl FnOnce() -> String) -> Arc<str> {
+pub(super) fn correlation_id(parcel: &Parcel, fresh: impl FnOnce() -> String) -> Arc<str> {
     let given = parcel.correlation.as_deref().or(parcel.metadata.get(CORRELATION_KEY).map(String::as_str));
     let is_usable = |id: &&str| {
         !id.is_empty() && id.len() <= MAX_CORRELATION && id.bytes().all(|byte| (0x20..0x7f).contains(&byte))
@@ -46,13 +46,13 @@ pub(super) fn correlation(parcel: &Parcel, fresh: impl FnOnce() -> String) -> Ar
 }
 
 /// `arguments` is an object; `left` is how long the worker has.
-pub(super) fn request(
+pub(super) fn build(
     tool: &str,
     parcel: &Parcel,
     arguments: &Value,
     correlation: &str,
     left: Duration,
-    shape: Shape,
+    shape: CallMode,
 ) -> Request<ExecuteToolRequest> {
     let parameters = arguments.as_object().into_iter().flatten();
     let mut request = Request::new(ExecuteToolRequest {
@@ -60,7 +60,7 @@ pub(super) fn request(
         tool_name: tool.to_owned(),
         parameters: parameters.map(|(name, argument)| (name.clone(), value::encode(argument))).collect(),
         metadata: parcel.metadata.clone(),
-        stream: shape == Shape::Pieces,
+        stream: shape == CallMode::Streaming,
         binary_parameters: parcel.binary.clone(),
     });
     request.set_timeout(left);

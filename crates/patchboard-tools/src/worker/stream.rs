@@ -8,44 +8,44 @@ use patchboard_proto::pb;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::answer::{MAX_TEXT, Trip};
+use super::response::{ExecutionInfo, MAX_TEXT};
 
 /// Of a result that is put together for a program.
-const MAX_COLLECTED: usize = 32 * 1024 * 1024;
+const MAX_LIST_BYTES: usize = 32 * 1024 * 1024;
 
 /// Who takes the pieces.
 #[derive(Debug)]
-pub(super) enum Taker<'a> {
+pub(super) enum ChunkSink<'a> {
     /// A program, one after the other.
-    Each(Relay<'a>),
+    Each(ChunkRelay<'a>),
     /// A model, as one text; people hear the pieces.
-    Text(Text<'a>),
+    Text(TextCollector<'a>),
     /// A program, as one list.
-    List(List),
+    List(ListCollector),
 }
 
 /// Is there any sense in going on?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    GoOn,
+pub(super) enum ChunkStep {
+    Continue,
     /// That was the last one.
     Last,
     /// Nobody takes them any more.
-    NobodyThere,
+    ReceiverGone,
     TooLong,
 }
 
-impl Taker<'_> {
-    pub(super) async fn take(&mut self, chunk: pb::ToolChunk, trip: Trip<'_>) -> Next {
+impl ChunkSink<'_> {
+    pub(super) async fn accept(&mut self, chunk: pb::ToolChunk, trip: ExecutionInfo<'_>) -> ChunkStep {
         match self {
-            Self::Each(relay) => relay.pass(chunk, trip).await,
+            Self::Each(relay) => relay.forward(chunk, trip).await,
             Self::Text(text) => text.add(chunk).await,
             Self::List(list) => list.add(&chunk),
         }
     }
 
     /// After the last piece, if none of them said so itself. Only whoever gets them one by one needs to hear it.
-    pub(super) async fn finish(&mut self, trip: Trip<'_>) {
+    pub(super) async fn finish(&mut self, trip: ExecutionInfo<'_>) {
         if let Self::Each(relay) = self {
             relay.finish(trip).await;
         }
@@ -53,41 +53,44 @@ impl Taker<'_> {
 }
 
 #[derive(Debug)]
-pub(super) struct Relay<'a> {
+pub(super) struct ChunkRelay<'a> {
     chunks: &'a mpsc::Sender<ToolChunk>,
     sent: u64,
 }
 
-impl<'a> Relay<'a> {
+impl<'a> ChunkRelay<'a> {
     pub(super) fn new(chunks: &'a mpsc::Sender<ToolChunk>) -> Self {
         Self { chunks, sent: 0 }
     }
 
     /// As fast as it is taken.
-    async fn pass(&mut self, chunk: pb::ToolChunk, trip: Trip<'_>) -> Next {
+    async fn forward(&mut self, chunk: pb::ToolChunk, trip: ExecutionInfo<'_>) -> ChunkStep {
         let pb::ToolChunk { chunk_id, data, is_final, metadata } = chunk;
-        let metadata = if is_final { described(metadata, trip) } else { metadata };
+        let metadata = if is_final { with_execution_defaults(metadata, trip) } else { metadata };
         let passed = self.chunks.send(ToolChunk { id: chunk_id.into(), data, is_final, metadata }).await;
         self.sent += 1;
         match passed {
-            Err(_) => Next::NobodyThere,
-            Ok(()) if is_final => Next::Last,
-            Ok(()) => Next::GoOn,
+            Err(_) => ChunkStep::ReceiverGone,
+            Ok(()) if is_final => ChunkStep::Last,
+            Ok(()) => ChunkStep::Continue,
         }
     }
 
-    async fn finish(&mut self, trip: Trip<'_>) {
+    async fn finish(&mut self, trip: ExecutionInfo<'_>) {
         let said = [("synthetic_final", "true".to_owned()), ("chunks_sent", self.sent.to_string())];
         let said = said.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let id = format!("sp-final-{}", self.sent + 1).into();
-        let last = ToolChunk { id, data: Bytes::new(), is_final: true, metadata: described(said, trip) };
+        let last = ToolChunk { id, data: Bytes::new(), is_final: true, metadata: with_execution_defaults(said, trip) };
         // Whoever is gone does not wait for the end.
         drop(self.chunks.send(last).await);
     }
 }
 
 /// What the worker said itself stays.
-fn described(mut metadata: BTreeMap<String, String>, trip: Trip<'_>) -> BTreeMap<String, String> {
+fn with_execution_defaults(
+    mut metadata: BTreeMap<String, String>,
+    trip: ExecutionInfo<'_>,
+) -> BTreeMap<String, String> {
     let known = [
         ("execution_time_ms", trip.milliseconds.to_string()),
         ("tool_type", "remote".to_owned()),
@@ -100,20 +103,20 @@ fn described(mut metadata: BTreeMap<String, String>, trip: Trip<'_>) -> BTreeMap
 }
 
 #[derive(Debug)]
-pub(super) struct Text<'a> {
-    voice: &'a ToolVoice,
+pub(super) struct TextCollector<'a> {
+    progress: &'a ToolVoice,
     text: String,
     is_structured: bool,
 }
 
-impl<'a> Text<'a> {
+impl<'a> TextCollector<'a> {
     pub(super) fn new(voice: &'a ToolVoice) -> Self {
-        Self { voice, text: String::new(), is_structured: false }
+        Self { progress: voice, text: String::new(), is_structured: false }
     }
 
     /// Words are joined as they are, objects and lists stand on lines of their own.
-    async fn add(&mut self, chunk: pb::ToolChunk) -> Next {
-        let next = if chunk.is_final { Next::Last } else { Next::GoOn };
+    async fn add(&mut self, chunk: pb::ToolChunk) -> ChunkStep {
+        let next = if chunk.is_final { ChunkStep::Last } else { ChunkStep::Continue };
         if chunk.data.is_empty() {
             return next;
         }
@@ -129,33 +132,33 @@ impl<'a> Text<'a> {
             self.text.push_str(&piece);
         }
         self.is_structured = is_structured;
-        self.voice.say(piece).await;
+        self.progress.say(piece).await;
         next
     }
 
     pub(super) fn into_text(self) -> String {
-        super::answer::bounded(self.text)
+        super::response::truncate_text(self.text)
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct List {
+pub(super) struct ListCollector {
     items: Vec<Value>,
     bytes: usize,
 }
 
-impl List {
+impl ListCollector {
     /// Pieces that are JSON are what they say; others are text.
-    fn add(&mut self, chunk: &pb::ToolChunk) -> Next {
+    fn add(&mut self, chunk: &pb::ToolChunk) -> ChunkStep {
         self.bytes += chunk.data.len();
-        if self.bytes > MAX_COLLECTED {
-            return Next::TooLong;
+        if self.bytes > MAX_LIST_BYTES {
+            return ChunkStep::TooLong;
         }
         if !chunk.data.is_empty() {
             let text = || Value::String(String::from_utf8_lossy(&chunk.data).into_owned());
             self.items.push(serde_json::from_slice(&chunk.data).unwrap_or_else(|_| text()));
         }
-        if chunk.is_final { Next::Last } else { Next::GoOn }
+        if chunk.is_final { ChunkStep::Last } else { ChunkStep::Continue }
     }
 
     pub(super) fn into_json(self) -> Bytes {

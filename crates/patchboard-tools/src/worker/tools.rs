@@ -18,19 +18,19 @@ const MAX_METADATA_BYTES: usize = 4096;
 
 /// The tools of a pool: those its newest worker said it has. Kept while there is no worker, since calls wait for one.
 #[derive(Debug)]
-pub(super) struct Offer {
+pub(super) struct OfferedTools {
     tools: Vec<WorkerTool>,
     /// The same pointer for as long as nothing changes.
     specs: Arc<[ToolSpec]>,
 }
 
-impl Default for Offer {
+impl Default for OfferedTools {
     fn default() -> Self {
         Self { tools: Vec::new(), specs: Arc::new([]) }
     }
 }
 
-impl Offer {
+impl OfferedTools {
     pub(super) fn specs(&self) -> &Arc<[ToolSpec]> {
         &self.specs
     }
@@ -51,7 +51,7 @@ impl Offer {
 
     /// Those that are not there yet. Says whether there were any.
     pub(super) fn add(&mut self, tools: &[WorkerTool]) -> bool {
-        let all = with(&self.tools, tools);
+        let all = merged(&self.tools, tools);
         self.replace(&all)
     }
 
@@ -63,14 +63,14 @@ impl Offer {
 }
 
 /// Those that can be offered, by name. What is wrong with the others is said in the log.
-pub(super) fn sound(pool: &str, offered: BTreeMap<String, pb::ToolSpec>) -> Vec<WorkerTool> {
+pub(super) fn validated(pool: &str, offered: BTreeMap<String, pb::ToolSpec>) -> Vec<WorkerTool> {
     if offered.len() > MAX_TOOLS {
         tracing::warn!(pool, "its workers offer more than {MAX_TOOLS} tools; the rest is left out");
     }
-    let read = offered.into_iter().take(MAX_TOOLS).filter_map(|(key, tool)| match read(&key, tool) {
+    let read = offered.into_iter().take(MAX_TOOLS).filter_map(|(key, tool)| match parse_tool(&key, tool) {
         Ok(tool) => Some(tool),
         Err(reason) => {
-            let name = crate::words::clipped(&key.escape_debug(), MAX_NAME);
+            let name = crate::text::clipped(&key.escape_debug(), MAX_NAME);
             tracing::warn!(pool, "the tool `{name}` of its workers is not offered: {reason}");
             None
         }
@@ -79,7 +79,7 @@ pub(super) fn sound(pool: &str, offered: BTreeMap<String, pb::ToolSpec>) -> Vec<
 }
 
 /// What is known already stays as it is.
-pub(super) fn with(known: &[WorkerTool], more: &[WorkerTool]) -> Vec<WorkerTool> {
+pub(super) fn merged(known: &[WorkerTool], more: &[WorkerTool]) -> Vec<WorkerTool> {
     let is_new = |tool: &&WorkerTool| !known.iter().any(|known| known.name == tool.name);
     let room = MAX_TOOLS.saturating_sub(known.len());
     sorted(known.iter().chain(more.iter().filter(is_new).take(room)).cloned().collect())
@@ -93,7 +93,7 @@ pub(super) fn sorted(mut tools: Vec<WorkerTool>) -> Vec<WorkerTool> {
     tools
 }
 
-fn read(key: &str, tool: pb::ToolSpec) -> Result<WorkerTool, &'static str> {
+fn parse_tool(key: &str, tool: pb::ToolSpec) -> Result<WorkerTool, &'static str> {
     let name = if tool.name.is_empty() { key } else { tool.name.trim() };
     if !is_name(name) {
         return Err("a name has 1 to 64 letters, digits, `_`, `.` and `-`, and begins with a letter or digit");

@@ -15,18 +15,18 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::pool::Pool;
+use super::pool::WorkerPool;
 
-mod refusal;
+mod unknown_tool;
 
 /// How long a worker's word that it has no such tool holds.
-const REMEMBERED: Duration = Duration::from_secs(60);
+const UNKNOWN_TTL: Duration = Duration::from_secs(60);
 /// Names remembered by a pool; then the oldest one goes, and would be tried again.
 const MAX_NAMES: usize = 1024;
 
 /// May workers be called by names they never registered?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unregistered {
+pub enum UnregisteredPolicy {
     Allow,
     Deny,
     /// Unless the workers are of the SDK, which registers every tool.
@@ -47,7 +47,7 @@ impl UnknownNames {
                 self.0.remove(&oldest);
             }
         }
-        self.0.insert(name.into(), now + REMEMBERED);
+        self.0.insert(name.into(), now + UNKNOWN_TTL);
     }
 
     pub(super) fn has(&self, name: &str, now: Instant) -> bool {
@@ -62,9 +62,9 @@ impl UnknownNames {
 
 /// The pool, for callers that name a tool it did not register.
 #[derive(Debug)]
-pub(super) struct ByName(pub(super) Arc<Pool>);
+pub(super) struct UnregisteredToolHost(pub(super) Arc<WorkerPool>);
 
-impl ByName {
+impl UnregisteredToolHost {
     async fn call_by_name(
         &self,
         scope: &ToolScope,
@@ -84,22 +84,22 @@ impl ByName {
         if self.standing(own_name) != NameStanding::Untried {
             return not_found();
         }
-        let output = super::call::run(pool, &spec(own_name), scope, arguments, stop).await;
-        if !refusal::is_unknown_tool(&output, own_name) {
+        let output = super::call::run(pool, &placeholder_spec(own_name), scope, arguments, stop).await;
+        if !unknown_tool::is_unknown_tool(&output, own_name) {
             return output;
         }
-        pool.unknown(own_name, Instant::now());
+        pool.note_unknown(own_name, Instant::now());
         not_found()
     }
 }
 
-impl UnregisteredTools for ByName {
+impl UnregisteredTools for UnregisteredToolHost {
     fn standing(&self, name: &str) -> NameStanding {
         self.0.standing(name, Instant::now())
     }
 }
 
-impl ToolHost for ByName {
+impl ToolHost for UnregisteredToolHost {
     fn kind(&self) -> &'static str {
         WORKER_KIND
     }
@@ -123,12 +123,12 @@ impl ToolHost for ByName {
     }
 }
 
-fn own_name<'a>(pool: &Pool, name: &'a str) -> &'a str {
+fn own_name<'a>(pool: &WorkerPool, name: &'a str) -> &'a str {
     name.strip_prefix(&**pool.name()).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
 }
 
 /// What the worker is told of it: nothing but its name. A result in pieces is taken where the tool has one.
-fn spec(name: &str) -> ToolSpec {
+fn placeholder_spec(name: &str) -> ToolSpec {
     ToolSpec {
         name: name.into(),
         description: "".into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{deepest, shown, told};
+use super::{display_path, existing_prefix, folder_message};
 use crate::guard::WriteGuard;
 
 /// What the operator can grant by naming a folder in a request.
@@ -23,10 +23,10 @@ pub struct GrantRules {
 impl GrantRules {
     /// Why a folder is too wide to work in, if it is: it reads on after the folder's name.
     pub fn too_wide(&self, folder: &Path) -> Option<&'static str> {
-        let (folder, _) = deepest(folder);
-        let home = self.home.as_deref().map(deepest).filter(|(_, exists)| *exists).map(|(home, _)| home);
+        let (folder, _) = existing_prefix(folder);
+        let home = self.home.as_deref().map(existing_prefix).filter(|(_, exists)| *exists).map(|(home, _)| home);
         let is_home = home.as_ref() == Some(&folder);
-        let own_folders: Vec<_> = self.own_folders.iter().map(|own| deepest(own)).collect();
+        let own_folders: Vec<_> = self.own_folders.iter().map(|own| existing_prefix(own)).collect();
         if folder.parent().is_none() {
             Some("is the whole file system")
         } else if is_home {
@@ -48,18 +48,18 @@ impl GrantRules {
         Err(format!(
             "{}; name a folder for agents to work in with `--working-folder DIR`, or open this one to all runs with \
              `runs.allowed_roots` in patchboard.toml",
-            told(reason, folder)
+            folder_message(reason, folder)
         ))
     }
 }
 
 /// The answer to callers that cannot grant a folder.
-pub(super) fn outside(folder: &Path) -> String {
+pub(super) fn outside_message(folder: &Path) -> String {
     format!(
         "{}; to open it, add it to `runs.allowed_roots` in patchboard.toml, as in `allowed_roots = [\".\", \"{}\"]`, and \
          restart the server",
-        told("lies outside the allowed roots", folder),
-        shown(folder)
+        folder_message("lies outside the allowed roots", folder),
+        display_path(folder)
     )
 }
 

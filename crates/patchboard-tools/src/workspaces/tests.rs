@@ -121,8 +121,8 @@ async fn a_default_outside_the_roots_serves_only_those_who_name_none() {
     let refused = ground.admit(None).await.unwrap_err();
     assert!(refused.starts_with("working folder lies outside the allowed roots: away/.;"), "{refused}");
     assert!(refused.contains("`allowed_roots = [\".\", \"away/.\"]`"), "{refused}");
-    assert_eq!(ground.workspaces.given(None).unwrap().path(), ground.top.join("away"));
-    assert!(ground.workspaces.given(Some(&ground.top.join("away/deep"))).is_err());
+    assert_eq!(ground.workspaces.open_named(None).unwrap().path(), ground.top.join("away"));
+    assert!(ground.workspaces.open_named(Some(&ground.top.join("away/deep"))).is_err());
 }
 
 #[tokio::test]
@@ -152,15 +152,15 @@ async fn the_words_of_a_folder_are_bounded_and_its_own() {
     let ground = Ground::new();
     let here = ground.top.join("root/here");
     assert_eq!(ground.workspaces.words(&here).await, FolderWords::default());
-    fs::write(here.join("SOUL.md"), format!("{}ü", "x".repeat(MAX_WORDS_BYTES - 1))).unwrap();
-    fs::write(here.join("AGENTS.md"), format!("{}ü", "x".repeat(MAX_WORDS_BYTES - 2))).unwrap();
+    fs::write(here.join("SOUL.md"), format!("{}ü", "x".repeat(MAX_DOCUMENT_BYTES - 1))).unwrap();
+    fs::write(here.join("AGENTS.md"), format!("{}ü", "x".repeat(MAX_DOCUMENT_BYTES - 2))).unwrap();
     let words = ground.workspaces.words(&here).await;
     assert_eq!(
         words.soul.as_deref(),
-        Some(&*"x".repeat(MAX_WORDS_BYTES - 1)),
+        Some(&*"x".repeat(MAX_DOCUMENT_BYTES - 1)),
         "cut before the character that does not fit"
     );
-    assert_eq!(words.notes.unwrap().len(), MAX_WORDS_BYTES);
+    assert_eq!(words.notes.unwrap().len(), MAX_DOCUMENT_BYTES);
     fs::write(here.join("SOUL.md"), " \n").unwrap();
     fs::write(ground.top.join("away/AGENTS.md"), "outside").unwrap();
     fs::remove_file(here.join("AGENTS.md")).unwrap();
@@ -218,7 +218,7 @@ fn swapping_folders_during_admission_leads_nowhere() {
         // Judged when the other side has been told to end, or a failure would wait for it for ever.
         for round in 0..40_000 {
             admitted.extend(ground.workspaces.0.admit(Some("sub/deep")).ok());
-            read.extend(ground.workspaces.open(&left.join("deep")).ok().map(|folder| words(&folder).notes));
+            read.extend(ground.workspaces.open(&left.join("deep")).ok().map(|folder| folder_documents(&folder).notes));
             if round > 2_000 && swaps.load(Ordering::Relaxed) > 4_000 {
                 break;
             }
@@ -249,7 +249,7 @@ async fn a_granted_folder_is_open_while_the_grant_is_kept_and_only_to_who_holds_
     assert_eq!(&*granted.path, away);
     assert!(!granted.grant.as_ref().unwrap().asks_before_writing);
     assert_eq!(ground.workspaces.open(&away).unwrap().path(), away);
-    assert_eq!(ground.workspaces.given(Some(&away.join("deep"))).unwrap().path(), away.join("deep"));
+    assert_eq!(ground.workspaces.open_named(Some(&away.join("deep"))).unwrap().path(), away.join("deep"));
     assert!(ground.admit(away.to_str()).await.is_err(), "other requests are judged by the configuration");
     // Granted twice, closed with the last.
     let again = ground.workspaces.grant(away.to_str().unwrap()).await.unwrap();
@@ -318,19 +318,19 @@ async fn what_is_too_wide_is_not_granted() {
 struct Listening(std::sync::Mutex<Vec<PathBuf>>);
 
 impl crate::guard::WriteGuard for Listening {
-    fn before_write(&self, _: &crate::guard::WriteReach) -> Result<crate::guard::Kept, String> {
-        Ok(crate::guard::Kept::default())
+    fn before_write(&self, _: &crate::guard::WriteReach) -> Result<crate::guard::WriteProtection, String> {
+        Ok(crate::guard::WriteProtection::default())
     }
 
-    fn admit(&self, _: crate::guard::ProgramKey<'_>) -> Result<crate::guard::Admission, String> {
-        Ok(crate::guard::Admission::Full)
+    fn admit(&self, _: crate::guard::ProgramKey<'_>) -> Result<crate::guard::ProgramRights, String> {
+        Ok(crate::guard::ProgramRights::Full)
     }
 
     fn is_agent_writable(&self, _: &Path) -> bool {
         false
     }
 
-    fn open_to_agents(&self, folder: &Path) {
+    fn mark_agent_writable(&self, folder: &Path) {
         self.0.lock().unwrap().push(folder.to_owned());
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use patchboard_tools::sandbox::{Input, Jail, Program, Spawner, View};
+use patchboard_tools::sandbox::{CommandSpec, FilesystemView, Jail, Spawner, StdinMode};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
@@ -39,8 +39,8 @@ impl Fixture {
     }
 
     fn jail(&self, folder: &str) -> Jail {
-        let mut jail = Jail::around(File::open(self.home.join(folder)).unwrap().into()).unwrap();
-        jail.view = View::Everything;
+        let mut jail = Jail::for_folder(File::open(self.home.join(folder)).unwrap().into()).unwrap();
+        jail.view = FilesystemView::Everything;
         jail.writable = Vec::new();
         jail.protected = vec![self.home.join("data"), self.home.join("elsewhere/key"), self.home.join("data/inner")];
         jail
@@ -56,7 +56,7 @@ struct Told {
 async fn run(jail: Jail, script: &str) -> Told {
     let spawner = Spawner::new(jailer()).unwrap();
     let arguments = vec!["-c".to_owned(), script.to_owned()];
-    let program = Program { program: "sh".into(), arguments, input: Input::Nothing };
+    let program = CommandSpec { program: "sh".into(), arguments, stdin: StdinMode::Null };
     let mut jailed = spawner.spawn(jail, program).await.unwrap();
     let mut text = String::new();
     jailed.take_stdout().unwrap().read_to_string(&mut text).await.unwrap();

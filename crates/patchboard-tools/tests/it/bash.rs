@@ -14,7 +14,7 @@ use patchboard_core::port::ToolHost;
 use patchboard_core::tool::{ToolOutput, ToolScope, ToolVoice};
 use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::sandbox::Spawner;
-use patchboard_tools::{BuiltinOptions, Builtins, GrantRules, WorkspaceOptions, Workspaces};
+use patchboard_tools::{BuiltinOptions, BuiltinTools, GrantRules, WorkspaceOptions, Workspaces};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -30,7 +30,7 @@ const LONGEST_COMMAND: usize = 120 * 1024;
 
 struct Fixture {
     dir: TempDir,
-    tools: Builtins,
+    tools: BuiltinTools,
 }
 
 impl Fixture {
@@ -59,7 +59,7 @@ impl Fixture {
         let mut options = BashOptions::new(workspaces.clone(), tasks.clone(), Spawner::new(jailer()).unwrap());
         options.timeout = Duration::from_secs(60);
         widen(&mut options, dir.path());
-        Self { dir, tools: Builtins::new(BuiltinOptions { workspaces, tasks }).with(bash(options)) }
+        Self { dir, tools: BuiltinTools::new(BuiltinOptions { workspaces, tasks }).with(bash(options)) }
     }
 
     fn work(&self) -> PathBuf {

@@ -51,26 +51,29 @@ mod linux {
     use futures_util::future::BoxFuture;
     use patchboard_core::bridge::{Signals, WorkerId, WorkerSecret};
     use patchboard_core::scripted::{CountingIds, ManualClock};
-    use patchboard_tools::mcp::{Launch, McpHosts, McpReach, McpServerOptions, MemoryPins, Warden};
-    use patchboard_tools::sandbox::{Input, Jail, Program, Spawner, View};
-    use patchboard_tools::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, PortBlock, WorkerPools};
+    use patchboard_tools::mcp::{JailConfig, LaunchMode, McpHosts, McpServerOptions, McpTransport, MemoryPins};
+    use patchboard_tools::sandbox::{CommandSpec, FilesystemView, Jail, Spawner, StdinMode};
+    use patchboard_tools::worker::{CallbackListener, CallbackServer, PoolDeps, PoolOptions, PortBlock, WorkerPools};
     use tokio_util::sync::CancellationToken;
     use tokio_util::task::TaskTracker;
 
     pub(crate) fn hold(folder: &str, command: &str) -> io::Result<()> {
-        follow(Jail::around(std::fs::File::open(folder)?.into())?, command)
+        follow(Jail::for_folder(std::fs::File::open(folder)?.into())?, command)
     }
 
     pub(crate) fn all_but(protected: &str, command: &str) -> io::Result<()> {
-        let jail = Jail::around(std::fs::File::open(".")?.into())?;
-        follow(Jail { view: View::Everything, writable: vec![], protected: vec![protected.into()], ..jail }, command)
+        let jail = Jail::for_folder(std::fs::File::open(".")?.into())?;
+        follow(
+            Jail { view: FilesystemView::Everything, writable: vec![], protected: vec![protected.into()], ..jail },
+            command,
+        )
     }
 
     pub(crate) fn mcp(protected: &str, script: &str) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
-            let launch = Launch::Jailed(Warden {
+            let launch = LaunchMode::Jailed(JailConfig {
                 spawner,
                 protected: Arc::new([protected.into()]),
                 closed_ports: Arc::new([]),
@@ -80,7 +83,7 @@ mod linux {
             let arguments = vec!["-c".to_owned(), script.to_owned()];
             let server = McpServerOptions {
                 name: "srv".into(),
-                reach: McpReach::Command {
+                transport: McpTransport::Command {
                     program: "/bin/sh".to_owned(),
                     arguments,
                     env: Default::default(),
@@ -103,13 +106,13 @@ mod linux {
     #[derive(Debug)]
     struct NoDoors;
 
-    impl CallbackDoors for NoDoors {
-        fn open<'a>(&'a self, _: &'a WorkerId, _: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+    impl CallbackServer for NoDoors {
+        fn open<'a>(&'a self, _: &'a WorkerId, _: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
             let closer = CancellationToken::new().drop_guard();
-            Box::pin(std::future::ready(Ok(CallbackDoor {
+            Box::pin(std::future::ready(Ok(CallbackListener {
                 address: ([127, 0, 0, 1], 9).into(),
                 secret: WorkerSecret::new("bits"),
-                closer,
+                close_guard: closer,
             })))
         }
     }
@@ -118,7 +121,7 @@ mod linux {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
-            let launch = Launch::Jailed(Warden {
+            let launch = LaunchMode::Jailed(JailConfig {
                 spawner,
                 protected: Arc::new([]),
                 closed_ports: Arc::new([]),
@@ -130,7 +133,7 @@ mod linux {
             let options = PoolOptions { count: 3, ..PoolOptions::new("p", command, folder.into()) };
             let deps = PoolDeps {
                 launch,
-                doors: Arc::new(NoDoors),
+                callbacks: Arc::new(NoDoors),
                 ports: PortBlock::choose(16, &[]).map_err(io::Error::other)?,
                 signals: Signals::default(),
                 clock: Arc::new(ManualClock::default()),
@@ -141,7 +144,7 @@ mod linux {
                 allow_pickle: false,
             };
             let pools = WorkerPools::start(vec![options], deps)?;
-            pools.until_ready(Duration::from_secs(60)).await;
+            pools.wait_until_ready(Duration::from_secs(60)).await;
             std::future::pending::<()>().await;
             Ok(())
         })
@@ -152,7 +155,7 @@ mod linux {
         runtime.block_on(async {
             let spawner = Spawner::new("/proc/self/exe").map_err(io::Error::other)?;
             let arguments = vec!["-c".to_owned(), command.to_owned()];
-            let program = Program { program: "/bin/sh".into(), arguments, input: Input::Nothing };
+            let program = CommandSpec { program: "/bin/sh".into(), arguments, stdin: StdinMode::Null };
             let mut jailed = spawner.spawn(jail, program).await.map_err(io::Error::other)?;
             if let Some(mut output) = jailed.take_stdout() {
                 tokio::io::copy(&mut output, &mut tokio::io::stdout()).await?;

@@ -6,7 +6,10 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use patchboard_tools::sandbox::{Ending, Error, Input, Jail, Jailed, Limits, Network, Program, Spawner, Tcp, View};
+use patchboard_tools::sandbox::{
+    CommandExit, CommandSpec, FilesystemView, Jail, JailedCommand, NetworkAccess, ResourceLimits, SandboxError,
+    Spawner, StdinMode, TcpAccess,
+};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -25,17 +28,17 @@ impl Fixture {
     }
 
     fn jail(&self) -> Jail {
-        Jail::around(File::open(self.dir.path()).unwrap().into()).unwrap()
+        Jail::for_folder(File::open(self.dir.path()).unwrap().into()).unwrap()
     }
 
-    async fn start(&self, jail: Jail, script: &str, input: Input) -> Jailed {
+    async fn start(&self, jail: Jail, script: &str, input: StdinMode) -> JailedCommand {
         let arguments = vec!["-c".to_owned(), script.to_owned()];
-        self.spawner.spawn(jail, Program { program: "bash".into(), arguments, input }).await.unwrap()
+        self.spawner.spawn(jail, CommandSpec { program: "bash".into(), arguments, stdin: input }).await.unwrap()
     }
 
     /// What a command printed, and how it ended.
-    async fn run(&self, jail: Jail, script: &str) -> (String, Ending) {
-        let mut jailed = self.start(jail, script, Input::Nothing).await;
+    async fn run(&self, jail: Jail, script: &str) -> (String, CommandExit) {
+        let mut jailed = self.start(jail, script, StdinMode::Null).await;
         let mut text = String::new();
         jailed.take_stdout().unwrap().read_to_string(&mut text).await.unwrap();
         (text, jailed.wait().await.unwrap())
@@ -45,7 +48,7 @@ impl Fixture {
 #[tokio::test]
 async fn a_command_talks_over_pipes_and_ends_with_its_input() {
     let fixture = Fixture::new();
-    let mut jailed = fixture.start(fixture.jail(), "cat; echo done >&2; exit 7", Input::Piped).await;
+    let mut jailed = fixture.start(fixture.jail(), "cat; echo done >&2; exit 7", StdinMode::Piped).await;
     let mut stdin = jailed.take_stdin().unwrap();
     let mut stdout = BufReader::new(jailed.take_stdout().unwrap());
     for word in ["hello\n", "again\n"] {
@@ -57,29 +60,29 @@ async fn a_command_talks_over_pipes_and_ends_with_its_input() {
     drop(stdin);
     let mut errors = String::new();
     jailed.take_stderr().unwrap().read_to_string(&mut errors).await.unwrap();
-    assert_eq!((errors.as_str(), jailed.wait().await.unwrap()), ("done\n", Ending::Exited(7)));
+    assert_eq!((errors.as_str(), jailed.wait().await.unwrap()), ("done\n", CommandExit::Exited(7)));
 }
 
 #[tokio::test]
 async fn a_command_can_be_asked_to_end() {
     let fixture = Fixture::new();
     let script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 1000 & wait; done";
-    let mut jailed = fixture.start(fixture.jail(), script, Input::Nothing).await;
+    let mut jailed = fixture.start(fixture.jail(), script, StdinMode::Null).await;
     let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
-    jailed.ask_to_end().await;
+    jailed.request_stop().await;
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "bye");
-    assert_eq!(jailed.wait().await.unwrap(), Ending::Exited(3));
+    assert_eq!(jailed.wait().await.unwrap(), CommandExit::Exited(3));
 }
 
 #[tokio::test]
 async fn endings_are_told_apart() {
     let fixture = Fixture::new();
     for (script, expected) in [
-        ("true", Ending::Exited(0)),
-        ("exit 42", Ending::Exited(42)),
-        ("kill -TERM $$", Ending::Signalled(15)),
-        ("kill -KILL $$", Ending::Signalled(9)),
+        ("true", CommandExit::Exited(0)),
+        ("exit 42", CommandExit::Exited(42)),
+        ("kill -TERM $$", CommandExit::Signalled(15)),
+        ("kill -KILL $$", CommandExit::Signalled(9)),
     ] {
         assert_eq!(fixture.run(fixture.jail(), script).await.1, expected, "{script}");
     }
@@ -88,21 +91,21 @@ async fn endings_are_told_apart() {
 #[tokio::test]
 async fn what_cannot_be_started_is_refused_in_words() {
     let fixture = Fixture::new();
-    let program = Program { program: "/no/such/program".into(), arguments: vec![], input: Input::Nothing };
+    let program = CommandSpec { program: "/no/such/program".into(), arguments: vec![], stdin: StdinMode::Null };
     let error = fixture.spawner.spawn(fixture.jail(), program).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot start `/no/such/program`: No such file or directory (os error 2)");
 
     let arguments = vec!["x".repeat(2 * 1024 * 1024)];
-    let program = Program { program: "/bin/true".into(), arguments, input: Input::Nothing };
+    let program = CommandSpec { program: "/bin/true".into(), arguments, stdin: StdinMode::Null };
     let error = fixture.spawner.spawn(fixture.jail(), program).await.unwrap_err();
-    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!(matches!(error, SandboxError::TooLarge { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn what_a_command_leaves_running_ends_with_it() {
     let (fixture, mark) = (Fixture::new(), mark());
     let script = format!("setsid -f sleep {mark} >/dev/null 2>&1; sleep {mark} & exit 5");
-    assert_eq!(fixture.run(fixture.jail(), &script).await.1, Ending::Exited(5));
+    assert_eq!(fixture.run(fixture.jail(), &script).await.1, CommandExit::Exited(5));
     assert_eq!(Marked::find(&mark).count(), 0);
 }
 
@@ -112,7 +115,7 @@ async fn a_process_that_only_forks_and_exits_is_caught() {
     let jail = fixture.jail();
     // Each generation lives for a blink, in a session of its own, and writes down that it lived.
     let script = "echo 'echo . >> lives; setsid -f sh ./hop' > hop; echo ready; setsid -f sh ./hop; sleep 1000";
-    let mut jailed = fixture.start(jail, script, Input::Nothing).await;
+    let mut jailed = fixture.start(jail, script, StdinMode::Null).await;
     let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
     let lives = fixture.dir.path().join("lives");
@@ -129,7 +132,7 @@ async fn a_process_that_only_forks_and_exits_is_caught() {
 async fn a_dropped_handle_ends_everything() {
     let (fixture, mark) = (Fixture::new(), mark());
     let script = format!("setsid sleep {mark} & sleep {mark} & echo ready; wait");
-    let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
+    let mut jailed = fixture.start(fixture.jail(), &script, StdinMode::Null).await;
     let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
     let marked = Marked::at_least(3, &mark).await;
@@ -141,7 +144,7 @@ async fn a_dropped_handle_ends_everything() {
 async fn when_the_supervisor_is_killed_its_command_is_found_and_ended() {
     let (fixture, mark) = (Fixture::new(), mark());
     let script = format!("sleep {mark} & echo $TMPDIR; sleep {mark}; true");
-    let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
+    let mut jailed = fixture.start(fixture.jail(), &script, StdinMode::Null).await;
     let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
     let temporary = PathBuf::from(lines.next_line().await.unwrap().unwrap());
     assert!(temporary.exists());
@@ -150,7 +153,7 @@ async fn when_the_supervisor_is_killed_its_command_is_found_and_ended() {
     kill_process(supervisor, Signal::KILL).unwrap();
     // Where another process supervises in a namespace, that one hears of it and ends in order.
     let ended = jailed.wait().await;
-    assert!(matches!(ended, Err(Error::Lost) | Ok(Ending::Signalled(9))), "{ended:?}");
+    assert!(matches!(ended, Err(SandboxError::Lost) | Ok(CommandExit::Signalled(9))), "{ended:?}");
     marked.ended().await;
     until("the private folder is gone", || !temporary.exists()).await;
 }
@@ -159,7 +162,7 @@ async fn when_the_supervisor_is_killed_its_command_is_found_and_ended() {
 async fn when_the_first_process_of_its_namespace_is_killed_nothing_is_left() {
     let (fixture, mark) = (Fixture::new(), mark());
     let script = format!("setsid sleep {mark} & echo $TMPDIR; sleep {mark}; true");
-    let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
+    let mut jailed = fixture.start(fixture.jail(), &script, StdinMode::Null).await;
     if !jailed.confinement().namespaces.processes {
         println!("skipped: this system gives no PID namespace");
         return;
@@ -168,7 +171,7 @@ async fn when_the_first_process_of_its_namespace_is_killed_nothing_is_left() {
     let temporary = PathBuf::from(lines.next_line().await.unwrap().unwrap());
     let marked = Marked::at_least(3, &mark).await;
     kill_process(Children::of(jailed.supervisor_pid().unwrap()).only(), Signal::KILL).unwrap();
-    assert!(matches!(jailed.wait().await, Err(Error::Lost)));
+    assert!(matches!(jailed.wait().await, Err(SandboxError::Lost)));
     marked.ended().await;
     assert!(!temporary.exists());
 }
@@ -177,7 +180,7 @@ async fn when_the_first_process_of_its_namespace_is_killed_nothing_is_left() {
 async fn processes_outside_have_no_number() {
     let fixture = Fixture::new();
     let mut jailed =
-        fixture.start(fixture.jail(), "echo $$; ls /proc | grep -c '^[0-9]'; sleep 1000; true", Input::Nothing).await;
+        fixture.start(fixture.jail(), "echo $$; ls /proc | grep -c '^[0-9]'; sleep 1000; true", StdinMode::Null).await;
     if !jailed.confinement().namespaces.own_proc {
         println!("skipped: this system gives no /proc of one's own");
         return;
@@ -198,14 +201,14 @@ async fn processes_outside_have_no_number() {
 async fn a_supervisor_that_is_asked_to_end_ends_its_command_first() {
     let (fixture, mark) = (Fixture::new(), mark());
     let script = format!("setsid sleep {mark} & echo ready; sleep {mark}; true");
-    let mut jailed = fixture.start(fixture.jail(), &script, Input::Nothing).await;
+    let mut jailed = fixture.start(fixture.jail(), &script, StdinMode::Null).await;
     let mut lines = BufReader::new(jailed.take_stdout().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
     let marked = Marked::at_least(3, &mark).await;
     let supervisor = Pid::from_raw(jailed.supervisor_pid().unwrap().try_into().unwrap()).unwrap();
     // As when somebody ends all processes of the program's name.
     kill_process(supervisor, Signal::TERM).unwrap();
-    assert_eq!(jailed.wait().await.unwrap(), Ending::Signalled(9));
+    assert_eq!(jailed.wait().await.unwrap(), CommandExit::Signalled(9));
     marked.ended().await;
 }
 
@@ -246,7 +249,7 @@ async fn descriptors_of_the_server_do_not_come_along() {
 async fn limits_hold() {
     let fixture = Fixture::new();
     let mut jail = fixture.jail();
-    jail.limits = Limits {
+    jail.limits = ResourceLimits {
         cpu_seconds: Some(100),
         file_bytes: Some(1024 * 1024),
         open_files: Some(64),
@@ -284,26 +287,26 @@ async fn ports_signals_and_abstract_sockets_are_walled_off() {
     let _abstract_socket = UnixListener::bind_addr(&address).unwrap();
     let (jailer, server) = (jailer(), std::process::id());
     let jailer = jailer.display();
-    let jail = |connect: Tcp, listen: Tcp| {
+    let jail = |connect: TcpAccess, listen: TcpAccess| {
         let mut jail = fixture.jail();
         jail.readable = vec![env!("CARGO_BIN_EXE_patchboard-jailer").into()];
-        jail.network = Network { connect, listen, unix_sockets: true };
+        jail.network = NetworkAccess { connect, listen, unix_sockets: true };
         jail
     };
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
     let cases = [
-        (jail(Tcp::Open, Tcp::Closed), connect.clone(), "connected\n"),
-        (jail(Tcp::Closed, Tcp::Closed), connect.clone(), ""),
-        (jail(Tcp::Ports(vec![port]), Tcp::Closed), connect.clone(), "connected\n"),
-        (jail(Tcp::AllBut(vec![port]), Tcp::Closed), connect.clone(), ""),
-        (jail(Tcp::AllBut(vec![port ^ 1]), Tcp::Closed), connect.clone(), "connected\n"),
-        (jail(Tcp::Ports(vec![1]), Tcp::Closed), connect, ""),
-        (jail(Tcp::Open, Tcp::Closed), format!("{jailer} listen; echo $?"), "13\n"),
-        (jail(Tcp::Open, Tcp::Open), format!("{jailer} listen; echo $?"), "0\n"),
-        (jail(Tcp::Open, Tcp::Open), format!("kill -0 {server} && echo signalled"), ""),
-        (jail(Tcp::Open, Tcp::Open), "kill -0 $PPID && echo signalled".to_owned(), ""),
-        (jail(Tcp::Open, Tcp::Open), "sleep 9 & kill $! && echo signalled".to_owned(), "signalled\n"),
-        (jail(Tcp::Open, Tcp::Open), format!("{jailer} abstract {name}; echo $?"), "1\n"),
+        (jail(TcpAccess::Open, TcpAccess::Closed), connect.clone(), "connected\n"),
+        (jail(TcpAccess::Closed, TcpAccess::Closed), connect.clone(), ""),
+        (jail(TcpAccess::Ports(vec![port]), TcpAccess::Closed), connect.clone(), "connected\n"),
+        (jail(TcpAccess::AllBut(vec![port]), TcpAccess::Closed), connect.clone(), ""),
+        (jail(TcpAccess::AllBut(vec![port ^ 1]), TcpAccess::Closed), connect.clone(), "connected\n"),
+        (jail(TcpAccess::Ports(vec![1]), TcpAccess::Closed), connect, ""),
+        (jail(TcpAccess::Open, TcpAccess::Closed), format!("{jailer} listen; echo $?"), "13\n"),
+        (jail(TcpAccess::Open, TcpAccess::Open), format!("{jailer} listen; echo $?"), "0\n"),
+        (jail(TcpAccess::Open, TcpAccess::Open), format!("kill -0 {server} && echo signalled"), ""),
+        (jail(TcpAccess::Open, TcpAccess::Open), "kill -0 $PPID && echo signalled".to_owned(), ""),
+        (jail(TcpAccess::Open, TcpAccess::Open), "sleep 9 & kill $! && echo signalled".to_owned(), "signalled\n"),
+        (jail(TcpAccess::Open, TcpAccess::Open), format!("{jailer} abstract {name}; echo $?"), "1\n"),
     ];
     for (jail, script, expected) in cases {
         assert_eq!(fixture.run(jail, &script).await.0, expected, "{script}");
@@ -326,7 +329,7 @@ async fn a_hard_link_opens_nothing_that_is_protected_with_and_without_namespaces
         return;
     }
     for spawner in [Spawner::new(jailer()).unwrap(), Spawner::without_namespaces(jailer()).unwrap()] {
-        for view in [View::Named, View::ReadEverything, View::Everything] {
+        for view in [FilesystemView::Named, FilesystemView::ReadEverything, FilesystemView::Everything] {
             let secret = tempfile::tempdir().unwrap();
             let file = secret.path().join("key");
             std::fs::write(&file, "SECRET").unwrap();
@@ -339,7 +342,7 @@ async fn a_hard_link_opens_nothing_that_is_protected_with_and_without_namespaces
             assert_eq!(text, "note\n", "{view:?}");
             // Another one, where nobody looks.
             std::fs::hard_link(&file, secret.path().join("backup")).unwrap();
-            let program = Program { program: "true".into(), arguments: vec![], input: Input::Nothing };
+            let program = CommandSpec { program: "true".into(), arguments: vec![], stdin: StdinMode::Null };
             let refused = spawner.spawn(jail(), program).await.unwrap_err().to_string();
             assert!(refused.contains("has 3 names (hard links) of which only 2 are known"), "{view:?}: {refused}");
         }
@@ -374,5 +377,5 @@ async fn without_namespaces_a_command_works_the_same() {
     let script = "pwd; echo made > file && cat file; sleep 1000 & kill $!; wait $!; echo $?";
     let (told, ending) = fixture.run(fixture.jail(), script).await;
     let here = fixture.dir.path().canonicalize().unwrap();
-    assert_eq!((told, ending), (format!("{}\nmade\n143\n", here.display()), Ending::Exited(0)));
+    assert_eq!((told, ending), (format!("{}\nmade\n143\n", here.display()), CommandExit::Exited(0)));
 }

@@ -9,7 +9,7 @@ use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
 use patchboard_core::port::ToolHost;
 use patchboard_core::tool::{ToolOutput, ToolScope, ToolVoice};
-use patchboard_tools::mcp::{Launch, McpHosts, McpReach, McpServerOptions, MemoryPins, Warden};
+use patchboard_tools::mcp::{JailConfig, LaunchMode, McpHosts, McpServerOptions, McpTransport, MemoryPins};
 use patchboard_tools::sandbox::Spawner;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -55,7 +55,7 @@ impl Fixture {
 
     fn host(&self, program: &str, arguments: &[&str]) -> Arc<dyn ToolHost> {
         let spawner = Spawner::new(jailer()).unwrap();
-        let launch = Launch::Jailed(Warden {
+        let launch = LaunchMode::Jailed(JailConfig {
             spawner,
             protected: Arc::new([self.dir.path().join("data")]),
             closed_ports: Arc::new([]),
@@ -64,7 +64,7 @@ impl Fixture {
         });
         let server = McpServerOptions {
             name: "srv".into(),
-            reach: McpReach::Command {
+            transport: McpTransport::Command {
                 program: program.to_owned(),
                 arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
                 env: BTreeMap::from([("API_TOKEN".to_owned(), "told only to it".into())]),

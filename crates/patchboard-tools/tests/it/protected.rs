@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use patchboard_tools::sandbox::{Ending, Input, Jail, Program, Spawner, View};
+use patchboard_tools::sandbox::{CommandExit, CommandSpec, FilesystemView, Jail, Spawner, StdinMode};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
@@ -28,10 +28,10 @@ impl Home {
         Self { _dir: dir, home, data }
     }
 
-    fn jail(&self, view: View) -> Jail {
+    fn jail(&self, view: FilesystemView) -> Jail {
         let folder = || File::open(&self.home).unwrap().into();
-        let writable = if view == View::Everything { vec![] } else { vec![folder()] };
-        Jail { view, writable, protected: vec![self.data.clone()], ..Jail::around(folder()).unwrap() }
+        let writable = if view == FilesystemView::Everything { vec![] } else { vec![folder()] };
+        Jail { view, writable, protected: vec![self.data.clone()], ..Jail::for_folder(folder()).unwrap() }
     }
 }
 
@@ -39,9 +39,9 @@ fn spawners() -> [Spawner; 2] {
     [Spawner::new(jailer()).unwrap(), Spawner::without_namespaces(jailer()).unwrap()]
 }
 
-async fn run(spawner: &Spawner, jail: Jail, script: &str) -> (String, Ending) {
+async fn run(spawner: &Spawner, jail: Jail, script: &str) -> (String, CommandExit) {
     let arguments = vec!["-c".to_owned(), script.to_owned()];
-    let program = Program { program: "bash".into(), arguments, input: Input::Nothing };
+    let program = CommandSpec { program: "bash".into(), arguments, stdin: StdinMode::Null };
     let mut jailed = spawner.spawn(jail, program).await.unwrap();
     let mut text = String::new();
     jailed.take_stdout().unwrap().read_to_string(&mut text).await.unwrap();
@@ -56,7 +56,7 @@ async fn no_folder_that_leads_to_a_protected_one_can_be_replaced() {
     let script = "for folder in .local/share/board .local/share .local; do mv $folder aside; done; \
                   mkdir -p .local/share/board; echo planted > .local/share/board/token; exit 0";
     for spawner in spawners() {
-        for view in [View::Named, View::ReadEverything, View::Everything] {
+        for view in [FilesystemView::Named, FilesystemView::ReadEverything, FilesystemView::Everything] {
             let home = Home::new();
             let inode = || fs::metadata(home.home.join(".local")).unwrap().ino();
             let before = inode();
@@ -75,7 +75,8 @@ async fn what_lies_beside_them_is_changed_as_usual() {
     for spawner in spawners() {
         let home = Home::new();
         fs::create_dir(home.home.join("work")).unwrap();
-        run(&spawner, home.jail(View::ReadEverything), "echo mine > work/file; mv work/file work/other").await;
+        run(&spawner, home.jail(FilesystemView::ReadEverything), "echo mine > work/file; mv work/file work/other")
+            .await;
         assert_eq!(fs::read_to_string(home.home.join("work/other")).unwrap(), "mine\n");
     }
 }
@@ -88,7 +89,7 @@ async fn a_folder_of_its_own_is_open_beneath_protected_ones() {
     let script = "cd $HOME_OF_DATA/mcp/mine && echo made > file && cat file; pwd; cat ../../token; ls ../others; \
                   echo x > ../others/file; exit 0";
     for spawner in spawners() {
-        for view in [View::Named, View::ReadEverything, View::Everything] {
+        for view in [FilesystemView::Named, FilesystemView::ReadEverything, FilesystemView::Everything] {
             let home = Home::new();
             let mut jail = home.jail(view);
             let own = home.data.join("mcp/mine");
@@ -108,8 +109,8 @@ async fn a_link_that_leads_to_protected_files_is_not_given_to_a_worker() {
     for spawner in spawners() {
         let home = Home::new();
         std::os::unix::fs::symlink(&home.data, home.home.join("link")).unwrap();
-        let jail = Jail { protected: vec![home.home.join("link/token")], ..home.jail(View::ReadEverything) };
-        let program = Program { program: "true".into(), arguments: vec![], input: Input::Nothing };
+        let jail = Jail { protected: vec![home.home.join("link/token")], ..home.jail(FilesystemView::ReadEverything) };
+        let program = CommandSpec { program: "true".into(), arguments: vec![], stdin: StdinMode::Null };
         let refused = spawner.spawn(jail, program).await.unwrap_err().to_string();
         assert!(refused.contains("link` leads to protected files"), "{refused}");
     }

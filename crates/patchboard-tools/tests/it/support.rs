@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use patchboard_tools::sandbox::Landlock;
+use patchboard_tools::sandbox::LandlockSupport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -21,7 +21,7 @@ pub(crate) fn jailer() -> PathBuf {
 
 /// Says why a test about confinement cannot find anything out here.
 pub(crate) fn lacks_landlock(abi: u32) -> bool {
-    let found = Landlock::probe();
+    let found = LandlockSupport::probe();
     if found.abi() < abi {
         println!("skipped: it takes Landlock ABI {abi}; {found}");
     }

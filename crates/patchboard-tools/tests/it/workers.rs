@@ -16,9 +16,9 @@ use patchboard_core::model::{ToolCall, ToolInput};
 use patchboard_core::port::{ToolHost, Workers};
 use patchboard_core::scripted::{CountingIds, ManualClock};
 use patchboard_core::tool::{Fault, Parcel, ToolOutput, ToolScope, ToolVoice};
-use patchboard_tools::launch::{Launch, Warden};
+use patchboard_tools::launch::{JailConfig, LaunchMode};
 use patchboard_tools::sandbox::Spawner;
-use patchboard_tools::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, PortBlock, WorkerPools};
+use patchboard_tools::worker::{CallbackListener, CallbackServer, PoolDeps, PoolOptions, PortBlock, WorkerPools};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -30,13 +30,13 @@ use crate::support::{Marked, PATIENCE, jailer, lacks_landlock, mark, number_insi
 #[derive(Debug)]
 struct NoDoors;
 
-impl CallbackDoors for NoDoors {
-    fn open<'a>(&'a self, _: &'a WorkerId, _: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+impl CallbackServer for NoDoors {
+    fn open<'a>(&'a self, _: &'a WorkerId, _: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
         let closer = CancellationToken::new().drop_guard();
-        Box::pin(std::future::ready(Ok(CallbackDoor {
+        Box::pin(std::future::ready(Ok(CallbackListener {
             address: ([127, 0, 0, 1], 9).into(),
             secret: WorkerSecret::new("bits"),
-            closer,
+            close_guard: closer,
         })))
     }
 }
@@ -75,7 +75,7 @@ impl Fixture {
         options.queue_timeout = PATIENCE;
         options.start_timeout = PATIENCE;
         change(&mut options);
-        let warden = Warden {
+        let warden = JailConfig {
             spawner: Spawner::new(jailer()).unwrap(),
             protected: Arc::new([self.path("data").into()]),
             closed_ports: self.closed_ports.clone().into(),
@@ -83,8 +83,8 @@ impl Fixture {
             worker_ports: self.ports.ports().into(),
         };
         let deps = PoolDeps {
-            launch: Launch::Jailed(warden),
-            doors: Arc::new(NoDoors),
+            launch: LaunchMode::Jailed(warden),
+            callbacks: Arc::new(NoDoors),
             ports: self.ports.clone(),
             signals: Signals::default(),
             clock: Arc::new(ManualClock::default()),
@@ -95,7 +95,7 @@ impl Fixture {
             allow_pickle: false,
         };
         let pools = WorkerPools::start(vec![options], deps).unwrap();
-        assert!(pools.until_ready(PATIENCE).await, "{:?}", pools.report());
+        assert!(pools.wait_until_ready(PATIENCE).await, "{:?}", pools.report());
         let host = pools.hosts().remove(0);
         Running { pools, host }
     }
@@ -164,7 +164,7 @@ async fn a_worker_killed_under_load_takes_only_its_own_calls_along() {
         assert!(many().await, "warm: {is_warm}");
         // Its call fails with the connection, which may be before its end is heard of.
         until("the pool has heard of it", || !running.pids().contains(&victim)).await;
-        assert!(running.pools.until_ready(PATIENCE).await, "{:?}", running.pools.report());
+        assert!(running.pools.wait_until_ready(PATIENCE).await, "{:?}", running.pools.report());
         println!("warm: {is_warm}: whole again {:?} after a worker was killed", killed.elapsed());
         assert!(!running.pids().contains(&victim) && running.pids().len() == 2);
         assert_eq!(running.pools.report()[0].restarts, 1);

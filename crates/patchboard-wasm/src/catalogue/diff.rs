@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use patchboard_core::plugin::PluginGrant;
 
-use super::pins::{Pin, Pinned};
+use super::pins::{PinLookup, PluginPin};
 
 /// Something a plugin has now that it had not when it was approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum PluginChange {
     Interface(Arc<str>),
     Grant(PluginGrant),
     Channel,
     NewTool(Arc<str>),
-    Tool(Arc<str>, Difference),
+    Tool(Arc<str>, ToolDifference),
     /// Nobody can tell what was approved.
     Unreadable(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Difference {
+pub(super) enum ToolDifference {
     Description,
     InputSchema,
     /// It says of itself that it changes nothing, and people are no longer asked before it runs.
@@ -31,7 +31,7 @@ pub(super) enum Difference {
 
 /// Who wrote down what a plugin may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum PluginOrigin {
     /// The operator, in the configuration.
     Configured,
     /// Whoever may put files into the folder.
@@ -39,57 +39,60 @@ pub(super) enum Origin {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ApprovalVerdict {
     /// It may go to work. The changes are those the operator made, for the log.
-    Takes(Vec<Change>),
-    Held(Vec<Change>),
+    Accepted(Vec<PluginChange>),
+    NeedsApproval(Vec<PluginChange>),
 }
 
 /// May the plugin that is there now take over from what was pinned? What is seen for the first time may.
-pub(super) fn judge(pinned: &Pinned, now: &Pin, origin: Origin) -> Verdict {
+pub(super) fn check_against_pin(pinned: &PinLookup, now: &PluginPin, origin: PluginOrigin) -> ApprovalVerdict {
     let before = match pinned {
-        Pinned::Nothing => return Verdict::Takes(Vec::new()),
-        Pinned::Unreadable(problem) => return Verdict::Held(vec![Change::Unreadable(problem.clone())]),
-        Pinned::Known(pin) => pin,
+        PinLookup::Missing => return ApprovalVerdict::Accepted(Vec::new()),
+        PinLookup::Unreadable(problem) => {
+            return ApprovalVerdict::NeedsApproval(vec![PluginChange::Unreadable(problem.clone())]);
+        }
+        PinLookup::Known(pin) => pin,
     };
     // Grants in the configuration are the operator's own word about a file that was approved. What the file says of
     // itself is not: the same file may describe its tools differently tomorrow.
-    let is_operators_word = origin == Origin::Configured && before.sha256 == now.sha256;
-    let is_granted = |change: &Change| is_operators_word && matches!(change, Change::Grant(_));
-    let (granted, others): (Vec<Change>, Vec<Change>) = diff(before, now).into_iter().partition(is_granted);
+    let is_operators_word = origin == PluginOrigin::Configured && before.sha256 == now.sha256;
+    let is_granted = |change: &PluginChange| is_operators_word && matches!(change, PluginChange::Grant(_));
+    let (granted, others): (Vec<PluginChange>, Vec<PluginChange>) = diff(before, now).into_iter().partition(is_granted);
     match others.is_empty() {
-        true => Verdict::Takes(granted),
-        false => Verdict::Held(granted.into_iter().chain(others).collect()),
+        true => ApprovalVerdict::Accepted(granted),
+        false => ApprovalVerdict::NeedsApproval(granted.into_iter().chain(others).collect()),
     }
 }
 
 /// What is more, or other, than before. Less is no change: it needs nobody's leave.
-pub(super) fn diff(before: &Pin, now: &Pin) -> Vec<Change> {
-    let mut changes: Vec<Change> = now.imports.difference(&before.imports).cloned().map(Change::Interface).collect();
-    changes.extend(now.grants.iter().filter(|grant| !is_covered(grant, before)).cloned().map(Change::Grant));
+pub(super) fn diff(before: &PluginPin, now: &PluginPin) -> Vec<PluginChange> {
+    let mut changes: Vec<PluginChange> =
+        now.imports.difference(&before.imports).cloned().map(PluginChange::Interface).collect();
+    changes.extend(now.grants.iter().filter(|grant| !is_covered(grant, before)).cloned().map(PluginChange::Grant));
     if now.has_channel && !before.has_channel {
-        changes.push(Change::Channel);
+        changes.push(PluginChange::Channel);
     }
     for (name, tool) in &now.tools {
         let Some(approved) = before.tools.get(name) else {
-            changes.push(Change::NewTool(name.clone()));
+            changes.push(PluginChange::NewTool(name.clone()));
             continue;
         };
         // Without grants a plugin is believed to change nothing whatever it says; then its word is not what changed.
         let differences = [
-            (Difference::Description, tool.description != approved.description),
-            (Difference::InputSchema, tool.input_schema != approved.input_schema),
-            (Difference::NowReadOnly, tool.read_only && !approved.read_only && !now.grants.is_empty()),
-            (Difference::NowWrites, !tool.read_only && approved.read_only && !before.grants.is_empty()),
+            (ToolDifference::Description, tool.description != approved.description),
+            (ToolDifference::InputSchema, tool.input_schema != approved.input_schema),
+            (ToolDifference::NowReadOnly, tool.read_only && !approved.read_only && !now.grants.is_empty()),
+            (ToolDifference::NowWrites, !tool.read_only && approved.read_only && !before.grants.is_empty()),
         ];
         let differs = differences.into_iter().filter(|(_, differs)| *differs);
-        changes.extend(differs.map(|(difference, _)| Change::Tool(name.clone(), difference)));
+        changes.extend(differs.map(|(difference, _)| PluginChange::Tool(name.clone(), difference)));
     }
     changes
 }
 
 /// Does something that was granted before allow all that this grant allows?
-fn is_covered(grant: &PluginGrant, before: &Pin) -> bool {
+fn is_covered(grant: &PluginGrant, before: &PluginPin) -> bool {
     before.grants.iter().any(|old| covers(old, grant))
 }
 
@@ -102,7 +105,7 @@ pub(super) fn covers(old: &PluginGrant, new: &PluginGrant) -> bool {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for PluginChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Interface(name) => write!(f, "asks for interface {name}"),
@@ -115,7 +118,7 @@ impl fmt::Display for Change {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ToolDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Description => "other description",

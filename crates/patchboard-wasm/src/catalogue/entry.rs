@@ -6,182 +6,193 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use patchboard_core::plugin::{PluginGrant, PluginReport, PluginState};
 
-use super::diff::{Change, Origin, covers};
-use super::file::{Look, Place};
-use super::pins::Pin;
-use super::version::Version;
+use super::diff::{PluginChange, PluginOrigin, covers};
+use super::file::{FilesSnapshot, PluginFiles};
+use super::pins::PluginPin;
+use super::version::PluginVersion;
 use crate::rights::PluginOptions;
 
 /// Versions whose last calls are waited for. What is called on an older one is not counted any more.
-const MAX_ENDING: usize = 16;
+const MAX_DRAINING: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) origin: Origin,
-    pub(super) place: Place,
+pub(super) struct PluginEntry {
+    pub(super) origin: PluginOrigin,
+    pub(super) files: PluginFiles,
     /// As the configuration has it; a plugin of the folder gets its grants and settings from the file beside it.
     pub(super) options: PluginOptions,
     /// One load, or approval, at a time.
-    pub(super) changing: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
+    pub(super) change_lock: tokio::sync::Mutex<()>,
+    state: Mutex<EntryState>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) at_work: Option<AtWork>,
-    pub(super) held: Option<Held>,
+pub(super) struct EntryState {
+    pub(super) active: Option<ActiveVersion>,
+    pub(super) pending: Option<UnapprovedVersion>,
     /// What is wrong with the newest file.
     pub(super) problem: Option<Arc<str>>,
     /// The hash of the newest file that could be read.
-    pub(super) last_seen: Option<Arc<str>>,
+    pub(super) last_sha256: Option<Arc<str>>,
     pub(super) is_loading: bool,
     /// By the operator: it stays away whatever becomes of its file.
     pub(super) is_unloaded: bool,
-    pub(super) is_gone: bool,
+    pub(super) is_file_missing: bool,
     /// What the files looked like when they were last loaded, or found to be of no use.
-    pub(super) tried: Option<Look>,
+    pub(super) last_tried: Option<FilesSnapshot>,
     /// What the last look showed.
-    pub(super) looked: Option<Look>,
-    past: Past,
+    pub(super) last_snapshot: Option<FilesSnapshot>,
+    retired: RetiredVersions,
 }
 
 /// Versions that are no longer at work.
 #[derive(Debug, Default)]
-struct Past {
+struct RetiredVersions {
     /// Those that may still have calls to end.
-    ending: Vec<Arc<dyn Version>>,
+    draining: Vec<Arc<dyn PluginVersion>>,
     /// Calls of all others, and those that broke.
     calls: u64,
     failures: u64,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct AtWork {
-    pub(super) version: Arc<dyn Version>,
-    pub(super) given: Given,
+pub(super) struct ActiveVersion {
+    pub(super) version: Arc<dyn PluginVersion>,
+    pub(super) config: GrantsAndSettings,
     since: Timestamp,
 }
 
 /// A version that wants more than was approved.
 #[derive(Debug, Clone)]
-pub(super) struct Held {
-    pub(super) version: Arc<dyn Version>,
-    pub(super) given: Given,
-    pub(super) pin: Pin,
-    pub(super) changes: Vec<Change>,
+pub(super) struct UnapprovedVersion {
+    pub(super) version: Arc<dyn PluginVersion>,
+    pub(super) config: GrantsAndSettings,
+    pub(super) pin: PluginPin,
+    pub(super) changes: Vec<PluginChange>,
 }
 
 /// What a plugin is given besides its own file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct GrantsAndSettings {
     pub(super) grants: Vec<PluginGrant>,
     pub(super) settings: BTreeMap<String, String>,
 }
 
 /// What became of a version that was to go to work.
 #[derive(Debug)]
-pub(super) enum TakeOver {
-    Done {
+pub(super) enum ActivationOutcome {
+    Activated {
         replaced: Option<Arc<str>>,
     },
     /// The operator unloaded the plugin in the meantime.
-    Unwanted,
+    AlreadyUnloaded,
 }
 
-impl Entry {
-    pub(super) fn new(origin: Origin, place: Place, options: PluginOptions) -> Arc<Self> {
-        Arc::new(Self { origin, place, options, changing: tokio::sync::Mutex::default(), state: Mutex::default() })
+impl PluginEntry {
+    pub(super) fn new(origin: PluginOrigin, place: PluginFiles, options: PluginOptions) -> Arc<Self> {
+        Arc::new(Self {
+            origin,
+            files: place,
+            options,
+            change_lock: tokio::sync::Mutex::default(),
+            state: Mutex::default(),
+        })
     }
 
     pub(super) fn name(&self) -> &Arc<str> {
         &self.options.name
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, EntryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn version(&self) -> Option<Arc<dyn Version>> {
-        self.state().at_work.as_ref().map(|work| work.version.clone())
+    pub(super) fn version(&self) -> Option<Arc<dyn PluginVersion>> {
+        self.state().active.as_ref().map(|work| work.version.clone())
     }
 
     /// Is that very content at work already, given the same?
-    pub(super) fn has_at_work(&self, sha256: &str, given: &Given) -> bool {
-        self.state().at_work.as_ref().is_some_and(|work| **work.version.sha256() == *sha256 && work.given == *given)
+    pub(super) fn is_active(&self, sha256: &str, given: &GrantsAndSettings) -> bool {
+        self.state().active.as_ref().is_some_and(|work| **work.version.sha256() == *sha256 && work.config == *given)
     }
 
     /// Says that a load is under way, until it is dropped.
-    pub(super) fn loading(&self) -> Loading<'_> {
+    pub(super) fn loading(&self) -> LoadingGuard<'_> {
         self.state().is_loading = true;
-        Loading(self)
+        LoadingGuard(self)
     }
 
-    pub(super) fn take_over(&self, version: Arc<dyn Version>, given: Given, since: Timestamp) -> TakeOver {
+    pub(super) fn activate(
+        &self,
+        version: Arc<dyn PluginVersion>,
+        given: GrantsAndSettings,
+        since: Timestamp,
+    ) -> ActivationOutcome {
         let mut state = self.state();
         if state.is_unloaded {
-            return TakeOver::Unwanted;
+            return ActivationOutcome::AlreadyUnloaded;
         }
-        state.held = None;
+        state.pending = None;
         state.problem = None;
-        state.is_gone = false;
+        state.is_file_missing = false;
         let replaced = state.retire();
-        state.at_work = Some(AtWork { version, given, since });
-        TakeOver::Done { replaced }
+        state.active = Some(ActiveVersion { version, config: given, since });
+        ActivationOutcome::Activated { replaced }
     }
 
     /// An earlier version goes on working, unless it may reach what the new one was not even given.
-    pub(super) fn hold(&self, held: Held) {
+    pub(super) fn hold_for_approval(&self, held: UnapprovedVersion) {
         let mut state = self.state();
         if state.is_unloaded {
             return;
         }
-        let is_given = |grant: &PluginGrant| held.given.grants.iter().any(|now| covers(now, grant));
-        if !state.at_work.as_ref().is_some_and(|work| work.given.grants.iter().all(is_given)) {
+        let is_given = |grant: &PluginGrant| held.config.grants.iter().any(|now| covers(now, grant));
+        if !state.active.as_ref().is_some_and(|work| work.config.grants.iter().all(is_given)) {
             state.retire();
         }
         state.problem = None;
-        state.is_gone = false;
-        state.held = Some(held);
+        state.is_file_missing = false;
+        state.pending = Some(held);
     }
 
     /// The newest file is of no use. A version at work goes on working. Answers whether that was not known before.
-    pub(super) fn refuse(&self, problem: &str) -> bool {
+    pub(super) fn reject_file(&self, problem: &str) -> bool {
         let mut state = self.state();
-        state.held = None;
-        state.is_gone = false;
+        state.pending = None;
+        state.is_file_missing = false;
         let known = state.problem.replace(problem.into());
         known.as_deref() != Some(problem)
     }
 
     /// What the configuration names goes on working without its file; what is in the folder is there by being there.
-    pub(super) fn lose_file(&self) {
+    pub(super) fn mark_file_missing(&self) {
         let mut state = self.state();
-        state.held = None;
+        state.pending = None;
         state.problem = Some("its file is gone".into());
-        state.is_gone = true;
-        if self.origin == Origin::Folder {
+        state.is_file_missing = true;
+        if self.origin == PluginOrigin::Folder {
             state.retire();
         }
     }
 
     /// The file is what is at work.
-    pub(super) fn confirm(&self) {
+    pub(super) fn mark_current(&self) {
         let mut state = self.state();
-        state.held = None;
+        state.pending = None;
         state.problem = None;
-        state.is_gone = false;
+        state.is_file_missing = false;
     }
 
     pub(super) fn unload(&self) {
         let mut state = self.state();
         state.is_unloaded = true;
         state.retire();
-        state.held = None;
+        state.pending = None;
         state.problem = None;
     }
 
     /// Why nobody can call it now. A fragment that follows its name.
-    pub(super) fn absence(&self) -> String {
+    pub(super) fn unavailable_reason(&self) -> String {
         let report = self.report();
         match (report.state, report.problem) {
             (PluginState::Loading, _) => "is being loaded".to_owned(),
@@ -196,14 +207,14 @@ impl Entry {
     pub(super) fn report(&self) -> PluginReport {
         let mut state = self.state();
         let (calls, failures) = state.counts();
-        let work = state.at_work.as_ref();
-        let shown = work.map(|work| &work.version).or(state.held.as_ref().map(|held| &held.version));
-        let given = work.map(|work| &work.given).or(state.held.as_ref().map(|held| &held.given));
+        let work = state.active.as_ref();
+        let shown = work.map(|work| &work.version).or(state.pending.as_ref().map(|held| &held.version));
+        let given = work.map(|work| &work.config).or(state.pending.as_ref().map(|held| &held.config));
         PluginReport {
             name: self.name().clone(),
-            state: state.kind(self.origin),
-            source: self.place.file.to_string_lossy().into(),
-            sha256: work.map(|work| work.version.sha256().clone()).or(state.last_seen.clone()),
+            state: state.report_state(self.origin),
+            source: self.files.file.to_string_lossy().into(),
+            sha256: work.map(|work| work.version.sha256().clone()).or(state.last_sha256.clone()),
             has_tools: shown.is_some_and(|version| version.has_tools()),
             has_channel: shown.is_some_and(|version| version.has_channel()),
             grants: given.map_or_else(|| self.options.grants.clone(), |given| given.grants.clone()),
@@ -212,45 +223,50 @@ impl Entry {
             calls,
             failures,
             problem: state.problem.clone(),
-            changes: state.held.iter().flat_map(|held| &held.changes).map(|change| change.to_string().into()).collect(),
+            changes: state
+                .pending
+                .iter()
+                .flat_map(|held| &held.changes)
+                .map(|change| change.to_string().into())
+                .collect(),
         }
     }
 }
 
-impl State {
+impl EntryState {
     /// Nothing is at work now. Answers with the hash of what was.
     fn retire(&mut self) -> Option<Arc<str>> {
-        let work = self.at_work.take()?;
+        let work = self.active.take()?;
         let sha256 = work.version.sha256().clone();
-        self.past.ending.push(work.version);
-        self.past.let_go();
+        self.retired.draining.push(work.version);
+        self.retired.drop_drained();
         Some(sha256)
     }
 
     /// Since the server started.
     fn counts(&mut self) -> (u64, u64) {
-        self.past.let_go();
-        let versions = self.past.ending.iter().chain(self.at_work.iter().map(|work| &work.version));
-        versions.map(|version| version.counts()).fold((self.past.calls, self.past.failures), |sum, counts| {
+        self.retired.drop_drained();
+        let versions = self.retired.draining.iter().chain(self.active.iter().map(|work| &work.version));
+        versions.map(|version| version.counts()).fold((self.retired.calls, self.retired.failures), |sum, counts| {
             (sum.0.saturating_add(counts.0), sum.1.saturating_add(counts.1))
         })
     }
 
     /// Versions whose calls have ended are dropped.
-    pub(super) fn let_go(&mut self) {
-        self.past.let_go();
+    pub(super) fn drop_drained(&mut self) {
+        self.retired.drop_drained();
     }
 
-    fn kind(&self, origin: Origin) -> PluginState {
-        if self.at_work.is_some() {
+    fn report_state(&self, origin: PluginOrigin) -> PluginState {
+        if self.active.is_some() {
             PluginState::Ready
         } else if self.is_unloaded {
             PluginState::Unloaded
         } else if self.is_loading {
             PluginState::Loading
-        } else if self.held.is_some() {
+        } else if self.pending.is_some() {
             PluginState::Held
-        } else if self.is_gone && origin == Origin::Folder {
+        } else if self.is_file_missing && origin == PluginOrigin::Folder {
             PluginState::Unloaded
         } else if self.problem.is_some() {
             PluginState::Refused
@@ -261,12 +277,12 @@ impl State {
     }
 }
 
-impl Past {
-    fn let_go(&mut self) {
-        let surplus = self.ending.len().saturating_sub(MAX_ENDING);
+impl RetiredVersions {
+    fn drop_drained(&mut self) {
+        let surplus = self.draining.len().saturating_sub(MAX_DRAINING);
         let mut at = 0;
         let (calls, failures) = (&mut self.calls, &mut self.failures);
-        self.ending.retain(|version| {
+        self.draining.retain(|version| {
             let is_called = Arc::strong_count(version) > 1;
             let stays = is_called && at >= surplus;
             at += 1;
@@ -282,9 +298,9 @@ impl Past {
 
 /// A load under way.
 #[derive(Debug)]
-pub(super) struct Loading<'a>(&'a Entry);
+pub(super) struct LoadingGuard<'a>(&'a PluginEntry);
 
-impl Drop for Loading<'_> {
+impl Drop for LoadingGuard<'_> {
     fn drop(&mut self) {
         self.0.state().is_loading = false;
     }

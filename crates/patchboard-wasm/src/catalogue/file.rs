@@ -12,15 +12,15 @@ use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
 use super::pins::hex;
-use crate::call::size;
+use crate::call::format_size;
 
 /// A larger file is no plugin.
-pub(super) const MAX_PLUGIN: u64 = 64 * 1024 * 1024;
-const MAX_SIDECAR: u64 = 64 * 1024;
+pub(super) const MAX_PLUGIN_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_SIDECAR_BYTES: u64 = 64 * 1024;
 
 /// Enough of a file to see that it is another one, or another content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -31,83 +31,86 @@ pub(super) struct Stamp {
 
 /// What a look at a plugin's files shows; `None` where there is no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
-    pub(super) file: Option<Stamp>,
-    pub(super) sidecar: Option<Stamp>,
+pub(super) struct FilesSnapshot {
+    pub(super) file: Option<FileStamp>,
+    pub(super) sidecar: Option<FileStamp>,
 }
 
 /// Where a plugin's files are.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct PluginFiles {
     pub(super) file: PathBuf,
     /// What the file is given, and the folder both must lie in; `None` for what the configuration names.
-    pub(super) folder: Option<InFolder>,
+    pub(super) folder: Option<FolderLocation>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct InFolder {
+pub(super) struct FolderLocation {
     pub(super) folder: Arc<Path>,
     pub(super) sidecar: PathBuf,
 }
 
 /// A plugin's files, read.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct PluginContent {
     pub(super) bytes: Bytes,
     /// In lower-case hex.
     pub(super) sha256: Arc<str>,
     pub(super) sidecar: Option<String>,
     /// Files that anybody on this machine may change.
-    pub(super) open_to_all: Vec<PathBuf>,
+    pub(super) world_writable: Vec<PathBuf>,
 }
 
 /// Why a file was not read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unread {
-    Gone,
+pub(super) enum ReadFailure {
+    Missing,
     /// It changed while it was read.
     Changing,
     /// A sentence for the operator.
     Unusable(String),
 }
 
-impl Place {
-    pub(super) fn look(&self) -> Look {
-        let stamp = |file: &Path| file.metadata().ok().map(|metadata| Stamp::of(&metadata));
-        Look { file: stamp(&self.file), sidecar: self.folder.as_ref().and_then(|folder| stamp(&folder.sidecar)) }
+impl PluginFiles {
+    pub(super) fn snapshot(&self) -> FilesSnapshot {
+        let stamp = |file: &Path| file.metadata().ok().map(|metadata| FileStamp::of(&metadata));
+        FilesSnapshot {
+            file: stamp(&self.file),
+            sidecar: self.folder.as_ref().and_then(|folder| stamp(&folder.sidecar)),
+        }
     }
 
     /// Both files as they were at one moment, and what they looked like then.
-    pub(super) fn read(&self) -> (Look, Result<Content, Unread>) {
-        let look = self.look();
+    pub(super) fn read(&self) -> (FilesSnapshot, Result<PluginContent, ReadFailure>) {
+        let look = self.snapshot();
         let content = self.read_both(look);
-        let has_changed = self.look() != look;
-        (look, if has_changed { Err(Unread::Changing) } else { content })
+        let has_changed = self.snapshot() != look;
+        (look, if has_changed { Err(ReadFailure::Changing) } else { content })
     }
 
-    fn read_both(&self, look: Look) -> Result<Content, Unread> {
+    fn read_both(&self, look: FilesSnapshot) -> Result<PluginContent, ReadFailure> {
         let within = self.folder.as_ref().map(|folder| &*folder.folder);
         let mut open_to_all = Vec::new();
         let mut read = |path: &Path, max: u64| {
             let (bytes, is_open_to_all) = read_file(path, within, max)?;
             open_to_all.extend(is_open_to_all.then(|| path.to_owned()));
-            Ok::<_, Unread>(bytes)
+            Ok::<_, ReadFailure>(bytes)
         };
-        let bytes = read(&self.file, MAX_PLUGIN)?;
+        let bytes = read(&self.file, MAX_PLUGIN_BYTES)?;
         let sidecar = match &self.folder {
             Some(folder) if look.sidecar.is_some() => {
-                let text = String::from_utf8(read(&folder.sidecar, MAX_SIDECAR)?);
-                let not_text = |_| Unread::Unusable(format!("{} is not UTF-8", folder.sidecar.display()));
+                let text = String::from_utf8(read(&folder.sidecar, MAX_SIDECAR_BYTES)?);
+                let not_text = |_| ReadFailure::Unusable(format!("{} is not UTF-8", folder.sidecar.display()));
                 Some(text.map_err(not_text)?)
             }
             Some(_) | None => None,
         };
         let sha256 = hex(&Sha256::digest(&bytes)).into();
-        Ok(Content { bytes: bytes.into(), sha256, sidecar, open_to_all })
+        Ok(PluginContent { bytes: bytes.into(), sha256, sidecar, world_writable: open_to_all })
     }
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -120,29 +123,33 @@ impl Stamp {
 }
 
 /// May anybody on this machine change it?
-pub(super) fn is_open_to_all(metadata: &Metadata) -> bool {
+pub(super) fn is_world_writable(metadata: &Metadata) -> bool {
     metadata.mode() & 0o002 != 0
 }
 
-fn read_file(path: &Path, within: Option<&Path>, max: u64) -> Result<(Vec<u8>, bool), Unread> {
+fn read_file(path: &Path, within: Option<&Path>, max: u64) -> Result<(Vec<u8>, bool), ReadFailure> {
     let shown = path.display();
     let failed = |error: io::Error| match error.kind() == io::ErrorKind::NotFound {
-        true => Unread::Gone,
-        false => Unread::Unusable(format!("failed to read {shown}: {error}")),
+        true => ReadFailure::Missing,
+        false => ReadFailure::Unusable(format!("failed to read {shown}: {error}")),
     };
     let real = path.canonicalize().map_err(failed)?;
     if let Some(folder) = within
         && !real.starts_with(folder.canonicalize().map_err(failed)?)
     {
-        return Err(Unread::Unusable(format!("{shown} is a link that leads out of the plugins folder")));
+        return Err(ReadFailure::Unusable(format!("{shown} is a link that leads out of the plugins folder")));
     }
     let file = open(&real).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(Unread::Unusable(format!("{shown} is not a file")));
+        return Err(ReadFailure::Unusable(format!("{shown} is not a file")));
     }
-    let too_large =
-        || Unread::Unusable(format!("{shown} is larger than {}", size(usize::try_from(max).unwrap_or(usize::MAX))));
+    let too_large = || {
+        ReadFailure::Unusable(format!(
+            "{shown} is larger than {}",
+            format_size(usize::try_from(max).unwrap_or(usize::MAX))
+        ))
+    };
     if metadata.len() > max {
         return Err(too_large());
     }
@@ -150,7 +157,7 @@ fn read_file(path: &Path, within: Option<&Path>, max: u64) -> Result<(Vec<u8>, b
     file.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 > max {
         true => Err(too_large()),
-        false => Ok((bytes, is_open_to_all(&metadata))),
+        false => Ok((bytes, is_world_writable(&metadata))),
     }
 }
 

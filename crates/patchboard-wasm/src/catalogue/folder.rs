@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file::{InFolder, Place, is_open_to_all};
+use super::file::{FolderLocation, PluginFiles, is_world_writable};
 
 /// Further files of the folder are not looked at.
 const MAX_FILES: usize = 4096;
@@ -14,32 +14,32 @@ pub(super) const MAX_PLUGINS: usize = 256;
 
 /// What is in the folder. An absent one is empty.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Scan {
+pub(super) struct FolderScan {
     /// Names and files, in the order of the names.
     pub(super) found: Vec<(Arc<str>, PathBuf)>,
     /// What the operator should know about it. Sentences.
-    pub(super) oddities: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// `configured`: files that are plugins already, under the names the configuration gives them. Blocks.
-pub(super) fn scan(folder: &Path, configured: &[PathBuf]) -> Scan {
-    let mut scan = Scan::default();
+pub(super) fn scan(folder: &Path, configured: &[PathBuf]) -> FolderScan {
+    let mut scan = FolderScan::default();
     let shown = folder.display();
     let files = match folder.read_dir() {
         Ok(files) => files,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return scan,
         Err(error) => {
-            scan.oddities.push(format!("failed to read the plugins folder {shown}: {error}"));
+            scan.warnings.push(format!("failed to read the plugins folder {shown}: {error}"));
             return scan;
         }
     };
-    if folder.metadata().is_ok_and(|metadata| is_open_to_all(&metadata)) {
-        scan.oddities.push(format!("anybody on this machine may put plugins into {shown}; take that right away"));
+    if folder.metadata().is_ok_and(|metadata| is_world_writable(&metadata)) {
+        scan.warnings.push(format!("anybody on this machine may put plugins into {shown}; take that right away"));
     }
     let configured: HashSet<PathBuf> = configured.iter().filter_map(|file| file.canonicalize().ok()).collect();
     for (at, file) in files.enumerate() {
         if at == MAX_FILES {
-            scan.oddities.push(format!("{shown} has more than {MAX_FILES} files; the others are not looked at"));
+            scan.warnings.push(format!("{shown} has more than {MAX_FILES} files; the others are not looked at"));
             break;
         }
         let Ok(file) = file else { continue };
@@ -52,7 +52,7 @@ pub(super) fn scan(folder: &Path, configured: &[PathBuf]) -> Scan {
         }
         match path.file_stem().and_then(OsStr::to_str).filter(|name| is_name(name)) {
             Some(name) => scan.found.push((name.into(), path)),
-            None => scan.oddities.push(format!(
+            None => scan.warnings.push(format!(
                 "{} is no plugin: a plugin's name has up to 64 letters, digits, `_` and `-`",
                 path.display()
             )),
@@ -62,9 +62,9 @@ pub(super) fn scan(folder: &Path, configured: &[PathBuf]) -> Scan {
     scan
 }
 
-pub(super) fn place(folder: &Arc<Path>, file: PathBuf) -> Place {
+pub(super) fn plugin_files(folder: &Arc<Path>, file: PathBuf) -> PluginFiles {
     let sidecar = file.with_extension("toml");
-    Place { file, folder: Some(InFolder { folder: folder.clone(), sidecar }) }
+    PluginFiles { file, folder: Some(FolderLocation { folder: folder.clone(), sidecar }) }
 }
 
 fn is_name(text: &str) -> bool {

@@ -9,39 +9,39 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Catalogue;
-use super::diff::{Change, Origin, Verdict, judge};
-use super::entry::{Entry, Given, Held, TakeOver};
-use super::file::{Content, Unread};
-use super::pins::{self, Pin, Pinned, hex};
-use super::version::Version;
+use super::diff::{ApprovalVerdict, PluginChange, PluginOrigin, check_against_pin};
+use super::entry::{ActivationOutcome, GrantsAndSettings, PluginEntry, UnapprovedVersion};
+use super::file::{PluginContent, ReadFailure};
+use super::pins::{self, PinLookup, PluginPin, hex};
+use super::version::PluginVersion;
 use crate::rights::PluginOptions;
 
 /// Why a plugin is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum LoadCause {
     Start,
     /// Its file looks different.
     Changed,
     /// The operator wants it.
-    Asked,
+    Requested,
 }
 
 /// What a load came to before anything was approved.
-enum Made {
+enum LoadResult {
     /// What is at work is what the files say.
-    Same,
-    New(Candidate),
+    Unchanged,
+    New(LoadedCandidate),
 }
 
-struct Candidate {
-    version: Arc<dyn Version>,
-    given: Given,
+struct LoadedCandidate {
+    version: Arc<dyn PluginVersion>,
+    config: GrantsAndSettings,
 }
 
 /// Why there is nothing to put to work.
-enum Failure {
+enum LoadFailure {
     Cancelled,
-    Gone,
+    FileMissing,
     Changing,
     /// A sentence for the operator.
     Refused(String),
@@ -53,13 +53,13 @@ enum Failure {
 
 impl Catalogue {
     /// Goes on although nobody waits for it.
-    pub(super) fn begin(
+    pub(super) fn spawn_load(
         self: &Arc<Self>,
-        entry: Arc<Entry>,
-        cause: Cause,
+        entry: Arc<PluginEntry>,
+        cause: LoadCause,
         stop: CancellationToken,
     ) -> JoinHandle<Result<PluginReport, PluginError>> {
-        if cause == Cause::Asked {
+        if cause == LoadCause::Requested {
             entry.state().is_unloaded = false;
         }
         let catalogue = self.clone();
@@ -68,38 +68,38 @@ impl Catalogue {
 
     async fn load(
         &self,
-        entry: &Arc<Entry>,
-        cause: Cause,
+        entry: &Arc<PluginEntry>,
+        cause: LoadCause,
         stop: &CancellationToken,
     ) -> Result<PluginReport, PluginError> {
         let began = Instant::now();
         let making = async {
-            let turn = entry.changing.lock().await;
+            let turn = entry.change_lock.lock().await;
             let loading = entry.loading();
-            (self.make(entry, cause).await, loading, turn)
+            (self.load_candidate(entry, cause).await, loading, turn)
         };
         // Once it is made it is seen through: what is pinned is put to work.
         let (made, loading, _turn) = tokio::select! {
             biased;
-            () = self.stop.cancelled() => return Err(self.give_up(entry, Failure::Cancelled)),
-            () = stop.cancelled() => return Err(self.give_up(entry, Failure::Cancelled)),
+            () = self.stop.cancelled() => return Err(self.fail_load(entry, LoadFailure::Cancelled)),
+            () = stop.cancelled() => return Err(self.fail_load(entry, LoadFailure::Cancelled)),
             made = making => made,
         };
         let settled = match made {
-            Ok(Made::New(candidate)) => self.settle(entry, candidate, began).await,
-            Ok(Made::Same) => {
-                entry.confirm();
+            Ok(LoadResult::New(candidate)) => self.approve_or_hold(entry, candidate, began).await,
+            Ok(LoadResult::Unchanged) => {
+                entry.mark_current();
                 Ok(())
             }
-            Err(failure) => Err(self.give_up(entry, failure)),
+            Err(failure) => Err(self.fail_load(entry, failure)),
         };
         drop(loading);
         settled.map(|()| entry.report())
     }
 
-    async fn make(&self, entry: &Arc<Entry>, cause: Cause) -> Result<Made, Failure> {
-        let place = entry.place.clone();
-        let admit = (entry.origin == Origin::Configured).then(|| self.admit.clone());
+    async fn load_candidate(&self, entry: &Arc<PluginEntry>, cause: LoadCause) -> Result<LoadResult, LoadFailure> {
+        let place = entry.files.clone();
+        let admit = (entry.origin == PluginOrigin::Configured).then(|| self.admit_file.clone());
         let read = tokio::task::spawn_blocking(move || {
             let (look, content) = place.read();
             let admitted = match (&content, admit) {
@@ -110,91 +110,105 @@ impl Catalogue {
         });
         let read = read.await;
         let (look, content, admitted) =
-            read.map_err(|error| Failure::Failed(format!("failed to read its file: {error}")))?;
-        entry.state().tried = Some(look);
+            read.map_err(|error| LoadFailure::Failed(format!("failed to read its file: {error}")))?;
+        entry.state().last_tried = Some(look);
         let content = content?;
-        admitted.map_err(Failure::NotTrusted)?;
-        entry.state().last_seen = Some(content.sha256.clone());
-        for path in &content.open_to_all {
+        admitted.map_err(LoadFailure::NotTrusted)?;
+        entry.state().last_sha256 = Some(content.sha256.clone());
+        for path in &content.world_writable {
             self.warn_once(&format!("anybody on this machine may change {}; take that right away", path.display()));
         }
-        let given = self.given(entry, &content).map_err(Failure::Refused)?;
+        let given = self.config_for(entry, &content).map_err(LoadFailure::Refused)?;
         if let Some(only) = entry.options.sha256.map(|hash| hex(&hash))
             && *only != *content.sha256
         {
             let found = &content.sha256;
             let problem = format!("the configuration allows only the SHA-256 {only}, and its file has {found}");
-            return Err(Failure::Refused(problem));
+            return Err(LoadFailure::Refused(problem));
         }
-        if cause == Cause::Changed && entry.has_at_work(&content.sha256, &given) {
-            return Ok(Made::Same);
+        if cause == LoadCause::Changed && entry.is_active(&content.sha256, &given) {
+            return Ok(LoadResult::Unchanged);
         }
         let options =
             PluginOptions { grants: given.grants.clone(), settings: given.settings.clone(), ..entry.options.clone() };
-        let Ok(_place) = self.compiling.acquire().await else { return Err(Failure::Cancelled) };
-        let version = self.loader.load(options, content.bytes).await.map_err(Failure::Refused)?;
-        Ok(Made::New(Candidate { version, given }))
+        let Ok(_place) = self.compile_permits.acquire().await else { return Err(LoadFailure::Cancelled) };
+        let version = self.loader.load(options, content.bytes).await.map_err(LoadFailure::Refused)?;
+        Ok(LoadResult::New(LoadedCandidate { version, config: given }))
     }
 
-    fn given(&self, entry: &Entry, content: &Content) -> Result<Given, String> {
-        let Some(in_folder) = &entry.place.folder else {
-            return Ok(Given { grants: entry.options.grants.clone(), settings: entry.options.settings.clone() });
+    fn config_for(&self, entry: &PluginEntry, content: &PluginContent) -> Result<GrantsAndSettings, String> {
+        let Some(in_folder) = &entry.files.folder else {
+            return Ok(GrantsAndSettings {
+                grants: entry.options.grants.clone(),
+                settings: entry.options.settings.clone(),
+            });
         };
-        let Some(text) = &content.sidecar else { return Ok(Given::default()) };
+        let Some(text) = &content.sidecar else { return Ok(GrantsAndSettings::default()) };
         let (grants, settings) =
             (self.sidecar)(text).map_err(|problem| format!("{}: {problem}", in_folder.sidecar.display()))?;
-        Ok(Given { grants, settings })
+        Ok(GrantsAndSettings { grants, settings })
     }
 
-    async fn settle(&self, entry: &Entry, candidate: Candidate, began: Instant) -> Result<(), PluginError> {
-        let Candidate { version, given } = candidate;
+    async fn approve_or_hold(
+        &self,
+        entry: &PluginEntry,
+        candidate: LoadedCandidate,
+        began: Instant,
+    ) -> Result<(), PluginError> {
+        let LoadedCandidate { version, config: given } = candidate;
         let name = entry.name();
         let failed = |what: &str, error: &StoreError| {
-            Failure::Failed(format!("what was approved of it cannot be {what}: {}", chain(error)))
+            LoadFailure::Failed(format!("what was approved of it cannot be {what}: {}", error_chain(error)))
         };
-        let now = Pin::of(&*version, &given.grants);
+        let now = PluginPin::of(&*version, &given.grants);
         let pinned = match pins::read(&*self.store, name).await {
             Ok(pinned) => pinned,
-            Err(error) => return Err(self.give_up(entry, failed("read", &error))),
+            Err(error) => return Err(self.fail_load(entry, failed("read", &error))),
         };
-        let granted = match judge(&pinned, &now, entry.origin) {
-            Verdict::Takes(granted) => granted,
-            Verdict::Held(changes) => return Err(self.hold(entry, Held { version, given, pin: now, changes })),
+        let granted = match check_against_pin(&pinned, &now, entry.origin) {
+            ApprovalVerdict::Accepted(granted) => granted,
+            ApprovalVerdict::NeedsApproval(changes) => {
+                return Err(
+                    self.hold_for_approval(entry, UnapprovedVersion { version, config: given, pin: now, changes })
+                );
+            }
         };
-        if pinned != Pinned::Known(now.clone())
+        if pinned != PinLookup::Known(now.clone())
             && let Err(error) = pins::write(&*self.store, &*self.clock, name, &now).await
         {
-            return Err(self.give_up(entry, failed("written", &error)));
+            return Err(self.fail_load(entry, failed("written", &error)));
         }
         let duration_ms = began.elapsed().as_millis() as u64;
         if !granted.is_empty() {
             tracing::info!(
                 plugin = &**name,
                 "the configuration gives the plugin more than before: {}",
-                listed(&granted)
+                join_changes(&granted)
             );
         }
-        self.put_to_work(entry, version, given, Some(duration_ms))
+        self.activate(entry, version, given, Some(duration_ms))
     }
 
     /// The version was pinned.
-    fn put_to_work(
+    fn activate(
         &self,
-        entry: &Entry,
-        version: Arc<dyn Version>,
-        given: Given,
+        entry: &PluginEntry,
+        version: Arc<dyn PluginVersion>,
+        given: GrantsAndSettings,
         duration_ms: Option<u64>,
     ) -> Result<(), PluginError> {
         let name = entry.name();
-        let sha256 = short(version.sha256());
+        let sha256 = short_hash(version.sha256());
         let tools = version.tools().iter().map(|tool| &*tool.name).collect::<Vec<_>>().join(" ");
         let grants = given.grants.iter().map(PluginGrant::to_string).collect::<Vec<_>>().join(" ");
         let has_channel = version.has_channel();
-        match entry.take_over(version.clone(), given, self.clock.now()) {
-            TakeOver::Unwanted => Err(PluginError::Failed(format!("`{name}` was unloaded in the meantime"))),
-            TakeOver::Done { replaced } => {
-                self.refresh();
-                let replaced = replaced.as_deref().map(short).filter(|before| *before != sha256);
+        match entry.activate(version.clone(), given, self.clock.now()) {
+            ActivationOutcome::AlreadyUnloaded => {
+                Err(PluginError::Failed(format!("`{name}` was unloaded in the meantime")))
+            }
+            ActivationOutcome::Activated { replaced } => {
+                self.rebuild_offer();
+                let replaced = replaced.as_deref().map(short_hash).filter(|before| *before != sha256);
                 tracing::info!(
                     plugin = &**name,
                     sha256,
@@ -210,53 +224,53 @@ impl Catalogue {
         }
     }
 
-    fn hold(&self, entry: &Entry, held: Held) -> PluginError {
+    fn hold_for_approval(&self, entry: &PluginEntry, held: UnapprovedVersion) -> PluginError {
         let name = entry.name();
-        let changes = listed(&held.changes);
+        let changes = join_changes(&held.changes);
         let sha256 = held.version.sha256().clone();
-        entry.hold(held);
-        self.refresh();
+        entry.hold_for_approval(held);
+        self.rebuild_offer();
         let goes_on = match entry.version() {
-            Some(version) => format!("version {} goes on working", short(version.sha256())),
+            Some(version) => format!("version {} goes on working", short_hash(version.sha256())),
             None => "until then it is not offered".to_owned(),
         };
         tracing::warn!(
             plugin = &**name,
-            sha256 = short(&sha256),
+            sha256 = short_hash(&sha256),
             "the plugin is not what was approved: {changes}; look at it and run `patchboard plugins approve {name}`; \
              {goes_on}"
         );
         PluginError::Held(format!("`{name}` waits for approval: {changes}; {goes_on}"))
     }
 
-    fn give_up(&self, entry: &Entry, failure: Failure) -> PluginError {
+    fn fail_load(&self, entry: &PluginEntry, failure: LoadFailure) -> PluginError {
         let name = entry.name();
-        let file = entry.place.file.display();
+        let file = entry.files.file.display();
         let (problem, error): (_, fn(String) -> PluginError) = match failure {
-            Failure::Gone => {
-                self.lose(entry);
+            LoadFailure::FileMissing => {
+                self.file_missing(entry);
                 return PluginError::Refused(format!("`{name}` cannot be loaded: its file is gone: {file}"));
             }
-            Failure::Refused(problem) => (problem, PluginError::Refused),
+            LoadFailure::Refused(problem) => (problem, PluginError::Refused),
             // The others are no fault of the file: it is tried again with the next look.
-            Failure::Cancelled => {
-                entry.state().tried = None;
+            LoadFailure::Cancelled => {
+                entry.state().last_tried = None;
                 return PluginError::Failed(format!("`{name}` was not loaded: cancelled"));
             }
-            Failure::Changing => {
-                entry.state().tried = None;
+            LoadFailure::Changing => {
+                entry.state().last_tried = None;
                 ("its file is being written".to_owned(), PluginError::Failed)
             }
-            Failure::Failed(problem) => {
-                entry.state().tried = None;
+            LoadFailure::Failed(problem) => {
+                entry.state().last_tried = None;
                 (problem, PluginError::Failed)
             }
-            Failure::NotTrusted(problem) => {
-                entry.state().tried = None;
+            LoadFailure::NotTrusted(problem) => {
+                entry.state().last_tried = None;
                 (problem, PluginError::Refused)
             }
         };
-        let is_news = entry.refuse(&problem);
+        let is_news = entry.reject_file(&problem);
         let goes_on = if entry.version().is_some() { "; the earlier version goes on working" } else { "" };
         // What is tried again with every look is told once.
         if is_news {
@@ -266,53 +280,53 @@ impl Catalogue {
     }
 
     /// Its file is not there any more.
-    pub(super) fn lose(&self, entry: &Entry) {
-        entry.lose_file();
-        self.refresh();
+    pub(super) fn file_missing(&self, entry: &PluginEntry) {
+        entry.mark_file_missing();
+        self.rebuild_offer();
         let goes_on = if entry.version().is_some() { "the version at work goes on working" } else { "it is unloaded" };
         tracing::warn!(
             plugin = &**entry.name(),
             "the plugin's file is gone: {}; {goes_on}",
-            entry.place.file.display()
+            entry.files.file.display()
         );
     }
 
     /// What waits is pinned and put to work.
-    pub(super) async fn approve(&self, entry: &Entry) -> Result<PluginReport, PluginError> {
-        let _turn = entry.changing.lock().await;
-        let Some(held) = entry.state().held.clone() else {
+    pub(super) async fn approve(&self, entry: &PluginEntry) -> Result<PluginReport, PluginError> {
+        let _turn = entry.change_lock.lock().await;
+        let Some(held) = entry.state().pending.clone() else {
             return Err(PluginError::Unknown(format!("nothing waits for approval: `{}`", entry.name())));
         };
         let name = entry.name();
         let written = pins::write(&*self.store, &*self.clock, name, &held.pin).await;
-        written.map_err(|error| PluginError::Failed(format!("failed to approve `{name}`: {}", chain(&error))))?;
-        tracing::info!(plugin = &**name, "the plugin was approved: {}", listed(&held.changes));
-        self.put_to_work(entry, held.version, held.given, None)?;
+        written.map_err(|error| PluginError::Failed(format!("failed to approve `{name}`: {}", error_chain(&error))))?;
+        tracing::info!(plugin = &**name, "the plugin was approved: {}", join_changes(&held.changes));
+        self.activate(entry, held.version, held.config, None)?;
         Ok(entry.report())
     }
 }
 
-impl From<Unread> for Failure {
-    fn from(unread: Unread) -> Self {
+impl From<ReadFailure> for LoadFailure {
+    fn from(unread: ReadFailure) -> Self {
         match unread {
-            Unread::Gone => Self::Gone,
-            Unread::Changing => Self::Changing,
-            Unread::Unusable(problem) => Self::Refused(problem),
+            ReadFailure::Missing => Self::FileMissing,
+            ReadFailure::Changing => Self::Changing,
+            ReadFailure::Unusable(problem) => Self::Refused(problem),
         }
     }
 }
 
 /// As much of a hash as people compare.
-fn short(sha256: &str) -> &str {
+fn short_hash(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
 }
 
-fn listed(changes: &[Change]) -> String {
-    changes.iter().map(Change::to_string).collect::<Vec<_>>().join("; ")
+fn join_changes(changes: &[PluginChange]) -> String {
+    changes.iter().map(PluginChange::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// The error with what caused it.
-fn chain(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -13,12 +13,12 @@ use patchboard_core::tool::{ToolOutput, ToolSpec};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use super::version::{Loader, Version};
-use crate::engine::Machine;
-use crate::plugin::Plugin;
-use crate::rights::{PluginLimits, PluginOptions, Services};
+use super::version::{PluginVersion, VersionLoader};
+use crate::engine::PluginMachine;
+use crate::plugin::LoadedPlugin;
+use crate::rights::{HostServices, PluginLimits, PluginOptions};
 
-pub(super) type StartMachine = fn(PluginLimits, Option<PathBuf>) -> Result<Machine, String>;
+pub(super) type StartMachine = fn(PluginLimits, Option<PathBuf>) -> Result<PluginMachine, String>;
 
 /// A server without plugins never has a machine.
 #[derive(Debug)]
@@ -26,16 +26,16 @@ pub(super) struct MachineLoader {
     pub(super) start: StartMachine,
     limits: PluginLimits,
     cache: PathBuf,
-    services: Services,
-    machine: OnceCell<Machine>,
+    services: HostServices,
+    machine: OnceCell<PluginMachine>,
 }
 
 impl MachineLoader {
-    pub(super) fn new(limits: PluginLimits, cache: PathBuf, services: Services) -> Self {
-        Self { start: Machine::start, limits, cache, services, machine: OnceCell::new() }
+    pub(super) fn new(limits: PluginLimits, cache: PathBuf, services: HostServices) -> Self {
+        Self { start: PluginMachine::start, limits, cache, services, machine: OnceCell::new() }
     }
 
-    async fn machine(&self) -> Result<&Machine, String> {
+    async fn machine(&self) -> Result<&PluginMachine, String> {
         let make = || async {
             let (start, limits, cache) = (self.start, self.limits, self.cache.clone());
             let made = tokio::task::spawn_blocking(move || start(limits, Some(cache))).await;
@@ -46,18 +46,18 @@ impl MachineLoader {
     }
 }
 
-impl Loader for MachineLoader {
-    fn load(&self, options: PluginOptions, bytes: Bytes) -> BoxFuture<'_, Result<Arc<dyn Version>, String>> {
+impl VersionLoader for MachineLoader {
+    fn load(&self, options: PluginOptions, bytes: Bytes) -> BoxFuture<'_, Result<Arc<dyn PluginVersion>, String>> {
         Box::pin(async move {
             let machine = self.machine().await?;
-            let plugin = Plugin::load(machine, &options, bytes, &self.services).await;
-            let plugin: Arc<dyn Version> = Arc::new(plugin.map_err(|refusal| refusal.to_string())?);
+            let plugin = LoadedPlugin::load(machine, &options, bytes, &self.services).await;
+            let plugin: Arc<dyn PluginVersion> = Arc::new(plugin.map_err(|refusal| refusal.to_string())?);
             Ok(plugin)
         })
     }
 }
 
-impl Version for Plugin {
+impl PluginVersion for LoadedPlugin {
     fn sha256(&self) -> &Arc<str> {
         self.sha256()
     }
@@ -88,7 +88,7 @@ impl Version for Plugin {
         call: PluginCall,
         stop: CancellationToken,
     ) -> BoxFuture<'static, ToolOutput> {
-        Box::pin(async move { Plugin::call(&self, &tool, call.arguments, call.functions, stop).await })
+        Box::pin(async move { LoadedPlugin::call(&self, &tool, call.arguments, call.functions, stop).await })
     }
 
     fn parse_incoming(
@@ -96,7 +96,7 @@ impl Version for Plugin {
         webhook: Webhook,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<Incoming, ChannelError>> {
-        Box::pin(async move { Plugin::parse_incoming(&self, webhook, stop).await })
+        Box::pin(async move { LoadedPlugin::parse_incoming(&self, webhook, stop).await })
     }
 
     fn format_outgoing(
@@ -104,7 +104,7 @@ impl Version for Plugin {
         reply: ChannelReply,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<Outgoing, ChannelError>> {
-        Box::pin(async move { Plugin::format_outgoing(&self, reply, stop).await })
+        Box::pin(async move { LoadedPlugin::format_outgoing(&self, reply, stop).await })
     }
 
     fn send(
@@ -112,6 +112,6 @@ impl Version for Plugin {
         request: ChannelRequest,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<Fetched, FetchError>> {
-        Box::pin(async move { Plugin::send(&self, request, stop).await })
+        Box::pin(async move { LoadedPlugin::send(&self, request, stop).await })
     }
 }

@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use patchboard_core::tool::ToolSpec;
 
-use super::entry::Entry;
-use super::names::Names;
+use super::entry::PluginEntry;
+use super::tool_owners::ToolNameOwners;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Offer {
+pub(super) struct ToolOffer {
     /// In the order of the plugins.
     pub(super) specs: Arc<[ToolSpec]>,
     /// Whose a tool is that goes by its own name.
-    owners: HashMap<Arc<str>, Arc<Entry>>,
+    owners: HashMap<Arc<str>, Arc<PluginEntry>>,
 }
 
-impl Offer {
+impl ToolOffer {
     /// Where a tool's own name is another plugin's, it is called `PLUGIN.NAME`.
-    pub(super) fn of(entries: &[Arc<Entry>], names: &mut Names, before: &Self) -> Self {
+    pub(super) fn of(entries: &[Arc<PluginEntry>], names: &mut ToolNameOwners, before: &Self) -> Self {
         let mut specs = Vec::new();
         let mut owners = HashMap::new();
         for entry in entries {
             let Some(version) = entry.version() else { continue };
-            names.settle(entry.name(), version.tools().iter().map(|tool| &tool.name));
+            names.assign(entry.name(), version.tools().iter().map(|tool| &tool.name));
             for tool in version.tools().iter() {
                 match names.owner(&tool.name) == Some(entry.name()) {
                     true => {
@@ -42,7 +42,7 @@ impl Offer {
         Self { specs, owners }
     }
 
-    pub(super) fn owner(&self, tool: &str) -> Option<&Arc<Entry>> {
+    pub(super) fn owner(&self, tool: &str) -> Option<&Arc<PluginEntry>> {
         self.owners.get(tool)
     }
 }

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::version::Version;
+use super::version::PluginVersion;
 
 /// Of the stored form. A pin of another one is not understood and has to be approved again.
-const FORM: u32 = 1;
+const PIN_FORMAT: u32 = 1;
 
 /// One version of a plugin, as far as it matters to whoever approves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pin {
+pub(super) struct PluginPin {
     pub(super) sha256: Arc<str>,
     /// Interfaces it imports.
     pub(super) imports: BTreeSet<Arc<str>>,
@@ -37,16 +37,16 @@ pub(super) struct PinnedTool {
 
 /// What the store knows of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Pinned {
+pub(super) enum PinLookup {
     /// It was never here.
-    Nothing,
-    Known(Pin),
+    Missing,
+    Known(PluginPin),
     /// Something is there, and nobody can tell what was approved.
     Unreadable(String),
 }
 
-impl Pin {
-    pub(super) fn of(version: &dyn Version, grants: &[PluginGrant]) -> Self {
+impl PluginPin {
+    pub(super) fn of(version: &dyn PluginVersion, grants: &[PluginGrant]) -> Self {
         Self {
             sha256: version.sha256().clone(),
             imports: version.imports().clone(),
@@ -57,8 +57,8 @@ impl Pin {
     }
 
     fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&Stored {
-            version: FORM,
+        serde_json::to_vec(&StoredPin {
+            version: PIN_FORMAT,
             sha256: self.sha256.clone(),
             imports: self.imports.clone(),
             grants: self.grants.iter().map(ToString::to_string).collect(),
@@ -68,11 +68,11 @@ impl Pin {
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let form: Form = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        if form.version != FORM {
-            return Err(format!("it is of form {}, and this server reads form {FORM}", form.version));
+        let form: PinHeader = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if form.version != PIN_FORMAT {
+            return Err(format!("it is of form {}, and this server reads form {PIN_FORMAT}", form.version));
         }
-        let stored: Stored = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let stored: StoredPin = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         let grants = stored.grants.iter().map(|grant| grant.parse().map_err(|bad| format!("{bad}")));
         Ok(Self {
             sha256: stored.sha256,
@@ -87,7 +87,7 @@ impl Pin {
 impl PinnedTool {
     fn of(tool: &ToolSpec) -> Self {
         let mut schema = Sha256::new();
-        digest(&tool.input_schema, &mut schema);
+        hash_json(&tool.input_schema, &mut schema);
         Self {
             description: hex(&Sha256::digest(tool.description.as_bytes())),
             input_schema: hex(&schema.finalize()),
@@ -97,17 +97,22 @@ impl PinnedTool {
 }
 
 /// `Err` when the store itself fails: then nothing is known, which is not the same as nothing being there.
-pub(super) async fn read(store: &dyn Store, plugin: &str) -> Result<Pinned, StoreError> {
+pub(super) async fn read(store: &dyn Store, plugin: &str) -> Result<PinLookup, StoreError> {
     Ok(match store.kept(&Space::Server, &key(plugin)).await? {
-        None => Pinned::Nothing,
-        Some(bytes) => match Pin::from_bytes(&bytes) {
-            Ok(pin) => Pinned::Known(pin),
-            Err(problem) => Pinned::Unreadable(problem),
+        None => PinLookup::Missing,
+        Some(bytes) => match PluginPin::from_bytes(&bytes) {
+            Ok(pin) => PinLookup::Known(pin),
+            Err(problem) => PinLookup::Unreadable(problem),
         },
     })
 }
 
-pub(super) async fn write(store: &dyn Store, clock: &dyn Clock, plugin: &str, pin: &Pin) -> Result<(), StoreError> {
+pub(super) async fn write(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    plugin: &str,
+    pin: &PluginPin,
+) -> Result<(), StoreError> {
     let value = pin
         .to_bytes()
         .map_err(|error| StoreError::Failed { attempted: "write down a plugin's pin", source: error.into() })?;
@@ -124,13 +129,13 @@ fn key(plugin: &str) -> String {
 }
 
 #[derive(Deserialize)]
-struct Form {
+struct PinHeader {
     version: u32,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredPin {
     version: u32,
     sha256: Arc<str>,
     imports: BTreeSet<Arc<str>>,
@@ -141,20 +146,20 @@ struct Stored {
 
 /// The same for the same content, in whatever order the plugin writes its keys today. Every part says what it is and how
 /// long, so that no two contents read alike.
-fn digest(value: &Value, into: &mut Sha256) {
+fn hash_json(value: &Value, into: &mut Sha256) {
     match value {
         Value::Object(fields) => {
             let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
             into.update(format!("object {}\n", sorted.len()));
             for (key, value) in sorted {
                 into.update(format!("key {}\n{key}\n", key.len()));
-                digest(value, into);
+                hash_json(value, into);
             }
         }
         Value::Array(items) => {
             into.update(format!("array {}\n", items.len()));
             for item in items {
-                digest(item, into);
+                hash_json(item, into);
             }
         }
         Value::String(text) => into.update(format!("text {}\n{text}\n", text.len())),

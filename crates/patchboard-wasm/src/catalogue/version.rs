@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::rights::PluginOptions;
 
 /// One version of a plugin, as it was read from its file. Whoever holds it can call it to the end, whatever takes over.
-pub(super) trait Version: Send + Sync + fmt::Debug {
+pub(super) trait PluginVersion: Send + Sync + fmt::Debug {
     /// Of its file, in lower-case hex.
     fn sha256(&self) -> &Arc<str>;
     fn imports(&self) -> &BTreeSet<Arc<str>>;
@@ -51,7 +51,7 @@ pub(super) trait Version: Send + Sync + fmt::Debug {
 }
 
 /// Makes a version of a file's content.
-pub(super) trait Loader: Send + Sync + fmt::Debug {
+pub(super) trait VersionLoader: Send + Sync + fmt::Debug {
     /// `Err` is a sentence for the operator.
-    fn load(&self, options: PluginOptions, bytes: Bytes) -> BoxFuture<'_, Result<Arc<dyn Version>, String>>;
+    fn load(&self, options: PluginOptions, bytes: Bytes) -> BoxFuture<'_, Result<Arc<dyn PluginVersion>, String>>;
 }

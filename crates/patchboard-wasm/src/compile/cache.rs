@@ -17,18 +17,18 @@ use wasmtime::component::Component;
 /// With another file more, the one that was not used for longest goes.
 const MAX_FILES: usize = 64;
 const SUFFIX: &str = "cwasm";
-const HASH: usize = 32;
+const HASH_BYTES: usize = 32;
 /// Read at a time.
-const PIECE: usize = 256 * 1024;
+const READ_CHUNK_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Cache {
+pub(crate) struct CompileCache {
     folder: PathBuf,
     /// Of this build of the compiler and its settings.
     engine: u64,
 }
 
-impl Cache {
+impl CompileCache {
     pub(crate) fn new(folder: PathBuf, engine: &Engine) -> Self {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -40,7 +40,7 @@ impl Cache {
         let path = self.path(hash);
         match read(engine, &path) {
             Ok(component) => {
-                touch(&path);
+                mark_used(&path);
                 Some(component)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -71,19 +71,19 @@ impl Cache {
 }
 
 fn read(engine: &Engine, path: &Path) -> io::Result<Component> {
-    let mut file = File::options().read(true).custom_flags(NO_LINKS).open(path)?;
+    let mut file = File::options().read(true).custom_flags(NO_FOLLOW).open(path)?;
     if let Some(folder) = path.parent() {
-        is_ours(&fs::symlink_metadata(folder)?, 0o700)?;
+        check_owner(&fs::symlink_metadata(folder)?, 0o700)?;
     }
-    is_ours(&file.metadata()?, 0o600)?;
-    is_whole(&mut file)?;
+    check_owner(&file.metadata()?, 0o600)?;
+    check_integrity(&mut file)?;
     deserialize(engine, path)
 }
 
-const NO_LINKS: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 /// Nobody else may have written it.
-fn is_ours(metadata: &fs::Metadata, mode: u32) -> io::Result<()> {
+fn check_owner(metadata: &fs::Metadata, mode: u32) -> io::Result<()> {
     let us = rustix::process::geteuid().as_raw();
     match metadata.uid() == us && metadata.mode() & 0o777 == mode {
         true => Ok(()),
@@ -94,21 +94,21 @@ fn is_ours(metadata: &fs::Metadata, mode: u32) -> io::Result<()> {
 }
 
 /// What is used stays; when that cannot be noted, it only goes sooner.
-fn touch(path: &Path) {
+fn mark_used(path: &Path) {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
     let _noted = rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 
 /// The last bytes are the hash of all before them.
-fn is_whole(file: &mut File) -> io::Result<()> {
+fn check_integrity(file: &mut File) -> io::Result<()> {
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "it is not what was written");
-    let code = file.metadata()?.len().checked_sub(HASH as u64).ok_or_else(broken)?;
+    let code = file.metadata()?.len().checked_sub(HASH_BYTES as u64).ok_or_else(broken)?;
     let mut hasher = Sha256::new();
     let mut left = code;
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; READ_CHUNK_BYTES];
     while left > 0 {
-        let wanted = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        let wanted = usize::try_from(left).unwrap_or(READ_CHUNK_BYTES).min(READ_CHUNK_BYTES);
         let read = file.read(&mut piece[..wanted])?;
         if read == 0 {
             return Err(broken());
@@ -116,9 +116,9 @@ fn is_whole(file: &mut File) -> io::Result<()> {
         hasher.update(&piece[..read]);
         left -= read as u64;
     }
-    let mut kept = [0; HASH];
+    let mut kept = [0; HASH_BYTES];
     file.read_exact(&mut kept)?;
-    match kept == <[u8; HASH]>::from(hasher.finalize()) {
+    match kept == <[u8; HASH_BYTES]>::from(hasher.finalize()) {
         true => Ok(()),
         false => Err(broken()),
     }
@@ -135,9 +135,9 @@ fn deserialize(engine: &Engine, path: &Path) -> io::Result<Component> {
 /// Whole or not at all.
 fn write(folder: &Path, path: &Path, code: &[u8]) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    is_ours(&fs::symlink_metadata(folder)?, 0o700)?;
+    check_owner(&fs::symlink_metadata(folder)?, 0o700)?;
     let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = fill(&unfinished, code).and_then(|()| fs::rename(&unfinished, path));
+    let written = write_with_hash(&unfinished, code).and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
         // Nothing is left behind if it can be helped.
         drop(fs::remove_file(&unfinished));
@@ -145,9 +145,9 @@ fn write(folder: &Path, path: &Path, code: &[u8]) -> io::Result<()> {
     written
 }
 
-fn fill(path: &Path, code: &[u8]) -> io::Result<()> {
+fn write_with_hash(path: &Path, code: &[u8]) -> io::Result<()> {
     let mut file =
-        File::options().write(true).create(true).truncate(true).mode(0o600).custom_flags(NO_LINKS).open(path)?;
+        File::options().write(true).create(true).truncate(true).mode(0o600).custom_flags(NO_FOLLOW).open(path)?;
     file.write_all(code)?;
     file.write_all(&Sha256::digest(code))?;
     file.sync_data()

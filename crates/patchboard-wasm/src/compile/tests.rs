@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
-use super::{MAX_BYTES, Refusal};
-use crate::engine::Machine;
+use super::{MAX_BYTES, PluginFileError};
+use crate::engine::PluginMachine;
 use crate::rights::PluginLimits;
 use crate::testing::{component, guest};
 
@@ -9,13 +9,13 @@ const COMPLETE: &str = "is the file complete?";
 const BUILD: &str = "build it for the target wasm32-wasip2, or make a component of it with `wasm-tools component new`";
 const WIT: &str = "build it against the wit folder of this server's version";
 
-async fn refused(machine: &Machine, bytes: Bytes) -> Refusal {
+async fn refused(machine: &PluginMachine, bytes: Bytes) -> PluginFileError {
     machine.compile(bytes, None).await.expect_err("refused")
 }
 
 #[tokio::test]
 async fn says_why_a_file_is_no_plugin() {
-    let machine = Machine::start(PluginLimits::default(), None).expect("a machine");
+    let machine = PluginMachine::start(PluginLimits::default(), None).expect("a machine");
     let whole = guest();
     let cases: Vec<(Bytes, &str, Option<&str>)> = vec![
         (Bytes::new(), "is empty", None),

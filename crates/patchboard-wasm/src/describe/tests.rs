@@ -3,7 +3,7 @@ use std::time::Duration;
 use patchboard_core::plugin::{PLUGIN_KIND, PLUGIN_OF_TOOL};
 use patchboard_core::tool::{Effect, UnknownOutcome};
 
-use super::{MAX_DESCRIPTION, MAX_SCHEMA, Offered, specs};
+use super::{DescribeContext, MAX_DESCRIPTION, MAX_SCHEMA, specs};
 use crate::world::exports::patchboard::plugin::tools::Tool;
 
 fn tool(name: &str) -> Tool {
@@ -15,8 +15,8 @@ fn tool(name: &str) -> Tool {
     }
 }
 
-fn offered(has_grants: bool) -> Offered<'static> {
-    Offered { plugin: "sums", has_grants, time: Duration::from_secs(30) }
+fn offered(has_grants: bool) -> DescribeContext<'static> {
+    DescribeContext { plugin: "sums", has_grants, time: Duration::from_secs(30) }
 }
 
 #[test]

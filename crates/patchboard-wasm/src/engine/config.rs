@@ -4,28 +4,28 @@ use std::num::NonZeroUsize;
 
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use super::turn::ALIVE_PER_CALL;
+use super::admission::ALIVE_PER_CALL;
 use crate::limiter::{MAX_INSTANCES, MAX_TABLE_ELEMENTS};
 use crate::rights::PluginLimits;
 
 /// Of a guest's own calls; deeper recursion ends the call.
 const GUEST_STACK: usize = 512 * 1024;
 /// The same and what the host needs on top of it.
-const STACK: usize = 2 * 1024 * 1024;
+const HOST_STACK: usize = 2 * 1024 * 1024;
 const PAGE: usize = 64 * 1024;
 /// Address space of a memory: all a 32-bit guest can name, so that its accesses need no checks.
-const RESERVED: u64 = 4 << 30;
+const MEMORY_RESERVATION: u64 = 4 << 30;
 /// A component of one language has one memory; one put together from others has theirs.
 pub(crate) const MEMORIES: u32 = 2;
 const TABLES: u32 = 4;
 /// Of a table, cleared by hand rather than given back.
-const TABLE_KEPT: usize = 16 * 1024;
+const TABLE_RESIDENT_BYTES: usize = 16 * 1024;
 
 /// Memory for so many calls is set aside, as address space only, or made anew for each call where that much cannot be
 /// set aside.
 pub(super) fn engine(limits: &PluginLimits) -> wasmtime::Result<Engine> {
     let mut pooled = common();
-    pooled.memory_reservation(RESERVED);
+    pooled.memory_reservation(MEMORY_RESERVATION);
     pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
     match Engine::new(&pooled) {
         Ok(engine) => Ok(engine),
@@ -55,7 +55,7 @@ fn common() -> Config {
     config.consume_fuel(true);
     config.epoch_interruption(true);
     config.max_wasm_stack(GUEST_STACK);
-    config.async_stack_size(STACK);
+    config.async_stack_size(HOST_STACK);
     config.memory_init_cow(true);
     // Enough to tell whether a guest was at work when something failed; nobody reads the rest.
     config.wasm_backtrace_max_frames(NonZeroUsize::new(1));
@@ -81,7 +81,7 @@ fn pool(limits: &PluginLimits) -> PoolingAllocationConfig {
     pool.table_elements(MAX_TABLE_ELEMENTS);
     // What is kept of a memory is its lowest addresses, and those are the end of a stack that is hardly ever reached.
     pool.linear_memory_keep_resident(0);
-    pool.table_keep_resident(TABLE_KEPT);
+    pool.table_keep_resident(TABLE_RESIDENT_BYTES);
     pool.max_unused_warm_slots(u32::try_from(limits.calls).unwrap_or(u32::MAX));
     pool
 }

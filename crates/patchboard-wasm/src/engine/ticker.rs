@@ -11,23 +11,23 @@ use wasmtime::Engine;
 const TICK: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-pub(crate) struct Ticker {
-    shared: Arc<Shared>,
+pub(crate) struct EpochTicker {
+    shared: Arc<TickerState>,
     thread: Thread,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct TickerState {
     calls: AtomicUsize,
-    over: AtomicBool,
+    is_stopped: AtomicBool,
 }
 
-impl Ticker {
+impl EpochTicker {
     pub(crate) fn start(engine: Engine) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(TickerState::default());
         let ticking = shared.clone();
         let thread = thread::Builder::new().name("wasm-tick".to_owned()).stack_size(128 * 1024).spawn(move || {
-            while !ticking.over.load(Ordering::Acquire) {
+            while !ticking.is_stopped.load(Ordering::Acquire) {
                 match ticking.calls.load(Ordering::Acquire) {
                     0 => thread::park(),
                     _ => {
@@ -41,27 +41,27 @@ impl Ticker {
     }
 
     /// Ticks as long as the guard lives. Cheap when it ticks already: a wake-up is paid at most once a tick.
-    pub(crate) fn tick(&self) -> Ticking {
+    pub(crate) fn tick(&self) -> TickGuard {
         if self.shared.calls.fetch_add(1, Ordering::AcqRel) == 0 {
             self.thread.unpark();
         }
-        Ticking { shared: self.shared.clone() }
+        TickGuard { shared: self.shared.clone() }
     }
 }
 
-impl Drop for Ticker {
+impl Drop for EpochTicker {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Release);
+        self.shared.is_stopped.store(true, Ordering::Release);
         self.thread.unpark();
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Ticking {
-    shared: Arc<Shared>,
+pub(crate) struct TickGuard {
+    shared: Arc<TickerState>,
 }
 
-impl Drop for Ticking {
+impl Drop for TickGuard {
     fn drop(&mut self) {
         self.shared.calls.fetch_sub(1, Ordering::AcqRel);
     }

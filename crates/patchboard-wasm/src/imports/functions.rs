@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{shown, within};
+use super::{quote_untrusted, until_deadline};
 use crate::state::CallState;
 use crate::world::patchboard::plugin::host_functions::{CallError, Host};
 
@@ -12,16 +12,16 @@ const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
 impl Host for CallState {
     async fn call(&mut self, name: String, arguments: String) -> wasmtime::Result<Result<String, CallError>> {
-        self.enter().await?;
+        self.begin_host_call().await?;
         if !self.rights.functions.iter().any(|granted| **granted == *name) {
-            let (name, grant) = (shown(&name), format!("host-function:{}", shown(&name)));
-            let reason = self.rights.denial(&format!("host function `{name}`"), &grant);
-            return Ok(Err(CallError::Denied(self.refuse(&grant, reason))));
+            let (name, grant) = (quote_untrusted(&name), format!("host-function:{}", quote_untrusted(&name)));
+            let reason = self.rights.denial_message(&format!("host function `{name}`"), &grant);
+            return Ok(Err(CallError::Denied(self.log_refusal(&grant, reason))));
         }
         let Some(functions) = self.functions.clone() else {
             let reason =
                 format!("host function `{name}` is not available here: it needs the call of a tool to work for");
-            return Ok(Err(CallError::Denied(self.refuse(&name, reason))));
+            return Ok(Err(CallError::Denied(self.log_refusal(&name, reason))));
         };
         let arguments = match read_arguments(&arguments) {
             Ok(arguments) => arguments,
@@ -31,7 +31,9 @@ impl Host for CallState {
         let stop = self.stop.child_token();
         let _stopping = stop.clone().drop_guard();
         let (deadline, cancelled) = (self.deadline, self.stop.clone());
-        let output = self.step_aside(within(deadline, &cancelled, functions.call(&name, arguments, stop))).await?;
+        let output = self
+            .release_slot_while(until_deadline(deadline, &cancelled, functions.call(&name, arguments, stop)))
+            .await?;
         let content = cut(&output.content).to_owned();
         Ok(match output.is_error {
             true => Err(CallError::Failed(content)),

@@ -10,9 +10,9 @@ use patchboard_core::plugin::HostGrant;
 use patchboard_core::port::{FetchError, FetchRequest, Fetched};
 use tokio_util::sync::CancellationToken;
 
-use super::{Ended, shown};
-use crate::rights::Rights;
-use crate::secrets::{self, FilledUrl, Hider};
+use super::{CallAborted, quote_untrusted};
+use crate::rights::PluginRights;
+use crate::secrets::{self, FilledUrl, SecretRedactor};
 use crate::state::CallState;
 use crate::world::patchboard::plugin::http::{Host, HttpError, Request, Response};
 
@@ -27,12 +27,12 @@ const MAX_REQUESTS: u32 = 100;
 
 impl Host for CallState {
     async fn send(&mut self, request: Request) -> wasmtime::Result<Result<Response, HttpError>> {
-        self.enter().await?;
-        if self.asked.requests >= MAX_REQUESTS {
+        self.begin_host_call().await?;
+        if self.host_calls.requests >= MAX_REQUESTS {
             let reason = format!("a call sends at most {MAX_REQUESTS} requests");
-            return Ok(Err(HttpError::Failed(self.refuse("more requests", reason))));
+            return Ok(Err(HttpError::Failed(self.log_refusal("more requests", reason))));
         }
-        self.asked.requests += 1;
+        self.host_calls.requests += 1;
         let request = ChannelRequest {
             method: request.method,
             url: request.url,
@@ -46,18 +46,18 @@ impl Host for CallState {
             Err(FetchError::BadRequest(reason)) => Err(HttpError::Invalid(reason)),
             Err(FetchError::Refused(reason)) => {
                 let reason = format!("plugin `{}`: {reason}", rights.plugin);
-                Err(HttpError::Denied(self.refuse(&reason, reason.clone())))
+                Err(HttpError::Denied(self.log_refusal(&reason, reason.clone())))
             }
             Err(FetchError::Timeout(reason)) => Err(HttpError::Timeout(reason)),
             Err(FetchError::Failed(reason)) => Err(HttpError::Failed(reason)),
-            Err(FetchError::Cancelled) => return Err(Ended::Stopped.into()),
+            Err(FetchError::Cancelled) => return Err(CallAborted::Cancelled.into()),
         })
     }
 }
 
 /// Sends what a plugin wrote, under its grants and with its secrets; none of these are in what comes back.
 pub(crate) async fn send(
-    rights: &Rights,
+    rights: &PluginRights,
     request: ChannelRequest,
     deadline: Instant,
     stop: CancellationToken,
@@ -68,9 +68,9 @@ pub(crate) async fn send(
         return Err(FetchError::Timeout("there is no time left for the request".to_owned()));
     }
     let written = request.url.clone();
-    let Prepared { fetch, carries_secret } = prepare(rights, request, timeout)?;
+    let PreparedFetch { fetch, carries_secret } = prepare(rights, request, timeout)?;
     let fetched = rights.services.fetch.fetch(fetch, stop).await;
-    let hider = Hider::new(&rights.secrets);
+    let hider = SecretRedactor::new(&rights.secrets);
     match fetched {
         Ok(fetched) => Ok(Fetched {
             status: fetched.status,
@@ -91,18 +91,18 @@ pub(crate) async fn send(
     }
 }
 
-struct Prepared {
+struct PreparedFetch {
     fetch: FetchRequest,
     carries_secret: bool,
 }
 
-fn prepare(rights: &Rights, request: ChannelRequest, timeout: Duration) -> Result<Prepared, FetchError> {
+fn prepare(rights: &PluginRights, request: ChannelRequest, timeout: Duration) -> Result<PreparedFetch, FetchError> {
     let ChannelRequest { method, url, headers, body, timeout: _ } = request;
-    check_form(&method, &url, &headers, body.as_deref()).map_err(FetchError::BadRequest)?;
-    let is_in_url = secrets::names_a_secret(&url);
-    let carries_secret = is_in_url || headers.iter().any(|(_, value)| secrets::names_a_secret(value));
+    check_limits(&method, &url, &headers, body.as_deref()).map_err(FetchError::BadRequest)?;
+    let is_in_url = secrets::has_placeholder(&url);
+    let carries_secret = is_in_url || headers.iter().any(|(_, value)| secrets::has_placeholder(value));
     let (url, only_hosts) = match carries_secret {
-        true => for_one_host(rights, &url)?,
+        true => restrict_to_host(rights, &url)?,
         false => (url, Arc::clone(&rights.hosts)),
     };
     let fill = |(name, value): (String, String)| match secrets::fill_header(&value, &rights.secrets) {
@@ -116,12 +116,12 @@ fn prepare(rights: &Rights, request: ChannelRequest, timeout: Duration) -> Resul
     let headers = wanted.map(fill).collect::<Result<_, _>>()?;
     let only_hosts = Some(only_hosts);
     let fetch = FetchRequest { method, url, headers, body, timeout, max_bytes: MAX_RECEIVED_BYTES, only_hosts };
-    Ok(Prepared { fetch, carries_secret })
+    Ok(PreparedFetch { fetch, carries_secret })
 }
 
 /// A request with a secret in it goes to the host it was written for and to no other, granted or not: a redirect is
 /// somebody else's idea of who should get it.
-fn for_one_host(rights: &Rights, url: &str) -> Result<(String, Arc<[HostGrant]>), FetchError> {
+fn restrict_to_host(rights: &PluginRights, url: &str) -> Result<(String, Arc<[HostGrant]>), FetchError> {
     let FilledUrl { url, host } = secrets::fill_url(url, &rights.secrets).map_err(FetchError::BadRequest)?;
     match rights.hosts.iter().any(|granted| granted.covers(&host.host, host.port.unwrap_or_default())) {
         true => Ok((url, [host].into())),
@@ -129,9 +129,9 @@ fn for_one_host(rights: &Rights, url: &str) -> Result<(String, Arc<[HostGrant]>)
     }
 }
 
-fn check_form(method: &str, url: &str, headers: &[(String, String)], body: Option<&[u8]>) -> Result<(), String> {
+fn check_limits(method: &str, url: &str, headers: &[(String, String)], body: Option<&[u8]>) -> Result<(), String> {
     if !METHODS.contains(&method) {
-        return Err(format!("method `{}` is none of {}", shown(method), METHODS.join(", ")));
+        return Err(format!("method `{}` is none of {}", quote_untrusted(method), METHODS.join(", ")));
     }
     if url.len() > MAX_URL_BYTES {
         return Err(format!("the URL is longer than {MAX_URL_BYTES} bytes"));
@@ -140,7 +140,7 @@ fn check_form(method: &str, url: &str, headers: &[(String, String)], body: Optio
     if headers.len() > MAX_HEADERS || size > MAX_HEADER_BYTES {
         return Err(format!("there are more than {MAX_HEADERS} headers or {MAX_HEADER_BYTES} bytes of them"));
     }
-    if headers.iter().any(|(name, _)| secrets::names_a_secret(name)) {
+    if headers.iter().any(|(name, _)| secrets::has_placeholder(name)) {
         return Err("a secret stands in the name of a header".to_owned());
     }
     match body {

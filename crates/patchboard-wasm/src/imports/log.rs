@@ -7,7 +7,7 @@ const MAX_LINE_BYTES: usize = 4 * 1024;
 
 impl Host for CallState {
     async fn write(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
-        self.enter().await?;
+        self.begin_host_call().await?;
         let Some(left) = self.log_lines_left.checked_sub(1) else {
             self.log_lines_dropped = self.log_lines_dropped.saturating_add(1);
             return Ok(());
@@ -26,7 +26,7 @@ impl Host for CallState {
 }
 
 /// At the end of a call: how much it wrote in vain.
-pub(crate) fn tell_dropped(state: &CallState) {
+pub(crate) fn log_dropped_lines(state: &CallState) {
     let (plugin, dropped) = (&*state.rights.plugin, state.log_lines_dropped);
     if dropped > 0 {
         tracing::warn!(target: "plugin", plugin, dropped, "wrote too many lines in one call; the rest is not here");

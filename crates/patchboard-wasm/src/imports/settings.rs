@@ -5,12 +5,12 @@ use crate::world::patchboard::plugin::settings::Host;
 
 impl Host for CallState {
     async fn get(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        self.enter().await?;
+        self.begin_host_call().await?;
         Ok(self.rights.settings.get(&key).cloned())
     }
 
     async fn secrets(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.enter().await?;
+        self.begin_host_call().await?;
         Ok(self.rights.secrets.keys().cloned().collect())
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use patchboard_core::port::{self, Batch, Durability, KeptSize, Space, Write};
 
-use super::{shown, within};
-use crate::rights::Services;
+use super::{quote_untrusted, until_deadline};
+use crate::rights::HostServices;
 use crate::state::CallState;
 use crate::world::patchboard::plugin::store::{Host, StoreError};
 
@@ -17,19 +17,19 @@ const MAX_LISTED: usize = 1000;
 
 impl Host for CallState {
     async fn get(&mut self, store: String, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, StoreError>> {
-        let (services, name) = match self.open(&store).await? {
+        let (services, name) = match self.granted_store(&store).await? {
             Ok(opened) => opened,
             Err(denied) => return Ok(Err(denied)),
         };
         if let Err(wrong) = check_key(&key) {
             return Ok(Err(wrong));
         }
-        let found = within(self.deadline, &self.stop, services.store.kept(&Space::Plugins(name), &key)).await?;
-        Ok(found.map_err(|error| self.failed(&error)))
+        let found = until_deadline(self.deadline, &self.stop, services.store.kept(&Space::Plugins(name), &key)).await?;
+        Ok(found.map_err(|error| self.store_failure(&error)))
     }
 
     async fn set(&mut self, store: String, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), StoreError>> {
-        let (services, name) = match self.open(&store).await? {
+        let (services, name) = match self.granted_store(&store).await? {
             Ok(opened) => opened,
             Err(denied) => return Ok(Err(denied)),
         };
@@ -39,23 +39,24 @@ impl Host for CallState {
         if value.len() > MAX_VALUE_BYTES {
             return Ok(Err(StoreError::Full(format!("the value is larger than {MAX_VALUE_BYTES} bytes"))));
         }
-        let adding = within(self.deadline, &self.stop, add(&services, &name, &key, value)).await?;
+        let adding =
+            until_deadline(self.deadline, &self.stop, put_within_limits(&services, &name, &key, value)).await?;
         Ok(adding.map_err(|refusal| match refusal {
-            Refusal::Full(reason) => StoreError::Full(reason),
-            Refusal::Failed(error) => self.failed(&error),
+            PutError::Full(reason) => StoreError::Full(reason),
+            PutError::Failed(error) => self.store_failure(&error),
         }))
     }
 
     async fn delete(&mut self, store: String, key: String) -> wasmtime::Result<Result<(), StoreError>> {
-        let (services, name) = match self.open(&store).await? {
+        let (services, name) = match self.granted_store(&store).await? {
             Ok(opened) => opened,
             Err(denied) => return Ok(Err(denied)),
         };
         if let Err(wrong) = check_key(&key) {
             return Ok(Err(wrong));
         }
-        let deleting = within(self.deadline, &self.stop, write(&services, &name, &key, None)).await?;
-        Ok(deleting.map_err(|error| self.failed(&error)))
+        let deleting = until_deadline(self.deadline, &self.stop, put_value(&services, &name, &key, None)).await?;
+        Ok(deleting.map_err(|error| self.store_failure(&error)))
     }
 
     async fn keys(
@@ -64,7 +65,7 @@ impl Host for CallState {
         prefix: String,
         after: Option<String>,
     ) -> wasmtime::Result<Result<Vec<String>, StoreError>> {
-        let (services, name) = match self.open(&store).await? {
+        let (services, name) = match self.granted_store(&store).await? {
             Ok(opened) => opened,
             Err(denied) => return Ok(Err(denied)),
         };
@@ -74,40 +75,40 @@ impl Host for CallState {
         }
         let space = Space::Plugins(name);
         let listing = services.store.kept_keys(&space, &prefix, after.as_deref(), MAX_LISTED);
-        let found = within(self.deadline, &self.stop, listing).await?;
+        let found = until_deadline(self.deadline, &self.stop, listing).await?;
         Ok(match found {
             Ok(keys) => Ok(keys.iter().map(|key| key.to_string()).collect()),
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.store_failure(&error)),
         })
     }
 }
 
 impl CallState {
     /// The store of that name, if it is granted.
-    async fn open(&mut self, store: &str) -> wasmtime::Result<Result<(Services, Arc<str>), StoreError>> {
-        self.enter().await?;
+    async fn granted_store(&mut self, store: &str) -> wasmtime::Result<Result<(HostServices, Arc<str>), StoreError>> {
+        self.begin_host_call().await?;
         if let Some(name) = self.rights.stores.iter().find(|granted| ***granted == *store) {
             return Ok(Ok((self.rights.services.clone(), name.clone())));
         }
-        let (store, grant) = (shown(store), format!("store:{}", shown(store)));
-        let reason = self.rights.denial(&format!("store `{store}`"), &grant);
-        Ok(Err(StoreError::Denied(self.refuse(&grant, reason))))
+        let (store, grant) = (quote_untrusted(store), format!("store:{}", quote_untrusted(store)));
+        let reason = self.rights.denial_message(&format!("store `{store}`"), &grant);
+        Ok(Err(StoreError::Denied(self.log_refusal(&grant, reason))))
     }
 
     /// The plugin hears what was attempted; the cause is for the log.
-    fn failed(&self, error: &port::StoreError) -> StoreError {
+    fn store_failure(&self, error: &port::StoreError) -> StoreError {
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::warn!(target: "plugin", plugin = %self.rights.plugin, %error, cause, "a store of plugins fails");
         StoreError::Failed(error.to_string())
     }
 }
 
-enum Refusal {
+enum PutError {
     Full(String),
     Failed(port::StoreError),
 }
 
-impl From<port::StoreError> for Refusal {
+impl From<port::StoreError> for PutError {
     fn from(error: port::StoreError) -> Self {
         Self::Failed(error)
     }
@@ -115,16 +116,21 @@ impl From<port::StoreError> for Refusal {
 
 /// One at a time for each store: what is there cannot become more between the look and the write. A call that is cut
 /// off while its value is on the way to the disk gives way too early; the next look sees that value.
-async fn add(services: &Services, name: &Arc<str>, key: &str, value: Vec<u8>) -> Result<(), Refusal> {
-    let gate = services.gate(name);
+async fn put_within_limits(
+    services: &HostServices,
+    name: &Arc<str>,
+    key: &str,
+    value: Vec<u8>,
+) -> Result<(), PutError> {
+    let gate = services.store_lock(name);
     let _turn = gate.lock().await;
     let space = Space::Plugins(name.clone());
     let earlier = services.store.kept(&space, key).await?;
     if earlier.as_ref().is_none_or(|earlier| earlier.len() < value.len()) {
         let size = services.store.kept_size(&space).await?;
-        check_room(name, size, key, earlier.as_deref(), &value).map_err(Refusal::Full)?;
+        check_room(name, size, key, earlier.as_deref(), &value).map_err(PutError::Full)?;
     }
-    Ok(write(services, name, key, Some(value)).await?)
+    Ok(put_value(services, name, key, Some(value)).await?)
 }
 
 fn check_room(name: &str, size: KeptSize, key: &str, earlier: Option<&[u8]>, value: &[u8]) -> Result<(), String> {
@@ -141,8 +147,8 @@ fn check_room(name: &str, size: KeptSize, key: &str, earlier: Option<&[u8]>, val
     }
 }
 
-async fn write(
-    services: &Services,
+async fn put_value(
+    services: &HostServices,
     name: &Arc<str>,
     key: &str,
     value: Option<Vec<u8>>,

@@ -12,9 +12,9 @@ use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 
 use super::*;
-use crate::engine::Turns;
-use crate::rights::{PluginLimits, PluginOptions, Rights, Services};
-use crate::state::Caller;
+use crate::engine::CallSlots;
+use crate::rights::{HostServices, PluginLimits, PluginOptions, PluginRights};
+use crate::state::GuestCall;
 
 mod functions;
 mod http;
@@ -89,7 +89,7 @@ struct Setting {
     fetch: Arc<ScriptedFetch>,
     store: Arc<LocalStore>,
     tools: Arc<Tools>,
-    services: Services,
+    services: HostServices,
     options: PluginOptions,
     stop: CancellationToken,
     limits: PluginLimits,
@@ -98,7 +98,7 @@ struct Setting {
 impl Setting {
     fn new(grants: &[&str]) -> Self {
         let (fetch, store) = (Arc::new(ScriptedFetch::default()), Arc::new(LocalStore::new()));
-        let services = Services::new(fetch.clone(), store.clone(), Arc::new(Noon));
+        let services = HostServices::new(fetch.clone(), store.clone(), Arc::new(Noon));
         let options = PluginOptions {
             name: "probe".into(),
             file: "probe.wasm".into(),
@@ -111,22 +111,28 @@ impl Setting {
         Self { fetch, store, tools, services, options, stop, limits: PluginLimits::default() }
     }
 
-    fn rights(&self) -> Rights {
-        Rights::new(&self.options, self.services.clone())
+    fn rights(&self) -> PluginRights {
+        PluginRights::new(&self.options, self.services.clone())
     }
 
     async fn call(&self) -> CallState {
         self.call_with(self.rights()).await
     }
 
-    async fn call_with(&self, rights: Rights) -> CallState {
-        let turns = Turns::new(1);
-        let share = turns.share();
-        let turn = turns.take(&share, Duration::from_secs(1), &self.stop).await.unwrap();
+    async fn call_with(&self, rights: PluginRights) -> CallState {
+        let turns = CallSlots::new(1);
+        let share = turns.quota();
+        let turn = turns.acquire(&share, Duration::from_secs(1), &self.stop).await.unwrap();
         let functions = Some(self.tools.clone() as Arc<dyn HostFunctions>);
         let home = tokio::runtime::Handle::current();
-        let caller =
-            Caller { rights: Arc::new(rights), functions, stop: self.stop.clone(), share, pace: Arc::default(), home };
+        let caller = GuestCall {
+            rights: Arc::new(rights),
+            functions,
+            stop: self.stop.clone(),
+            quota: share,
+            pace: Arc::default(),
+            main_runtime: home,
+        };
         CallState::new(caller, &self.limits, turn)
     }
 }
@@ -174,6 +180,6 @@ impl Logged {
 }
 
 /// How a host function ended that did not return to the guest.
-fn ended<T: std::fmt::Debug>(result: wasmtime::Result<T>) -> Ended {
-    *result.unwrap_err().downcast_ref::<Ended>().unwrap()
+fn ended<T: std::fmt::Debug>(result: wasmtime::Result<T>) -> CallAborted {
+    *result.unwrap_err().downcast_ref::<CallAborted>().unwrap()
 }

@@ -7,16 +7,16 @@ use patchboard_core::channel::{
 };
 use patchboard_core::tool::ToolOutput;
 
-use crate::call::within;
+use crate::call::check_output_size;
 use crate::world::exports::patchboard::plugin::{channel, tools};
 
 /// Of what an adapter says was wrong with a webhook.
 const REASON_CHARS: usize = 500;
 /// What an adapter keeps of a message until it is answered.
-const MAX_CONTEXT: usize = 16 * 1024;
+const MAX_CONTEXT_BYTES: usize = 16 * 1024;
 
 pub(super) fn tool_output(output: tools::Output, limit: usize) -> wasmtime::Result<ToolOutput> {
-    within(output.content.len(), limit)?;
+    check_output_size(output.content.len(), limit)?;
     Ok(match output.is_error {
         true => ToolOutput::error(output.content),
         false => ToolOutput::ok(output.content),
@@ -38,18 +38,18 @@ pub(super) fn incoming(
     limit: usize,
 ) -> wasmtime::Result<Result<Incoming, String>> {
     Ok(match parsed {
-        Err(reason) => Err(cut(&reason)),
-        Ok(channel::Incoming::Ignore(reason)) => Ok(Incoming::Ignore(cut(&reason))),
+        Err(reason) => Err(truncate_reason(&reason)),
+        Ok(channel::Incoming::Ignore(reason)) => Ok(Incoming::Ignore(truncate_reason(&reason))),
         Ok(channel::Incoming::Respond(respond)) => {
-            within(weight_of_answer(&respond), limit)?;
+            check_output_size(answer_bytes(&respond), limit)?;
             Ok(Incoming::Respond(answer(respond)))
         }
         Ok(channel::Incoming::Message(message)) => {
             let channel::Message { id, account, peer, guild, team, content, context } = message;
             let named = [&id, &account, &peer, &guild, &team].into_iter().flatten().map(String::len).sum::<usize>();
-            within(named + content.len() + context.len(), limit)?;
-            if context.len() > MAX_CONTEXT {
-                return Ok(Err(format!("the context is longer than {MAX_CONTEXT} bytes")));
+            check_output_size(named + content.len() + context.len(), limit)?;
+            if context.len() > MAX_CONTEXT_BYTES {
+                return Ok(Err(format!("the context is longer than {MAX_CONTEXT_BYTES} bytes")));
             }
             Ok(Incoming::Message(ChannelMessage { id, account, peer, guild, team, content, context }))
         }
@@ -61,10 +61,10 @@ pub(super) fn outgoing(
     limit: usize,
 ) -> wasmtime::Result<Result<Outgoing, String>> {
     Ok(match formatted {
-        Err(reason) => Err(cut(&reason)),
+        Err(reason) => Err(truncate_reason(&reason)),
         Ok(channel::Outgoing { requests, answer: answered }) => {
-            let requested: usize = requests.iter().map(weight_of_request).sum();
-            within(requested + answered.as_ref().map_or(0, weight_of_answer), limit)?;
+            let requested: usize = requests.iter().map(request_bytes).sum();
+            check_output_size(requested + answered.as_ref().map_or(0, answer_bytes), limit)?;
             Ok(Outgoing { requests: requests.into_iter().map(request).collect(), answer: answered.map(answer) })
         }
     })
@@ -81,16 +81,16 @@ fn answer(answer: channel::Answer) -> ChannelAnswer {
     ChannelAnswer { status, content_type, body }
 }
 
-fn weight_of_request(request: &channel::Request) -> usize {
+fn request_bytes(request: &channel::Request) -> usize {
     let headers: usize = request.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     request.method.len() + request.url.len() + headers + request.body.as_ref().map_or(0, Vec::len)
 }
 
-fn weight_of_answer(answer: &channel::Answer) -> usize {
+fn answer_bytes(answer: &channel::Answer) -> usize {
     answer.content_type.len() + answer.body.len()
 }
 
-fn cut(reason: &str) -> String {
+fn truncate_reason(reason: &str) -> String {
     reason.chars().take(REASON_CHARS).collect()
 }
 

@@ -8,11 +8,11 @@ use patchboard_core::tool::{Effect, Fault, ToolOutput};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Plugin;
-use crate::call::seconds;
-use crate::compile::Refusal;
-use crate::engine::Machine;
-use crate::rights::{PluginLimits, Services};
+use super::LoadedPlugin;
+use crate::call::format_duration;
+use crate::compile::PluginFileError;
+use crate::engine::PluginMachine;
+use crate::rights::{HostServices, PluginLimits};
 use crate::testing::{Asked, NoFunctions, guest, options, services, services_with};
 
 /// Longer than any test takes, on any machine.
@@ -20,28 +20,32 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Tried one after the other: on a busy machine a short time is not enough for any call.
 const SHORT_TIMES: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(2), Duration::from_secs(20)];
 
-async fn load(limits: PluginLimits, grants: &[&str], services: &Services) -> Arc<Plugin> {
-    let machine = Machine::start(limits, None).expect("a machine");
+async fn load(limits: PluginLimits, grants: &[&str], services: &HostServices) -> Arc<LoadedPlugin> {
+    let machine = PluginMachine::start(limits, None).expect("a machine");
     load_on(&machine, grants, services).await
 }
 
-async fn load_on(machine: &Machine, grants: &[&str], services: &Services) -> Arc<Plugin> {
+async fn load_on(machine: &PluginMachine, grants: &[&str], services: &HostServices) -> Arc<LoadedPlugin> {
     try_load(machine, grants, services).await.expect("a plugin")
 }
 
-async fn try_load(machine: &Machine, grants: &[&str], services: &Services) -> Result<Arc<Plugin>, Refusal> {
-    let plugin = Plugin::load(machine, &options("bad", grants), guest(), services).await;
+async fn try_load(
+    machine: &PluginMachine,
+    grants: &[&str],
+    services: &HostServices,
+) -> Result<Arc<LoadedPlugin>, PluginFileError> {
+    let plugin = LoadedPlugin::load(machine, &options("bad", grants), guest(), services).await;
     // The instance that described it is cleared away behind its answer, and counts until then.
-    while !machine.turns().are_free() {
+    while !machine.slots().are_free() {
         tokio::task::yield_now().await;
     }
     plugin.map(Arc::new)
 }
 
 /// With the first of `times` in which it can be loaded here: saying what it offers has to be done in that time too.
-async fn load_within(times: &[Duration], limits: PluginLimits) -> (Arc<Plugin>, Duration) {
+async fn load_within(times: &[Duration], limits: PluginLimits) -> (Arc<LoadedPlugin>, Duration) {
     for time in times.iter().copied() {
-        let machine = Machine::start(PluginLimits { time, ..limits }, None).expect("a machine");
+        let machine = PluginMachine::start(PluginLimits { time, ..limits }, None).expect("a machine");
         if let Ok(plugin) = try_load(&machine, &[], &services()).await {
             return (plugin, time);
         }
@@ -50,10 +54,10 @@ async fn load_within(times: &[Duration], limits: PluginLimits) -> (Arc<Plugin>, 
 }
 
 fn too_long(time: Duration) -> String {
-    format!("plugin bad ran longer than {}", seconds(time))
+    format!("plugin bad ran longer than {}", format_duration(time))
 }
 
-async fn call(plugin: &Arc<Plugin>, tool: &str) -> ToolOutput {
+async fn call(plugin: &Arc<LoadedPlugin>, tool: &str) -> ToolOutput {
     plugin.call(tool, "hello".into(), Arc::new(NoFunctions), CancellationToken::new()).await
 }
 
@@ -91,7 +95,7 @@ async fn breaks_with_a_sentence() {
     }
 }
 
-async fn check_broken(plugin: &Arc<Plugin>, tool: &str, sentence: &str, expected: Fault) {
+async fn check_broken(plugin: &Arc<LoadedPlugin>, tool: &str, sentence: &str, expected: Fault) {
     let output = call(plugin, tool).await;
     assert_eq!((&*output.content, output.is_error, fault(&output)), (sentence, true, Some(expected)), "{tool}");
 }
@@ -115,7 +119,7 @@ async fn late_calls_are_ended(times: &[Duration]) -> bool {
 #[tokio::test]
 async fn breaks_with_the_same_sentences_without_a_pool() {
     let limits = PluginLimits { memory: 1024 * 1024, ..PluginLimits::default() };
-    let machine = Machine::start_on_demand(limits).expect("a machine");
+    let machine = PluginMachine::start_on_demand(limits).expect("a machine");
     let plugin = load_on(&machine, &[], &services()).await;
     assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"));
     assert_eq!(&*call(&plugin, "grow").await.content, "plugin bad used more than 1 MiB of memory");
@@ -202,11 +206,11 @@ async fn a_plugin_known_as_quick_does_not_hold_up_whoever_asks_when_it_loops() {
     let (plugin, time) = load_within(&[Duration::from_secs(1), Duration::from_secs(20)], limits).await;
     // However slow this machine is.
     for _ in 0..10 {
-        plugin.pace.note(Duration::ZERO);
+        plugin.pace.record(Duration::ZERO);
     }
     assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"));
     for _ in 0..10 {
-        plugin.pace.note(Duration::ZERO);
+        plugin.pace.record(Duration::ZERO);
     }
     let looping = call(&plugin, "loop");
     tokio::pin!(looping);
@@ -237,7 +241,7 @@ async fn too_many_are_refused_at_once() {
 /// Another tool that is a call of the same plugin.
 #[derive(Debug)]
 struct SamePlugin {
-    plugin: Weak<Plugin>,
+    plugin: Weak<LoadedPlugin>,
     thread: Mutex<Option<String>>,
 }
 
@@ -293,17 +297,18 @@ async fn says_what_it_is() {
 /// A panic as Rust guests have them: words on standard error, then a trap.
 #[tokio::test]
 async fn quotes_the_last_words_of_a_panic() {
-    let machine = Machine::start(PluginLimits::default(), None).expect("a machine");
+    let machine = PluginMachine::start(PluginLimits::default(), None).expect("a machine");
     let bytes = include_bytes!("../../tests/fixtures/panics.wasm").as_slice().into();
-    let refusal = Plugin::load(&machine, &options("rusty", &[]), bytes, &services()).await.expect_err("it panics");
+    let refusal =
+        LoadedPlugin::load(&machine, &options("rusty", &[]), bytes, &services()).await.expect_err("it panics");
     assert_eq!(refusal.to_string(), "cannot say what it offers: plugin rusty panicked: made to fail at load");
 }
 
 #[tokio::test]
 async fn only_the_pinned_file_is_loaded() {
-    let machine = Machine::start(PluginLimits::default(), None).expect("a machine");
+    let machine = PluginMachine::start(PluginLimits::default(), None).expect("a machine");
     let pinned = crate::rights::PluginOptions { sha256: Some([7; 32]), ..options("pinned", &[]) };
-    let refusal = Plugin::load(&machine, &pinned, guest(), &services()).await.expect_err("another file");
+    let refusal = LoadedPlugin::load(&machine, &pinned, guest(), &services()).await.expect_err("another file");
     assert!(refusal.reason().starts_with("is another file than the one that is pinned: its sha256 is "), "{refusal}");
 }
 

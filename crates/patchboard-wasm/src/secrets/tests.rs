@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn secrets(values: &[(&str, &str)]) -> Secrets {
+fn secrets(values: &[(&str, &str)]) -> SecretMap {
     values.iter().map(|(name, value)| ((*name).to_owned(), SecretString::from(*value))).collect()
 }
 
@@ -33,7 +33,7 @@ fn values_stand_in_paths_and_queries() {
 
 #[test]
 fn values_stand_nowhere_else() {
-    let misplaced = misplaced();
+    let misplaced = misplaced_error();
     for url in [
         "{{secret:a}}://h/",
         "https://{{secret:a}}/",
@@ -106,7 +106,7 @@ fn a_value_is_not_read_again() {
 
 #[test]
 fn long_values_are_hidden_before_what_is_part_of_them() {
-    let hider = Hider::new(&secrets(&[("a", "abcd"), ("b", "abcdef"), ("short", "cd"), ("none", "")]));
+    let hider = SecretRedactor::new(&secrets(&[("a", "abcd"), ("b", "abcdef"), ("short", "cd"), ("none", "")]));
     assert_eq!(hider.text("abcdef abcde cd".to_owned()), "[secret] [secret]e cd");
     assert_eq!(hider.bytes(b"\xffabcdef aababcd".to_vec()), b"\xff[secret] aab[secret]");
     assert_eq!(hider.bytes(b"nothing".to_vec()), b"nothing");
@@ -201,7 +201,7 @@ proptest! {
     fn nothing_of_a_value_comes_back(value in "[A-Z/?&=:+ ]{9,24}", around in "[a-z\\[\\]]{0,12}") {
         let known = secrets(&[("a", &value)]);
         let url = fill_url("https://h/{{secret:a}}?{{secret:a}}", &known).unwrap().url;
-        let hider = Hider::new(&known);
+        let hider = SecretRedactor::new(&known);
         let text = format!("{around}{value}{around}{url}{value}{value}");
         let hidden = format!("{around}[secret]{around}https://h/[secret]?[secret][secret][secret]");
         prop_assert_eq!(&hider.text(text.clone()), &hidden);

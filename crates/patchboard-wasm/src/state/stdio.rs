@@ -10,24 +10,24 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 /// Kept of one stream; what came before is forgotten.
-const KEPT: usize = 8 * 1024;
+const TAIL_BYTES: usize = 8 * 1024;
 /// Taken at a time.
-const PERMIT: usize = 16 * 1024;
+const WRITE_PERMIT_BYTES: usize = 16 * 1024;
 
 /// The end of an output stream, shared by all handles the guest has of it. Takes no memory until it is written to.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tail {
+pub(crate) struct GuestOutputTail {
     bytes: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Tail {
+impl GuestOutputTail {
     fn push(&self, more: &[u8]) {
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let more = &more[more.len().saturating_sub(KEPT)..];
+        let more = &more[more.len().saturating_sub(TAIL_BYTES)..];
         bytes.extend_from_slice(more);
         // Twice the size before anything moves: a guest that prints byte by byte costs no more than its bytes.
-        if bytes.len() > 2 * KEPT {
-            let surplus = bytes.len() - KEPT;
+        if bytes.len() > 2 * TAIL_BYTES {
+            let surplus = bytes.len() - TAIL_BYTES;
             bytes.drain(..surplus);
         }
     }
@@ -35,7 +35,7 @@ impl Tail {
     /// What is there, as text.
     pub(crate) fn text(&self) -> String {
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(KEPT)..]).into_owned()
+        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]).into_owned()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -43,13 +43,13 @@ impl Tail {
     }
 }
 
-impl IsTerminal for Tail {
+impl IsTerminal for GuestOutputTail {
     fn is_terminal(&self) -> bool {
         false
     }
 }
 
-impl StdoutStream for Tail {
+impl StdoutStream for GuestOutputTail {
     /// Never used by components of this generation of WASI; what is written there is lost.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(tokio::io::sink())
@@ -60,7 +60,7 @@ impl StdoutStream for Tail {
     }
 }
 
-impl OutputStream for Tail {
+impl OutputStream for GuestOutputTail {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.push(&bytes);
         Ok(())
@@ -71,11 +71,11 @@ impl OutputStream for Tail {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(PERMIT)
+        Ok(WRITE_PERMIT_BYTES)
     }
 }
 
-impl Pollable for Tail {
+impl Pollable for GuestOutputTail {
     fn ready<'a, 'b>(&'a mut self) -> Pin<Box<dyn Future<Output = ()> + Send + 'b>>
     where
         'a: 'b,

@@ -8,10 +8,10 @@ use patchboard_core::port::{Fetch, ToolHost};
 use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::builtin::{SearchEndpoint, SearchKind, SearchOptions, codesearch, web_fetcher, websearch};
 use patchboard_tools::guard::WriteGuard;
-use patchboard_tools::mcp::Launch;
+use patchboard_tools::mcp::LaunchMode;
 #[cfg(target_os = "linux")]
-use patchboard_tools::sandbox::Tcp;
-use patchboard_tools::{BuiltinOptions, Builtins, GuardedFetch, PrivateHost, Workspaces};
+use patchboard_tools::sandbox::TcpAccess;
+use patchboard_tools::{BuiltinOptions, BuiltinTools, GuardedFetch, PrivateHost, Workspaces};
 use tokio_util::task::TaskTracker;
 
 #[cfg(target_os = "linux")]
@@ -29,12 +29,12 @@ pub(super) fn builtins(
     secrets: &Secrets,
     fetch: Arc<dyn Fetch>,
     workspaces: &Workspaces,
-    launch: &Launch,
+    launch: &LaunchMode,
     guard: Arc<dyn WriteGuard>,
     tracker: &TaskTracker,
 ) -> anyhow::Result<Arc<dyn ToolHost>> {
     let tools = &config.tools;
-    let mut builtins = Builtins::new(BuiltinOptions { workspaces: workspaces.clone(), tasks: tracker.clone() })
+    let mut builtins = BuiltinTools::new(BuiltinOptions { workspaces: workspaces.clone(), tasks: tracker.clone() })
         .guarded_by(guard, workspaces.clone())
         .with(web_fetcher(fetch));
     if let Some(endpoint) = search_endpoint(tools, secrets)? {
@@ -42,9 +42,9 @@ pub(super) fn builtins(
     }
     match launch {
         // Commands of models run in jails or not at all.
-        Launch::Plain => {}
+        LaunchMode::Plain => {}
         #[cfg(target_os = "linux")]
-        Launch::Jailed(warden) => {
+        LaunchMode::Jailed(warden) => {
             let options = BashOptions::new(workspaces.clone(), tracker.clone(), warden.spawner.clone());
             let mut options = apply_bash_config(options, tools, &warden.closed_ports, &warden.worker_ports);
             options.closed_sockets.extend(config.bridge.unix_socket.clone());
@@ -71,14 +71,14 @@ fn apply_bash_config(
     // past what decides about tools.
     let closed = [own_ports, worker_ports].concat();
     options.network.connect = if *connect_any {
-        Tcp::AllBut(closed.clone())
+        TcpAccess::AllBut(closed.clone())
     } else {
-        Tcp::Ports(connect.iter().copied().filter(|port| !closed.contains(port)).collect())
+        TcpAccess::Ports(connect.iter().copied().filter(|port| !closed.contains(port)).collect())
     };
     if *listen {
         // Whoever listens where a worker should is taken for it; whoever listens at the server's port on another address of
         // this machine is taken for the server.
-        options.network.listen = if closed.is_empty() { Tcp::Open } else { Tcp::AllBut(closed) };
+        options.network.listen = if closed.is_empty() { TcpAccess::Open } else { TcpAccess::AllBut(closed) };
     }
     options.network.unix_sockets = *unix_sockets;
     options

@@ -7,7 +7,7 @@ use anyhow::Context;
 use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
 use patchboard_core::port::{Batch, Clock, Durability, Space, Store, Write};
-use patchboard_tools::mcp::{Launch, McpHosts, McpReach, McpServerOptions, PinStore, Pins};
+use patchboard_tools::mcp::{LaunchMode, McpHosts, McpServerOptions, McpTransport, PinStore, ToolPins};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,7 +20,7 @@ use crate::trust::guarded_files::mcp_command;
 pub(super) fn hosts(
     loaded: &LoadedConfig,
     secrets: &Secrets,
-    launch: &Launch,
+    launch: &LaunchMode,
     pins: Arc<StoredPins>,
     tracker: &TaskTracker,
     stop: &CancellationToken,
@@ -39,13 +39,13 @@ fn server_options(
 ) -> anyhow::Result<McpServerOptions> {
     let command = mcp_command(server, loaded, here);
     let reach = match (&server.url, command.split_first()) {
-        (Some(url), _) => McpReach::Http { url: url.clone(), token: secrets.mcp_tokens.get(name).cloned() },
+        (Some(url), _) => McpTransport::Http { url: url.clone(), token: secrets.mcp_tokens.get(name).cloned() },
         // The configuration was checked: one of the two is there.
         (None, command) => {
             let (program, arguments) = command.unzip();
             let private = program_folder(&loaded.config.data_dir, ProgramKind::McpServer, name)
                 .with_context(|| format!("cannot make a folder for the MCP server `{name}`"))?;
-            McpReach::Command {
+            McpTransport::Command {
                 program: program.cloned().unwrap_or_default(),
                 arguments: arguments.unwrap_or_default().to_vec(),
                 env: secrets.mcp_env.get(name).cloned().unwrap_or_default(),
@@ -56,7 +56,7 @@ fn server_options(
     };
     Ok(McpServerOptions {
         name: name.into(),
-        reach,
+        transport: reach,
         start_timeout: server.start_timeout.into(),
         call_timeout: server.call_timeout.into(),
     })
@@ -78,14 +78,14 @@ impl StoredPins {
 }
 
 impl PinStore for StoredPins {
-    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Pins>, BoxError>> {
+    fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<ToolPins>, BoxError>> {
         Box::pin(async move {
             let kept = self.store.kept(&Space::Server, &self.key(server)).await?;
-            kept.map(|bytes| Pins::from_bytes(&bytes)).transpose()
+            kept.map(|bytes| ToolPins::from_bytes(&bytes)).transpose()
         })
     }
 
-    fn save<'a>(&'a self, server: &'a str, pins: Pins) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn save<'a>(&'a self, server: &'a str, pins: ToolPins) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
             let keep = Write::Keep {
                 space: Space::Server,

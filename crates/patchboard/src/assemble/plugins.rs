@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use patchboard_core::channel::ChannelOptions;
 use patchboard_core::port::{Fetch, Store};
-use patchboard_wasm::{FileAdmission, HostOptions, PluginHost, PluginLimits, PluginOptions, Services};
+use patchboard_wasm::{FileAdmission, HostOptions, HostServices, PluginHost, PluginLimits, PluginOptions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,7 +30,7 @@ pub(super) async fn start_host(
     stop: &CancellationToken,
 ) -> Arc<PluginHost> {
     let PluginDependencies { fetch, store, guard } = means;
-    let services = Services::new(fetch, store, Arc::new(SystemClock));
+    let services = HostServices::new(fetch, store, Arc::new(SystemClock));
     let admit: FileAdmission = Arc::new(move |path, sha256| guard.admit_file(path, sha256));
     PluginHost::start(host_options(config, secrets, admit), services, tracker, stop).await
 }

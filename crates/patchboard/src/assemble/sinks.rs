@@ -24,7 +24,7 @@ pub(crate) fn sinks(loaded: &LoadedConfig, secrets: &Secrets) -> anyhow::Result<
         let desktop = DesktopSink::new(session_bus(loaded));
         // Without a hub nobody has anything to say.
         if loaded.config.hub.listen.address().is_some() {
-            desktop.look();
+            desktop.log_if_absent();
         }
         sinks.push(Arc::new(desktop));
     }

@@ -9,9 +9,10 @@ use futures_util::future::{BoxFuture, FutureExt, join_all};
 use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerTool};
 use patchboard_core::port::{ToolHost, UnregisteredTools, Workers};
 use patchboard_surfaces::bridge::WorkerListeners;
-use patchboard_tools::mcp::{Launch, PinStore};
+use patchboard_tools::mcp::{LaunchMode, PinStore};
 use patchboard_tools::worker::{
-    Affinity, CallbackDoor, CallbackDoors, Pinned, PoolDeps, PoolOptions, PortBlock, Unregistered, WorkerPools,
+    Affinity, CallbackListener, CallbackServer, PinnedPool, PoolDeps, PoolOptions, PortBlock, UnregisteredPolicy,
+    WorkerPools,
 };
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +35,7 @@ pub(crate) struct RunningPools {
 
 /// What pools have in common with the rest of the server.
 pub(super) struct PoolDependencies<'a> {
-    pub(super) launch: &'a Launch,
+    pub(super) launch: &'a LaunchMode,
     pub(super) ports: PortBlock,
     pub(super) signals: &'a Signals,
 }
@@ -54,7 +55,7 @@ impl RunningPools {
         let doors = WorkerListeners::default();
         let deps = PoolDeps {
             launch: launch.clone(),
-            doors: Arc::new(CallbackListenerAdapter(doors.clone())),
+            callbacks: Arc::new(CallbackListenerAdapter(doors.clone())),
             ports,
             signals: signals.clone(),
             clock: Arc::new(SystemClock),
@@ -73,7 +74,7 @@ impl RunningPools {
             if !worker.pin {
                 return pool;
             }
-            let host = Pinned::new(worker.name.as_str().into(), pool, pins.clone(), tracker.clone());
+            let host = PinnedPool::new(worker.name.as_str().into(), pool, pins.clone(), tracker.clone());
             pinned.push(host.clone());
             Arc::new(host)
         });
@@ -108,16 +109,17 @@ impl RunningPools {
 #[derive(Debug)]
 struct PooledWorkers {
     running: Arc<WorkerPools>,
-    pinned: Vec<Pinned>,
+    pinned: Vec<PinnedPool>,
     is_settled: Arc<AtomicBool>,
 }
 
 impl PooledWorkers {
     fn settled(&self) -> BoxFuture<'static, ()> {
-        let (settled, pinned, is_settled) = (self.running.settled(), self.pinned.clone(), self.is_settled.clone());
+        let (settled, pinned, is_settled) =
+            (self.running.first_start_done(), self.pinned.clone(), self.is_settled.clone());
         async move {
             settled.await;
-            join_all(pinned.iter().map(Pinned::settle)).await;
+            join_all(pinned.iter().map(PinnedPool::review_tools)).await;
             is_settled.store(true, Ordering::Relaxed);
         }
         .boxed()
@@ -149,12 +151,12 @@ impl Workers for PooledWorkers {
 #[derive(Debug)]
 struct CallbackListenerAdapter(WorkerListeners);
 
-impl CallbackDoors for CallbackListenerAdapter {
-    fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+impl CallbackServer for CallbackListenerAdapter {
+    fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
         Box::pin(async move {
             let secret = WorkerSecret::new(data_dir::random_secret());
             let (address, closer) = self.0.open(worker, port, &secret).await?;
-            Ok(CallbackDoor { address, secret, closer })
+            Ok(CallbackListener { address, secret, close_guard: closer })
         })
     }
 }
@@ -185,9 +187,9 @@ fn pool_options(worker: &WorkerConfig, loaded: &LoadedConfig, secrets: &Secrets)
         writable: worker.writable.clone(),
         memory_limit: worker.memory_limit.map(|size| size.as_usize() as u64),
         unregistered: match worker.unregistered {
-            Some(section::UnregisteredToolPolicy::Allow) => Unregistered::Allow,
-            Some(section::UnregisteredToolPolicy::Deny) => Unregistered::Deny,
-            None => Unregistered::ByWorker,
+            Some(section::UnregisteredToolPolicy::Allow) => UnregisteredPolicy::Allow,
+            Some(section::UnregisteredToolPolicy::Deny) => UnregisteredPolicy::Deny,
+            None => UnregisteredPolicy::ByWorker,
         },
         call_timeout: bridge.call_timeout.into(),
         stream_timeout: bridge.stream_timeout.into(),

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use clap::Args;
-use patchboard_providers::{Pool, list_models};
+use patchboard_providers::{ClientPool, list_models};
 use patchboard_store::inspect;
 use tokio_util::sync::CancellationToken;
 
@@ -195,7 +195,7 @@ async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> DoctorFin
     }
     let asked = match provider_options(loaded, secrets, &name) {
         Ok(options) => {
-            list_models(options, &Pool::new(), &CancellationToken::new()).await.map_err(|error| error.to_string())
+            list_models(options, &ClientPool::new(), &CancellationToken::new()).await.map_err(|error| error.to_string())
         }
         Err(error) => Err(format!("{error:#}")),
     };
@@ -229,7 +229,7 @@ fn open_files(loaded: &LoadedConfig) -> DoctorFinding {
 #[cfg(target_os = "linux")]
 async fn confinement() -> Vec<DoctorFinding> {
     let tried = match patchboard_tools::sandbox::Spawner::new("/proc/self/exe") {
-        Ok(spawner) => spawner.try_out().await,
+        Ok(spawner) => spawner.probe_confinement().await,
         Err(error) => Err(error),
     };
     match tried {

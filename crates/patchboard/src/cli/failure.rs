@@ -106,11 +106,11 @@ impl CommandFailure {
         if is(|cause| cause.is::<data_dir::DataDirError>()) {
             return failure.code("PB0203").hint("choose a folder that can be written to with --data-dir");
         }
-        if is(|cause| matches!(cause.downcast_ref(), Some(patchboard_store::Error::Newer { .. }))) {
+        if is(|cause| matches!(cause.downcast_ref(), Some(patchboard_store::OpenError::NewerSchema { .. }))) {
             let hint = "start the newer program again, or give this one a folder of its own with --data-dir";
             return failure.code("PB0204").hint(hint);
         }
-        if is(|cause| cause.is::<patchboard_store::Error>()) {
+        if is(|cause| cause.is::<patchboard_store::OpenError>()) {
             return failure.code("PB0204").hint("`patchboard doctor` checks the database");
         }
         if is(|cause| cause.is::<patchboard_tools::Error>()) {

@@ -26,7 +26,7 @@ pub(crate) async fn ensure_provider(
     match (choice.installed.clone(), running) {
         (Some(_), Some(server)) => adopt(loaded, secrets, server),
         (Some(prepared), None) => {
-            let server = ManagedServer::asleep(prepared, stop, background)
+            let server = ManagedServer::start_asleep(prepared, stop, background)
                 .await
                 .map_err(CommandFailure::from_local_model_error)?;
             adopt(loaded, secrets, Arc::new(server));
@@ -74,7 +74,7 @@ pub(crate) fn adopt(loaded: &mut LoadedConfig, secrets: &mut Secrets, server: Ar
         agent.provider = Some(choice.name.clone());
         agent.context_window.get_or_insert(server.context_tokens());
         agent.max_tokens = agent.max_tokens.min(most);
-        if !server.understands_tools() && agent.tools.is_none() {
+        if !server.supports_tools() && agent.tools.is_none() {
             agent.tools = Some(Vec::new());
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use futures_util::future::join_all;
 use patchboard_core::model::ModelError;
-use patchboard_providers::{Pool, list_models};
+use patchboard_providers::{ClientPool, list_models};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -106,7 +106,7 @@ async fn ask_providers(place: &ConfigLocation, agent: Option<&str>) -> Result<Mo
         "no server runs on `{data_dir}`: these are the models of the providers in its configuration"
     )));
     let mut report = ModelsReport::default();
-    let pool = Pool::new();
+    let pool = ClientPool::new();
     let asked = loaded.config.providers.keys().map(|provider| {
         let is_asleep = installed.as_deref() == Some(provider.as_str());
         let (loaded, secrets, pool) = (&loaded, &secrets, &pool);
@@ -141,7 +141,7 @@ async fn list_provider_models(
     loaded: &LoadedConfig,
     secrets: &Secrets,
     provider: &str,
-    pool: &Pool,
+    pool: &ClientPool,
 ) -> Result<Vec<String>, String> {
     let options = provider_options(loaded, secrets, provider).map_err(|error| error.to_string())?;
     let stop = CancellationToken::new();

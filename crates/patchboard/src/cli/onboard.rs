@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use patchboard_core::model::ModelError;
-use patchboard_providers::{Pool, ProviderKind, ProviderOptions, list_models, try_out};
+use patchboard_providers::{ClientPool, ProviderKind, ProviderOptions, list_models, probe_model};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 use tokio::runtime::Runtime;
@@ -112,13 +112,13 @@ const TRIAL_TIMEOUT: Duration = Duration::from_secs(180);
 /// Asks real servers, one question after the other.
 struct ProviderProbe {
     runtime: Runtime,
-    pool: Pool,
+    pool: ClientPool,
 }
 
 impl ProviderProbe {
     fn new() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { runtime, pool: Pool::new() })
+        Ok(Self { runtime, pool: ClientPool::new() })
     }
 }
 
@@ -131,7 +131,7 @@ impl ModelServer for ProviderProbe {
 
     fn trial_call(&self, target: &ProviderEndpoint<'_>, model: &str) -> Result<(), ModelError> {
         let options = ProviderOptions { model: Some(model.into()), ..options(target, TRIAL_TIMEOUT) };
-        self.runtime.block_on(try_out(options, &self.pool, &CancellationToken::new()))
+        self.runtime.block_on(probe_model(options, &self.pool, &CancellationToken::new()))
     }
 }
 

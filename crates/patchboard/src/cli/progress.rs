@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use patchboard_providers::managed::Progress;
+use patchboard_providers::managed::PrepareProgress;
 
 use super::output;
 
@@ -36,8 +36,8 @@ impl TerminalProgress {
     }
 }
 
-impl Progress for TerminalProgress {
-    fn step(&self, message: &str, fraction: Option<f32>) {
+impl PrepareProgress for TerminalProgress {
+    fn report(&self, message: &str, fraction: Option<f32>) {
         match &self.bar {
             Some(bar) => {
                 bar.set_message(message.to_owned());

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use patchboard_providers::managed::{self, ManagedOptions, Prepared};
+use patchboard_providers::managed::{self, ManagedOptions, PreparedServer};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,7 @@ pub(crate) struct ProviderChoice {
     /// One sentence for the operator.
     pub reason: String,
     /// The managed local model was chosen, and is run from this.
-    pub installed: Option<Prepared>,
+    pub installed: Option<PreparedServer>,
 }
 
 /// What the choice depends on.
@@ -204,12 +204,12 @@ impl LoadedConfig {
         options
     }
 
-    fn installed_model<'a>(&self, prepared: &'a Prepared) -> InstalledModel<'a> {
+    fn installed_model<'a>(&self, prepared: &'a PreparedServer) -> InstalledModel<'a> {
         InstalledModel { name: prepared.model_name(), idle_timeout: self.config.local_model.idle_timeout }
     }
 
     /// A model that was not asked for must not keep the server from starting.
-    async fn installed_or_warn(&self, stop: &CancellationToken) -> Option<Prepared> {
+    async fn installed_or_warn(&self, stop: &CancellationToken) -> Option<PreparedServer> {
         match managed::installed(&self.local_model_options(), stop).await {
             Ok(None) if self.config.local_model.weights.is_some() => {
                 tracing::warn!(

@@ -12,7 +12,7 @@ use patchboard_core::board::Settings;
 use patchboard_core::port::ServerControl;
 use patchboard_core::reply::ReloadReport;
 use patchboard_core::{Board, BoardError};
-use patchboard_providers::Pool;
+use patchboard_providers::ClientPool;
 use patchboard_providers::managed::ManagedServer;
 use patchboard_surfaces::bridge::ReloadableTls;
 use patchboard_surfaces::limit::LiveLimits;
@@ -51,7 +51,7 @@ pub(crate) struct ReloadSource {
 #[derive(Debug)]
 pub(super) struct LiveParts {
     pub(super) board: Board,
-    pub(super) pool: Pool,
+    pub(super) pool: ClientPool,
     pub(super) tls: Option<LiveTls>,
     pub(super) embedder: Option<Arc<LiveEmbedder>>,
     pub(super) clients: LiveLimits,

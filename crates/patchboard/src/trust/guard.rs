@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use patchboard_tools::guard::{
-    Admission, HeldFiles, Kept, ProgramKey, ReadOnlyMounts, ReducedRights, WriteGuard, WriteReach,
+    FileSealing, ProgramKey, ProgramRights, ReadOnlyMounts, ReducedRights, WriteGuard, WriteProtection, WriteReach,
 };
 
 use super::TrustStore;
@@ -116,7 +116,7 @@ impl TrustGuard {
     fn plan(&self, reach: &WriteReach) -> ExposurePlan {
         let mut plan = ExposurePlan::default();
         // File tools refuse these by name.
-        let configs = self.guarded.configs.iter().filter(|_| reach.held != HeldFiles::Sealed);
+        let configs = self.guarded.configs.iter().filter(|_| reach.sealed_by != FileSealing::Sealed);
         for (path, layer) in configs {
             plan.add_file(GuardedPath::Content(path.clone(), *layer), reach);
         }
@@ -151,8 +151,9 @@ impl TrustGuard {
         let files = files.into_iter().filter(|path| !own_files.contains(path)).map(GuardedPath::File);
         let mut room = MAX_HELD_OF_OTHERS;
         for obeyed in configs.chain(files) {
-            let is_crowded = room == 0 && reach.held == HeldFiles::Existing;
-            let reach = if is_crowded { &WriteReach { held: HeldFiles::Nothing, ..reach.clone() } } else { reach };
+            let is_crowded = room == 0 && reach.sealed_by == FileSealing::Existing;
+            let reach =
+                if is_crowded { &WriteReach { sealed_by: FileSealing::Nothing, ..reach.clone() } } else { reach };
             if plan.add_file(obeyed, reach) == AddOutcome::Held {
                 room = room.saturating_sub(1);
             }
@@ -259,7 +260,7 @@ impl ExposurePlan {
 }
 
 impl WriteGuard for TrustGuard {
-    fn before_write(&self, reach: &WriteReach) -> Result<Kept, String> {
+    fn before_write(&self, reach: &WriteReach) -> Result<WriteProtection, String> {
         let mut plan = self.plan(reach);
         self.add_files_in_newly_exposed_folders(&mut plan);
         let hold = self.record_plan(&plan).map_err(|error| record_failure_message(&error))?;
@@ -274,11 +275,11 @@ impl WriteGuard for TrustGuard {
             list.sort();
             list.dedup();
         }
-        Ok(Kept { mounts, while_it_runs: hold.map(|hold| Box::new(hold) as _) })
+        Ok(WriteProtection { mounts, lease: hold.map(|hold| Box::new(hold) as _) })
     }
 
-    fn admit(&self, key: ProgramKey<'_>) -> Result<Admission, String> {
-        let Some(program) = self.guarded.programs.get(&ProgramName::of(key)) else { return Ok(Admission::Full) };
+    fn admit(&self, key: ProgramKey<'_>) -> Result<ProgramRights, String> {
+        let Some(program) = self.guarded.programs.get(&ProgramName::of(key)) else { return Ok(ProgramRights::Full) };
         let waiting = pending_changes(&self.store, program, &self.guarded.server_data);
         if !waiting.is_empty() {
             let more = waiting.len().saturating_sub(MAX_SHOWN_CHANGES);
@@ -293,22 +294,22 @@ impl WriteGuard for TrustGuard {
         }
         let mut code = program.files.iter().chain(&program.folders);
         if !code.any(|path| path.exists() && self.is_agent_writable(path)) {
-            return Ok(Admission::Full);
+            return Ok(ProgramRights::Full);
         }
         let mut rights = self.bash.clone();
         rights.readable.extend(program.readable.iter().cloned());
-        Ok(Admission::Reduced(rights))
+        Ok(ProgramRights::Reduced(rights))
     }
 
     fn is_agent_writable(&self, path: &Path) -> bool {
         let roots = self.agent_roots.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let reach = WriteReach { roots, held: HeldFiles::Nothing };
+        let reach = WriteReach { roots, sealed_by: FileSealing::Nothing };
         file_reach(path, &reach) != FileReach::Outside
     }
 
     /// Counts until this process ends, since what an agent wrote there stays. After that, the records of exposed folders say
     /// as much.
-    fn open_to_agents(&self, folder: &Path) {
+    fn mark_agent_writable(&self, folder: &Path) {
         let mut roots = self.agent_roots.lock().unwrap_or_else(PoisonError::into_inner);
         if !roots.iter().any(|root| folder.starts_with(root)) {
             roots.push(folder.to_owned());

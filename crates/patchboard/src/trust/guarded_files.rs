@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::path::{Path, PathBuf};
 
-use patchboard_tools::guard::{HeldFiles, WriteReach};
+use patchboard_tools::guard::{FileSealing, WriteReach};
 
 use super::TrustStore;
 use super::guard::{GuardedFiles, ProgramName};
@@ -162,7 +162,7 @@ fn with_program_context<T>(
     let search_path = variable("PATH");
     let real = |folder: PathBuf| folder.canonicalize().unwrap_or(folder);
     let roots = agent_folders(&loaded.config).into_iter().map(real).collect();
-    let reach = WriteReach { roots, held: HeldFiles::Nothing };
+    let reach = WriteReach { roots, sealed_by: FileSealing::Nothing };
     look(&ProgramContext {
         base: table.base,
         working_folder: table.working_folder,

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use patchboard_tools::guard::{HeldFiles, WriteReach};
+use patchboard_tools::guard::{FileSealing, WriteReach};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
@@ -29,7 +29,7 @@ pub(super) fn file_reach(path: &Path, reach: &WriteReach) -> FileReach {
         return FileReach::Outside;
     }
     // A read-only mount at this path would not cover the other one.
-    if reach.held != HeldFiles::Existing || has_detour || lies_in_another_mount(&trail.target, reach) {
+    if reach.sealed_by != FileSealing::Existing || has_detour || lies_in_another_mount(&trail.target, reach) {
         return FileReach::Open;
     }
     match fs::symlink_metadata(&trail.target) {

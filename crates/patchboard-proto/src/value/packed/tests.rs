@@ -21,9 +21,9 @@ fn base64_as_everybody_writes_it() {
 
 #[test]
 fn every_wrapper_is_found_by_its_name() {
-    for wrapper in Wrapper::ALL {
+    for wrapper in WrapperType::ALL {
         let type_url = format!("type.googleapis.com/google.protobuf.{}", wrapper.name());
-        assert_eq!(Wrapper::of(&type_url), Some(wrapper));
+        assert_eq!(WrapperType::of(&type_url), Some(wrapper));
     }
 }
 
@@ -50,29 +50,29 @@ proptest! {
 
     #[test]
     fn packed_is_what_an_encoder_writes_again(bytes in nearly_packed()) {
-        let is_packed = |wrapper| read(wrapper, &bytes, &mut Budget::default()).is_ok();
+        let is_packed = |wrapper| read(wrapper, &bytes, &mut ElementBudget::default()).is_ok();
         // Some encoders write the zero that is negative and some do not; it is taken.
         let negative_zero = [0x80_u8, 0, 0, 0, 0, 0, 0, 0, 9];
         let is_negative_zero = bytes.iter().rev().eq(&negative_zero) || bytes == [0x0d, 0, 0, 0, 0x80];
         if !is_negative_zero {
-            prop_assert_eq!(is_packed(Wrapper::Double), is_written_again::<f64>(&bytes));
-            prop_assert_eq!(is_packed(Wrapper::Float), is_written_again::<f32>(&bytes));
+            prop_assert_eq!(is_packed(WrapperType::Double), is_written_again::<f64>(&bytes));
+            prop_assert_eq!(is_packed(WrapperType::Float), is_written_again::<f32>(&bytes));
         }
-        prop_assert_eq!(is_packed(Wrapper::Int32), is_written_again::<i32>(&bytes));
-        prop_assert_eq!(is_packed(Wrapper::Int64), is_written_again::<i64>(&bytes));
-        prop_assert_eq!(is_packed(Wrapper::UInt32), is_written_again::<u32>(&bytes));
-        prop_assert_eq!(is_packed(Wrapper::UInt64), is_written_again::<u64>(&bytes));
-        prop_assert_eq!(is_packed(Wrapper::Bool), is_written_again::<bool>(&bytes));
-        prop_assert_eq!(is_packed(Wrapper::String), is_written_again::<String>(&bytes));
-        prop_assert_eq!(is_packed(Wrapper::Bytes), is_written_again::<Vec<u8>>(&bytes));
+        prop_assert_eq!(is_packed(WrapperType::Int32), is_written_again::<i32>(&bytes));
+        prop_assert_eq!(is_packed(WrapperType::Int64), is_written_again::<i64>(&bytes));
+        prop_assert_eq!(is_packed(WrapperType::UInt32), is_written_again::<u32>(&bytes));
+        prop_assert_eq!(is_packed(WrapperType::UInt64), is_written_again::<u64>(&bytes));
+        prop_assert_eq!(is_packed(WrapperType::Bool), is_written_again::<bool>(&bytes));
+        prop_assert_eq!(is_packed(WrapperType::String), is_written_again::<String>(&bytes));
+        prop_assert_eq!(is_packed(WrapperType::Bytes), is_written_again::<Vec<u8>>(&bytes));
         // These may hold entries in another order, never anything a decoder would not take.
-        if is_packed(Wrapper::Value) {
+        if is_packed(WrapperType::Value) {
             prop_assert!(prost_types::Value::decode(&*bytes).is_ok());
         }
-        if is_packed(Wrapper::Struct) {
+        if is_packed(WrapperType::Struct) {
             prop_assert!(prost_types::Struct::decode(&*bytes).is_ok());
         }
-        if is_packed(Wrapper::List) {
+        if is_packed(WrapperType::List) {
             prop_assert!(prost_types::ListValue::decode(&*bytes).is_ok());
         }
     }

@@ -33,16 +33,16 @@ fn labels_hold_no_credentials() {
 #[test]
 fn routes() {
     for (base, expected) in [
-        ("http://127.0.0.1:1", Route::Loopback),
-        ("http://127.8.0.1:1", Route::Loopback),
-        ("http://localhost", Route::Loopback),
-        ("http://[::1]:1", Route::Loopback),
-        ("https://localhost", Route::LoopbackTls),
-        ("http://10.0.0.1", Route::Plain),
-        ("http://127.0.0.1.example.com", Route::Plain),
-        ("https://api.example.com", Route::Tls),
+        ("http://127.0.0.1:1", ClientKind::Loopback),
+        ("http://127.8.0.1:1", ClientKind::Loopback),
+        ("http://localhost", ClientKind::Loopback),
+        ("http://[::1]:1", ClientKind::Loopback),
+        ("https://localhost", ClientKind::LoopbackTls),
+        ("http://10.0.0.1", ClientKind::Plain),
+        ("http://127.0.0.1.example.com", ClientKind::Plain),
+        ("https://api.example.com", ClientKind::Tls),
     ] {
-        assert_eq!(ApiRoot::parse("main", base).unwrap().route(), expected, "{base}");
+        assert_eq!(ApiRoot::parse("main", base).unwrap().client_kind(), expected, "{base}");
     }
 }
 

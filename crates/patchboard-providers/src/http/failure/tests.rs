@@ -4,24 +4,24 @@ use super::*;
 
 const SECRET_BODY: &str = "the prompt was sk-secret";
 
-fn status(code: u16, headers: &[(&'static str, &str)], body: Value) -> Failure {
+fn status(code: u16, headers: &[(&'static str, &str)], body: Value) -> UpstreamFailure {
     let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-    of_status(StatusCode::from_u16(code).unwrap(), &headers, body.to_string().as_bytes())
+    from_status(StatusCode::from_u16(code).unwrap(), &headers, body.to_string().as_bytes())
 }
 
 #[test]
 fn statuses() {
     use ModelError::{RateLimited, Rejected, Timeout, Unavailable};
-    let here = Again::Here { after: None };
-    type Case = (u16, fn(String) -> ModelError, &'static str, Again);
+    let here = RetryAdvice::SameProvider { after: None };
+    type Case = (u16, fn(String) -> ModelError, &'static str, RetryAdvice);
     let cases: [Case; 12] = [
-        (400, Rejected, "400 Bad Request", Again::Never),
-        (401, Rejected, "401 Unauthorized", Again::Elsewhere),
-        (403, Rejected, "403 Forbidden", Again::Elsewhere),
-        (404, Rejected, "404 Not Found", Again::Elsewhere),
+        (400, Rejected, "400 Bad Request", RetryAdvice::Never),
+        (401, Rejected, "401 Unauthorized", RetryAdvice::OtherProvider),
+        (403, Rejected, "403 Forbidden", RetryAdvice::OtherProvider),
+        (404, Rejected, "404 Not Found", RetryAdvice::OtherProvider),
         (408, Timeout, "408 Request Timeout", here),
-        (413, Rejected, "413 Payload Too Large", Again::Never),
-        (307, Rejected, "307 Temporary Redirect: redirects are not followed", Again::Elsewhere),
+        (413, Rejected, "413 Payload Too Large", RetryAdvice::Never),
+        (307, Rejected, "307 Temporary Redirect: redirects are not followed", RetryAdvice::OtherProvider),
         (429, RateLimited, "429 Too Many Requests", here),
         (500, Unavailable, "500 Internal Server Error", here),
         (503, Unavailable, "503 Service Unavailable", here),
@@ -30,7 +30,8 @@ fn statuses() {
     ];
     for (code, kind, text, again) in cases {
         let body = json!({"error": {"message": SECRET_BODY, "type": SECRET_BODY, "code": SECRET_BODY}});
-        let expected = Failure { error: kind(text.to_owned()), again, reached: Reached::Yes };
+        let expected =
+            UpstreamFailure { error: kind(text.to_owned()), retry: again, delivery: RequestDelivery::Received };
         assert_eq!(status(code, &[], body), expected);
     }
 }
@@ -42,47 +43,52 @@ fn known_codes_are_told() {
             429,
             json!({"type": "error", "error": {"type": "rate_limit_error", "message": SECRET_BODY}}),
             "429 Too Many Requests (rate_limit_error)",
-            Again::Here { after: None },
+            RetryAdvice::SameProvider { after: None },
         ),
         (
             429,
             json!({"error": {"message": SECRET_BODY, "type": "insufficient_quota", "code": "insufficient_quota"}}),
             "429 Too Many Requests (insufficient_quota)",
-            Again::Elsewhere,
+            RetryAdvice::OtherProvider,
         ),
         (
             404,
             json!({"error": {"type": "invalid_request_error", "code": "model_not_found"}}),
             "404 Not Found (model_not_found)",
-            Again::Elsewhere,
+            RetryAdvice::OtherProvider,
         ),
-        (400, json!({"object": "error", "type": "BadRequestError"}), "400 Bad Request (BadRequestError)", Again::Never),
-        (400, json!({"error": SECRET_BODY}), "400 Bad Request", Again::Never),
-        (400, json!([SECRET_BODY]), "400 Bad Request", Again::Never),
+        (
+            400,
+            json!({"object": "error", "type": "BadRequestError"}),
+            "400 Bad Request (BadRequestError)",
+            RetryAdvice::Never,
+        ),
+        (400, json!({"error": SECRET_BODY}), "400 Bad Request", RetryAdvice::Never),
+        (400, json!([SECRET_BODY]), "400 Bad Request", RetryAdvice::Never),
     ] {
         let failure = status(code, &[], body);
-        assert_eq!((failure.error.to_string().as_str(), failure.again), (text, again));
+        assert_eq!((failure.error.to_string().as_str(), failure.retry), (text, again));
     }
 }
 
 #[test]
 fn when_to_come_back() {
-    let seconds = |seconds| Again::Here { after: Some(Duration::from_secs(seconds)) };
+    let seconds = |seconds| RetryAdvice::SameProvider { after: Some(Duration::from_secs(seconds)) };
     for (headers, expected) in [
         (vec![("retry-after", "3")], seconds(3)),
-        (vec![("retry-after", "0.5")], Again::Here { after: Some(Duration::from_millis(500)) }),
+        (vec![("retry-after", "0.5")], RetryAdvice::SameProvider { after: Some(Duration::from_millis(500)) }),
         (
             vec![("retry-after-ms", "250"), ("retry-after", "3")],
-            Again::Here { after: Some(Duration::from_millis(250)) },
+            RetryAdvice::SameProvider { after: Some(Duration::from_millis(250)) },
         ),
         (vec![("date", "Wed, 21 Oct 2015 07:28:00 GMT"), ("retry-after", "Wed, 21 Oct 2015 07:28:07 GMT")], seconds(7)),
-        (vec![("retry-after", "Wed, 21 Oct 2015 07:28:07 GMT")], Again::Here { after: None }),
-        (vec![("retry-after", "-1")], Again::Here { after: None }),
-        (vec![("retry-after", "1e300")], Again::Here { after: None }),
-        (vec![("retry-after", "soon")], Again::Here { after: None }),
-        (vec![("retry-after", "1"), ("x-should-retry", "false")], Again::Elsewhere),
+        (vec![("retry-after", "Wed, 21 Oct 2015 07:28:07 GMT")], RetryAdvice::SameProvider { after: None }),
+        (vec![("retry-after", "-1")], RetryAdvice::SameProvider { after: None }),
+        (vec![("retry-after", "1e300")], RetryAdvice::SameProvider { after: None }),
+        (vec![("retry-after", "soon")], RetryAdvice::SameProvider { after: None }),
+        (vec![("retry-after", "1"), ("x-should-retry", "false")], RetryAdvice::OtherProvider),
     ] {
-        assert_eq!(status(429, &headers, Value::Null).again, expected, "{headers:?}");
+        assert_eq!(status(429, &headers, Value::Null).retry, expected, "{headers:?}");
     }
 }
 
@@ -105,6 +111,6 @@ fn errors_told_in_a_stream() {
         (json!(SECRET_BODY), ModelError::Unavailable("provider reported an error".into())),
         (json!({"code": 7}), ModelError::Unavailable("provider reported an error".into())),
     ] {
-        assert_eq!(reported(&error), expected, "{error}");
+        assert_eq!(stream_error(&error), expected, "{error}");
     }
 }

@@ -33,6 +33,6 @@ async fn nobody_there() {
     closed.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let port = closed.local_addr().unwrap().port();
     let address = PostAddress::below(&format!("http://127.0.0.1:{port}"), "/v1/traces").unwrap();
-    let posted = Pool::new().post_json(&address, b"{}".to_vec(), Duration::from_secs(60)).await;
+    let posted = ClientPool::new().post_json(&address, b"{}".to_vec(), Duration::from_secs(60)).await;
     assert_eq!(posted, Err(format!("connection refused (127.0.0.1:{port})")));
 }

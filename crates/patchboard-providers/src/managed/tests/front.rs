@@ -10,22 +10,22 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::within;
-use crate::managed::activity::Activity;
-use crate::managed::front::{Upstream, serve};
+use crate::managed::activity::ServerActivity;
+use crate::managed::proxy::{BackendState, serve};
 
-async fn front(upstream: Upstream) -> (SocketAddr, watch::Sender<Upstream>, DropGuard) {
+async fn front(upstream: BackendState) -> (SocketAddr, watch::Sender<BackendState>, DropGuard) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (say, hear) = watch::channel(upstream);
     let stop = CancellationToken::new();
     let tracker = TaskTracker::new();
-    tracker.spawn(serve(listener, hear, Activity::new(Instant::now()), stop.clone(), tracker.clone()));
+    tracker.spawn(serve(listener, hear, ServerActivity::new(Instant::now()), stop.clone(), tracker.clone()));
     (address, say, stop.drop_guard())
 }
 
 #[tokio::test]
 async fn a_stopped_server_is_a_well_formed_503() {
-    let (address, _say, _stop) = front(Upstream::Stopped).await;
+    let (address, _say, _stop) = front(BackendState::Stopped).await;
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     let mut answer = String::new();
@@ -40,7 +40,7 @@ async fn a_stopped_server_is_a_well_formed_503() {
 #[tokio::test]
 async fn an_early_answer_survives_a_request_still_being_sent() {
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, _say, _stop) = front(Upstream::Ready(server.local_addr().unwrap())).await;
+    let (address, _say, _stop) = front(BackendState::Ready(server.local_addr().unwrap())).await;
     let refusing = TaskTracker::new().spawn(async move {
         let (mut peer, _) = server.accept().await.unwrap();
         let mut some = [0; 16];
@@ -70,7 +70,7 @@ async fn an_early_answer_survives_a_request_still_being_sent() {
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed_behind() {
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, _say, _stop) = front(Upstream::Ready(server.local_addr().unwrap())).await;
+    let (address, _say, _stop) = front(BackendState::Ready(server.local_addr().unwrap())).await;
     let client = TcpStream::connect(address).await.unwrap();
     let (mut peer, _) = within(server.accept()).await.unwrap();
     drop(client);
@@ -82,12 +82,12 @@ async fn a_client_waits_for_the_successor() {
     // Bound, so that nobody else gets the port, but nobody listens at it.
     let dead = TcpSocket::new_v4().unwrap();
     dead.bind(([127, 0, 0, 1], 0).into()).unwrap();
-    let (address, say, _stop) = front(Upstream::Ready(dead.local_addr().unwrap())).await;
+    let (address, say, _stop) = front(BackendState::Ready(dead.local_addr().unwrap())).await;
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(b"ping").await.unwrap();
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    say.send_replace(Upstream::Restarting);
-    say.send_replace(Upstream::Ready(server.local_addr().unwrap()));
+    say.send_replace(BackendState::Restarting);
+    say.send_replace(BackendState::Ready(server.local_addr().unwrap()));
     let (mut peer, _) = within(server.accept()).await.unwrap();
     let mut asked = [0; 4];
     within(peer.read_exact(&mut asked)).await.unwrap();

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::managed::gguf::{ModelFacts, read};
+use crate::managed::gguf::{ModelMetadata, parse_metadata};
 
 /// Writes the beginning of a GGUF file.
 struct Gguf {
@@ -55,19 +55,19 @@ fn usual(template: &str) -> Gguf {
 
 #[test]
 fn window_and_tools_are_found() {
-    let facts = |file: &Gguf| read(&*file.bytes());
-    let found = |tools| ModelFacts { trained_window: Some(8192), tools };
+    let facts = |file: &Gguf| parse_metadata(&*file.bytes());
+    let found = |tools| ModelMetadata { trained_window: Some(8192), tools };
     assert_eq!(facts(&usual("{% for message in messages %}{% endfor %}")), found(Some(false)));
     assert_eq!(facts(&usual("{% if tools %}<tools>{% endif %}")), found(Some(true)));
     let wide = Gguf::new().pair("x.context_length", 10, &131_072_u64.to_le_bytes());
-    assert_eq!(facts(&wide), ModelFacts { trained_window: Some(131_072), tools: None });
+    assert_eq!(facts(&wide), ModelMetadata { trained_window: Some(131_072), tools: None });
 }
 
 #[test]
 fn what_was_found_before_the_trouble_stays() {
     let whole = usual("tools").bytes();
     for length in 0..whole.len() {
-        let found = read(&whole[..length]);
+        let found = parse_metadata(&whole[..length]);
         assert!([None, Some(8192)].contains(&found.trained_window));
         assert!([None, Some(true)].contains(&found.tools));
     }
@@ -79,15 +79,15 @@ fn what_was_found_before_the_trouble_stays() {
         Gguf { keys: u64::MAX, pairs: Vec::new() },
     ];
     for lie in lies {
-        assert_eq!(read(&*lie.bytes()), ModelFacts::default());
+        assert_eq!(parse_metadata(&*lie.bytes()), ModelMetadata::default());
     }
-    assert_eq!(read(&b"not a model"[..]), ModelFacts::default());
+    assert_eq!(parse_metadata(&b"not a model"[..]), ModelMetadata::default());
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let file = [&b"GGUF\x03\0\0\0"[..], &bytes[..]].concat();
-        read(&*file);
+        parse_metadata(&*file);
     }
 }

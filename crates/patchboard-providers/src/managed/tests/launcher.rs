@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{TestDir, within};
-use crate::managed::gguf::ModelFacts;
-use crate::managed::{ManagedServer, Prepared};
+use crate::managed::gguf::ModelMetadata;
+use crate::managed::{ManagedServer, PreparedServer};
 
 /// Answers the one question that the launcher asks, notes its parameters and prints to standard output like
 /// native code might.
@@ -76,7 +76,7 @@ const SETTINGS: &[u8] = b"{\"weights\": \"m.gguf\", \"model_name\": \"m\", \"api
 #[tokio::test]
 async fn sets_the_server_up_and_announces_it() {
     let dir = stage();
-    let prepared = Prepared {
+    let prepared = PreparedServer {
         directory: dir.0.clone(),
         python: dir.path("python"),
         launcher: dir.path("launcher.py"),
@@ -87,11 +87,11 @@ async fn sets_the_server_up_and_announces_it() {
         threads: NonZeroU16::new(5),
         startup_timeout: super::GUARD,
         idle_after: super::GUARD,
-        facts: ModelFacts::default(),
+        metadata: ModelMetadata::default(),
     };
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
     let server = within(ManagedServer::start(prepared, &stop, &tracker)).await.unwrap();
-    assert_eq!((server.context_tokens(), server.understands_tools()), (2048, true));
+    assert_eq!((server.context_tokens(), server.supports_tools()), (2048, true));
 
     let mut parameters: serde_json::Value = serde_json::from_str(&dir.read("module/parameters")).unwrap();
     let keys = parameters["api_keys"].take();

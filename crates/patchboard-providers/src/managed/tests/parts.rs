@@ -5,16 +5,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::TestDir;
-use crate::managed::command::{Purpose, may_see};
+use crate::managed::command::{ProgramPurpose, is_variable_allowed};
 use crate::managed::environment::{SERVER_REQUIREMENTS, WEIGHTS_REQUIREMENTS, fraction};
-use crate::managed::server::Timing;
-use crate::managed::stamp::{self, Key};
-use crate::managed::tail::{Tail, last_line};
+use crate::managed::server::SupervisorTiming;
+use crate::managed::stamp::{self, BuildKey};
+use crate::managed::tail::{OutputTail, last_line};
 use crate::managed::{Error, ManagedOptions, weights};
 
 #[test]
 fn tail_keeps_the_last_lines_and_no_control_characters() {
-    let tail = Tail::default();
+    let tail = OutputTail::default();
     for number in 0..10_000 {
         tail.push(format!("line {number}\r\n\n").as_bytes());
     }
@@ -24,12 +24,12 @@ fn tail_keeps_the_last_lines_and_no_control_characters() {
     assert_eq!(lines.len(), 20);
     assert_eq!(lines.first(), Some(&"line 9981"));
     assert_eq!(last_line(&text), "[31mred \u{fffd} end");
-    assert_eq!(last_line(&Tail::default().text()), "it printed nothing");
+    assert_eq!(last_line(&OutputTail::default().text()), "it printed nothing");
 }
 
 #[test]
 fn tail_cuts_a_line_without_end() {
-    let tail = Tail::default();
+    let tail = OutputTail::default();
     for _ in 0..1_000 {
         tail.push(&[b'x'; 4096]);
     }
@@ -40,24 +40,24 @@ fn tail_cuts_a_line_without_end() {
 fn stamp_holds_only_for_the_same_key_and_whole_files() {
     let dir = TestDir::new();
     let place = dir.path("place");
-    let key = Key::of(&["package==1", "3.11"]);
+    let key = BuildKey::of(&["package==1", "3.11"]);
     let big = dir.write("place/lib/big file.so", vec![7; 2 * 1024 * 1024]);
     dir.write("place/small.py", "pass");
-    assert!(!stamp::holds(&place, &key), "no stamp");
+    assert!(!stamp::is_current(&place, &key), "no stamp");
 
     stamp::write(&place, &key).unwrap();
-    assert!(stamp::holds(&place, &key));
-    assert!(!stamp::holds(&place, &Key::of(&["package==2", "3.11"])), "other requirements");
-    assert!(!stamp::holds(&place, &Key::of(&["package==1", "3.12"])), "other Python");
-    assert!(!stamp::holds(&place, &Key::of(&["package==13.11"])), "parts do not run together");
+    assert!(stamp::is_current(&place, &key));
+    assert!(!stamp::is_current(&place, &BuildKey::of(&["package==2", "3.11"])), "other requirements");
+    assert!(!stamp::is_current(&place, &BuildKey::of(&["package==1", "3.12"])), "other Python");
+    assert!(!stamp::is_current(&place, &BuildKey::of(&["package==13.11"])), "parts do not run together");
 
     std::fs::write(&big, [7; 1024]).unwrap();
-    assert!(!stamp::holds(&place, &key), "a file was cut short");
+    assert!(!stamp::is_current(&place, &key), "a file was cut short");
     std::fs::remove_file(&big).unwrap();
-    assert!(!stamp::holds(&place, &key), "a file is missing");
+    assert!(!stamp::is_current(&place, &key), "a file is missing");
 
     dir.write("place/stamp", "something else entirely");
-    assert!(!stamp::holds(&place, &key));
+    assert!(!stamp::is_current(&place, &key));
 }
 
 #[test]
@@ -94,8 +94,11 @@ fn model_is_named_after_its_file() {
 
 #[test]
 fn delays_double_up_to_the_longest() {
-    let timing =
-        Timing { first_delay: Duration::from_millis(250), longest_delay: Duration::from_secs(30), ..Timing::default() };
+    let timing = SupervisorTiming {
+        first_delay: Duration::from_millis(250),
+        longest_delay: Duration::from_secs(30),
+        ..SupervisorTiming::default()
+    };
     let delays: Vec<u128> = (0..9).map(|failures| timing.delay(failures).as_millis()).collect();
     assert_eq!(delays, [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
     assert_eq!(timing.delay(u32::MAX), Duration::from_secs(30));
@@ -112,7 +115,11 @@ fn progress_is_never_complete_by_estimate() {
 #[test]
 fn variables_reach_only_who_needs_them() {
     let check = |name, serve, install| {
-        assert_eq!((may_see(Purpose::Serve, name), may_see(Purpose::Install, name)), (serve, install), "{name}");
+        assert_eq!(
+            (is_variable_allowed(ProgramPurpose::Serve, name), is_variable_allowed(ProgramPurpose::Install, name)),
+            (serve, install),
+            "{name}"
+        );
     };
     check("PATH", true, true);
     check("PIP_INDEX_URL", false, true);

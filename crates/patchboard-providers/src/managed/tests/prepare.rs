@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{TestDir, within};
-use crate::managed::{Error, ManagedOptions, Prepared, Progress, installed, prepare};
+use crate::managed::{Error, ManagedOptions, PrepareProgress, PreparedServer, installed, prepare};
 
 /// Behaves like an interpreter of the version in `answer`, with `pip.sh` as its `pip`. Notes what it is asked.
 const PYTHON: &str = r#"
@@ -47,7 +47,7 @@ impl Stage {
         Self { dir, options }
     }
 
-    async fn prepare(&self) -> Result<Prepared, Error> {
+    async fn prepare(&self) -> Result<PreparedServer, Error> {
         within(prepare(&self.options, &Silent, &CancellationToken::new())).await
     }
 
@@ -65,8 +65,8 @@ impl Stage {
 
 struct Silent;
 
-impl Progress for Silent {
-    fn step(&self, _message: &str, _fraction: Option<f32>) {}
+impl PrepareProgress for Silent {
+    fn report(&self, _message: &str, _fraction: Option<f32>) {}
 }
 
 #[tokio::test]
@@ -174,8 +174,8 @@ async fn python_without_any_tool_or_too_old_is_named() {
 #[tokio::test]
 async fn cancelling_kills_pip_and_leaves_nothing() {
     struct CancelWhileInstalling(CancellationToken, Mutex<Vec<String>>, PathBuf);
-    impl Progress for CancelWhileInstalling {
-        fn step(&self, message: &str, _fraction: Option<f32>) {
+    impl PrepareProgress for CancelWhileInstalling {
+        fn report(&self, message: &str, _fraction: Option<f32>) {
             let mut seen = self.1.lock().unwrap();
             if seen.last().is_none_or(|last| last != message) {
                 seen.push(message.to_owned());
@@ -222,7 +222,9 @@ async fn helpers_see_no_foreign_variables() {
         .lines()
         // Set by the shell that stands in for Python.
         .filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name))
-        .filter(|name| !crate::managed::command::may_see(crate::managed::command::Purpose::Install, name))
+        .filter(|name| {
+            !crate::managed::command::is_variable_allowed(crate::managed::command::ProgramPurpose::Install, name)
+        })
         .collect();
     assert_eq!(foreign, [""; 0]);
     assert!(variables.lines().any(|name| name == "TMPDIR"));

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{TestDir, is_alive, kill, within};
-use crate::managed::gguf::ModelFacts;
-use crate::managed::server::Timing;
-use crate::managed::{Error, ManagedServer, Prepared, ServerStatus};
+use crate::managed::gguf::ModelMetadata;
+use crate::managed::server::SupervisorTiming;
+use crate::managed::{Error, ManagedServer, PreparedServer, ServerStatus};
 
 /// Notes its process and settings, then announces the port in `port` and lives as long as its input.
 const GOOD: &str = r#"
@@ -23,11 +23,11 @@ echo "{\"port\": $(cat "$dir/port"), \"context_tokens\": 4096, \"tools\": true}"
 exec cat > /dev/null
 "#;
 
-const QUICK: Timing = Timing {
+const QUICK: SupervisorTiming = SupervisorTiming {
     first_delay: Duration::from_millis(1),
     longest_delay: Duration::from_millis(4),
-    settled_after: Duration::from_secs(60),
-    farewell: Duration::from_secs(20),
+    stable_after: Duration::from_secs(60),
+    stop_grace: Duration::from_secs(20),
     idle_after: Duration::from_secs(600),
 };
 
@@ -46,8 +46,8 @@ impl Stage {
         Self { dir, stop: CancellationToken::new(), tracker: TaskTracker::new(), upstream: Arc::new(upstream) }
     }
 
-    fn prepared(&self, script: &str, startup: Duration) -> Prepared {
-        Prepared {
+    fn prepared(&self, script: &str, startup: Duration) -> PreparedServer {
+        PreparedServer {
             directory: self.dir.0.clone(),
             python: self.dir.script("python", script),
             launcher: self.dir.path("launcher.py"),
@@ -58,18 +58,18 @@ impl Stage {
             threads: None,
             startup_timeout: startup,
             idle_after: Duration::from_secs(600),
-            facts: ModelFacts { trained_window: Some(2048), tools: Some(false) },
+            metadata: ModelMetadata { trained_window: Some(2048), tools: Some(false) },
         }
     }
 
-    async fn start(&self, script: &str, startup: Duration, timing: Timing) -> Result<ManagedServer, Error> {
+    async fn start(&self, script: &str, startup: Duration, timing: SupervisorTiming) -> Result<ManagedServer, Error> {
         let prepared = self.prepared(script, startup);
         within(ManagedServer::start_with(prepared, timing, &self.stop, &self.tracker)).await
     }
 
-    async fn asleep(&self, script: &str, timing: Timing) -> ManagedServer {
+    async fn asleep(&self, script: &str, timing: SupervisorTiming) -> ManagedServer {
         let prepared = self.prepared(script, super::GUARD);
-        ManagedServer::asleep_with(prepared, timing, &self.stop, &self.tracker).await.unwrap()
+        ManagedServer::start_asleep_with(prepared, timing, &self.stop, &self.tracker).await.unwrap()
     }
 
     async fn started(&self, script: &str) -> ManagedServer {
@@ -116,7 +116,7 @@ async fn serves_on_loopback_with_a_secret_key() {
     let stage = Stage::new().await;
     let server = stage.started(GOOD).await;
     assert!(server.base_url().starts_with("http://127.0.0.1:") && server.base_url().ends_with("/v1"));
-    assert_eq!((server.model_name(), server.context_tokens(), server.understands_tools()), ("small", 4096, true));
+    assert_eq!((server.model_name(), server.context_tokens(), server.supports_tools()), ("small", 4096, true));
     assert_eq!(server.status(), ServerStatus::Ready);
     assert_eq!(stage.exchange(&server).await, "pong");
 
@@ -140,7 +140,7 @@ async fn a_dead_server_returns_at_the_same_address() {
     let stage = Stage::new().await;
     let server = stage.started(GOOD).await;
     let (address, first) = (server.base_url(), stage.last_pid());
-    let mut upstream = server.upstream.clone();
+    let mut upstream = server.state.clone();
     upstream.mark_unchanged();
     kill(&first);
     within(upstream.changed()).await.unwrap();
@@ -160,7 +160,7 @@ async fn failing_restarts_are_tried_again() {
          3) read -r ignored; echo 'not an announcement'; exit 0 ;; esac\n{GOOD}"
     );
     let server = stage.started(&flaky).await;
-    let mut upstream = server.upstream.clone();
+    let mut upstream = server.state.clone();
     upstream.mark_unchanged();
     kill(&stage.last_pid());
     within(upstream.changed()).await.unwrap();
@@ -221,7 +221,7 @@ async fn dropping_the_handle_stops_it_too() {
 async fn a_process_that_does_not_listen_is_killed() {
     let stage = Stage::new().await;
     let stubborn = GOOD.replace("exec cat > /dev/null", "exec sleep 600");
-    let timing = Timing { farewell: Duration::from_millis(20), ..QUICK };
+    let timing = SupervisorTiming { stop_grace: Duration::from_millis(20), ..QUICK };
     let server = stage.start(&stubborn, super::GUARD, timing).await.unwrap();
     let pid = stage.last_pid();
     drop(server);
@@ -240,7 +240,7 @@ async fn stopping_during_the_start_leaves_no_process() {
 }
 
 async fn until(server: &ManagedServer, status: ServerStatus) {
-    let mut upstream = server.upstream.clone();
+    let mut upstream = server.state.clone();
     while server.status() != status {
         within(upstream.changed()).await.unwrap();
     }
@@ -252,8 +252,8 @@ async fn asleep_there_is_no_process_and_the_first_call_starts_it() {
     let server = stage.asleep(GOOD, QUICK).await;
     assert_eq!((server.status(), stage.dir.path("pids").exists()), (ServerStatus::Asleep, false));
     // What the weights say, for nobody else can be asked.
-    assert_eq!((server.context_tokens(), server.understands_tools()), (2048, false));
-    let call = within(server.awake()).await.unwrap();
+    assert_eq!((server.context_tokens(), server.supports_tools()), (2048, false));
+    let call = within(server.ensure_running()).await.unwrap();
     assert_eq!(server.status(), ServerStatus::Ready);
     assert!(is_alive(&stage.last_pid()));
     assert_eq!(stage.exchange(&server).await, "pong");
@@ -264,7 +264,7 @@ async fn asleep_there_is_no_process_and_the_first_call_starts_it() {
 async fn calls_at_once_start_one_process() {
     let stage = Stage::new().await;
     let server = stage.asleep(GOOD, QUICK).await;
-    let calls = futures_util::future::join_all((0..8).map(|_| server.awake()));
+    let calls = futures_util::future::join_all((0..8).map(|_| server.ensure_running()));
     assert!(within(calls).await.iter().all(Result::is_ok));
     assert_eq!(stage.dir.read("pids").lines().count(), 1);
 }
@@ -280,16 +280,16 @@ async fn a_client_of_the_address_wakes_it_too() {
 #[tokio::test]
 async fn unused_it_sleeps_and_a_call_under_way_keeps_it_awake() {
     let stage = Stage::new().await;
-    let timing = Timing { idle_after: Duration::from_millis(1), ..QUICK };
+    let timing = SupervisorTiming { idle_after: Duration::from_millis(1), ..QUICK };
     let server = stage.asleep(GOOD, timing).await;
-    let call = within(server.awake()).await.unwrap();
+    let call = within(server.ensure_running()).await.unwrap();
     let first = stage.last_pid();
     // Far longer than it may be idle, as its own clock goes.
     assert_eq!(stage.exchange(&server).await, "pong");
     assert!(is_alive(&first));
     drop(call);
     until(&server, ServerStatus::Asleep).await;
-    let call = within(server.awake()).await.unwrap();
+    let call = within(server.ensure_running()).await.unwrap();
     assert_ne!(stage.last_pid(), first);
     assert!(!is_alive(&first), "the old one is gone before the new one starts");
     assert_eq!(stage.exchange(&server).await, "pong", "at the same address");
@@ -299,7 +299,7 @@ async fn unused_it_sleeps_and_a_call_under_way_keeps_it_awake() {
 #[tokio::test]
 async fn a_server_started_at_once_sleeps_as_well() {
     let stage = Stage::new().await;
-    let timing = Timing { idle_after: Duration::from_millis(1), ..QUICK };
+    let timing = SupervisorTiming { idle_after: Duration::from_millis(1), ..QUICK };
     let server = stage.start(GOOD, super::GUARD, timing).await.unwrap();
     until(&server, ServerStatus::Asleep).await;
     assert_eq!(stage.exchange(&server).await, "pong");
@@ -313,10 +313,10 @@ async fn a_failed_start_is_told_and_the_next_call_tries_again() {
          exit 7 ;; esac\n{GOOD}"
     );
     let server = stage.asleep(&flaky, QUICK).await;
-    let error = within(server.awake()).await.unwrap_err().to_string();
+    let error = within(server.ensure_running()).await.unwrap_err().to_string();
     assert!(error.starts_with("the local model does not start: ") && error.ends_with("no memory"), "{error}");
     assert_eq!(server.status(), ServerStatus::Failed);
-    within(server.awake()).await.unwrap();
+    within(server.ensure_running()).await.unwrap();
     assert_eq!(stage.dir.read("runs").lines().count(), 2);
 }
 
@@ -324,7 +324,7 @@ async fn a_failed_start_is_told_and_the_next_call_tries_again() {
 async fn stopping_ends_a_sleeping_server_and_tells_who_waits() {
     let stage = Stage::new().await;
     let server = stage.asleep("exec sleep 600", QUICK).await;
-    let waiting = server.awake();
+    let waiting = server.ensure_running();
     stage.stop.cancel();
     assert!(matches!(within(waiting).await, Err(Error::Stopped)));
     stage.ended().await;

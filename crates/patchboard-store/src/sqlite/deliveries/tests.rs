@@ -40,7 +40,7 @@ fn deliveries_are_found_through_an_index() {
     };
     check(FIND, "SEARCH deliveries USING INDEX sqlite_autoindex_deliveries_2 (channel=? AND key=?)");
     check(OPEN, "SCAN deliveries USING INDEX deliveries_open");
-    check(OVER, "SEARCH deliveries USING INDEX deliveries_by_end (changed_at<?)");
+    check(FINISHED, "SEARCH deliveries USING INDEX deliveries_by_end (changed_at<?)");
 }
 
 /// Stored by every program so far, and queries tell by them what is final.

@@ -69,7 +69,7 @@ fn lists_are_read_off_an_index() {
     };
     check(LIST, &["SEARCH messages USING INDEX messages_by_time ((submitted_at,id)<(?,?))"]);
     check(LIST_OF_STATE, &["SEARCH messages USING INDEX messages_by_state (state=? AND (submitted_at,id)<(?,?))"]);
-    check(OVER, &["SEARCH messages USING INDEX messages_by_end (changed_at<?)"]);
+    check(FINISHED, &["SEARCH messages USING INDEX messages_by_end (changed_at<?)"]);
     // The open ones are all wanted; only they are looked at and put in order.
     check(OPEN, &["SEARCH messages USING INDEX messages_by_state (state=?)", "USE TEMP B-TREE FOR ORDER BY"]);
 }

@@ -10,13 +10,13 @@ use patchboard_core::port::{Batch, Durability, Store, StoreError, Write};
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
-use super::super::apply::Prepared;
+use super::super::batch::EncodedBatch;
 use super::super::{SqliteOptions, SqliteStore};
 use super::super::{events, schema};
-use super::{Commit, FOLD_BYTES, Scribe};
+use super::{CHECKPOINT_BYTES, CommitRequest, WriteConnection};
 
-fn scribe(folder: &Path) -> Scribe {
-    Scribe::new(schema::open_for_writing(&folder.join("writer.db")).unwrap())
+fn scribe(folder: &Path) -> WriteConnection {
+    WriteConnection::new(schema::open_for_writing(&folder.join("writer.db")).unwrap())
 }
 
 fn batch(topic: u128, seq: u64, text: &str, durability: Durability) -> Batch {
@@ -26,25 +26,25 @@ fn batch(topic: u128, seq: u64, text: &str, durability: Durability) -> Batch {
     Batch { durability, writes: vec![Write::Event(Arc::new(record))] }
 }
 
-fn commit_together(scribe: &mut Scribe, batches: Vec<Batch>) -> Vec<Result<(), StoreError>> {
+fn commit_together(scribe: &mut WriteConnection, batches: Vec<Batch>) -> Vec<Result<(), StoreError>> {
     let room = Arc::new(Semaphore::new(batches.len()));
     let (group, answers): (Vec<_>, Vec<_>) = batches
         .into_iter()
         .map(|batch| {
             let (answer, receiver) = oneshot::channel();
             let room = room.clone().try_acquire_owned().unwrap();
-            (Commit { batch: Prepared::new(batch), answer, _room: room }, receiver)
+            (CommitRequest { batch: EncodedBatch::new(batch), answer, _permit: room }, receiver)
         })
         .unzip();
     scribe.commit_group(group);
     answers.into_iter().map(|mut answer| answer.try_recv().expect("answered by now")).collect()
 }
 
-fn last_seq(scribe: &Scribe, topic: u128) -> u64 {
+fn last_seq(scribe: &WriteConnection, topic: u128) -> u64 {
     events::last_seq(&scribe.db, &Topic::Run(RunId(Uuid::from_u128(topic)))).unwrap().0
 }
 
-fn synchronous(scribe: &Scribe) -> u8 {
+fn synchronous(scribe: &WriteConnection) -> u8 {
     scribe.db.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
 }
 
@@ -94,7 +94,7 @@ fn a_full_disk_is_reported_and_survived() {
     let folder = tempfile::tempdir().unwrap();
     let mut scribe = scribe(folder.path());
     let pages: u32 = scribe.db.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-    let room_for = |scribe: &Scribe, pages: u32| {
+    let room_for = |scribe: &WriteConnection, pages: u32| {
         scribe.db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     };
     room_for(&scribe, pages + 16);
@@ -135,7 +135,7 @@ async fn pieces_written_on_the_callers_thread_are_stored_at_once_and_the_log_sta
     }
     assert_eq!(store.last_seq(&Topic::Run(RunId(Uuid::from_u128(1)))).await.unwrap(), Seq(4000));
     let log = std::fs::metadata(folder.path().join("inline.db-wal")).unwrap().len();
-    assert!(log < 3 * u64::try_from(FOLD_BYTES).unwrap(), "the log has {log} bytes");
+    assert!(log < 3 * u64::try_from(CHECKPOINT_BYTES).unwrap(), "the log has {log} bytes");
 }
 
 #[tokio::test]

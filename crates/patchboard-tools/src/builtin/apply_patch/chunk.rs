@@ -1,14 +1,14 @@
 //! Chunks of a patch put into the text of a file.
 
-use super::super::matching::{Closeness, Indent, runs};
-use super::parse::{Chunk, End, Line};
-use crate::words::quoted;
+use super::super::matching::{IndentMap, MatchTolerance, find_runs};
+use super::parse::{Chunk, ChunkPosition, PatchLine};
+use crate::text::quoted;
 
 /// Chunk numbers count from 1.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ChunkError {
     #[error("chunk {chunk}: no line {place} from line {from} on")]
-    NoPlace { chunk: usize, place: String, from: usize },
+    AnchorNotFound { chunk: usize, place: String, from: usize },
     #[error("chunk {chunk}: its lines, beginning with {first}, are not found together from line {from} on")]
     NotFound { chunk: usize, first: String, from: usize },
     #[error(
@@ -28,25 +28,25 @@ struct FileLine<'a> {
 }
 
 /// Chunks are in the order of the file: each is looked for after the one before it.
-pub(super) fn patched(content: &str, chunks: &[Chunk]) -> Result<String, ChunkError> {
+pub(super) fn apply_chunks(content: &str, chunks: &[Chunk]) -> Result<String, ChunkError> {
     let lines: Vec<FileLine<'_>> = content.split_inclusive('\n').map(FileLine::new).collect();
     let texts: Vec<&str> = lines.iter().map(|line| line.text).collect();
     let line_end = lines.first().map_or("\n", |line| if line.end.is_empty() { "\n" } else { line.end });
     let mut result: Vec<(String, &str)> = Vec::new();
     let mut done = 0;
     for (index, chunk) in chunks.iter().enumerate() {
-        let found = find(&texts, chunk, index + 1, done)?;
-        result.extend(lines.iter().take(found.start).skip(done).map(FileLine::kept));
+        let found = locate_chunk(&texts, chunk, index + 1, done)?;
+        result.extend(lines.iter().take(found.start).skip(done).map(FileLine::to_output));
         let mut there = lines.iter().skip(found.start);
         let mut used = 0;
         for line in &chunk.lines {
             match line {
                 // As it is in the file, should the two differ in blanks.
-                Line::Stays(_) => result.extend(there.next().map(FileLine::kept)),
-                Line::Goes(_) => {
+                PatchLine::Context(_) => result.extend(there.next().map(FileLine::to_output)),
+                PatchLine::Removed(_) => {
                     there.next();
                 }
-                Line::Comes(text) => {
+                PatchLine::Added(text) => {
                     result.push((found.indent.as_ref().map_or(text.clone(), |indent| indent.apply(text)), line_end));
                     continue;
                 }
@@ -55,58 +55,66 @@ pub(super) fn patched(content: &str, chunks: &[Chunk]) -> Result<String, ChunkEr
         }
         done = found.start + used;
     }
-    result.extend(lines.iter().skip(done).map(FileLine::kept));
+    result.extend(lines.iter().skip(done).map(FileLine::to_output));
     let ends_with_a_line_end = content.is_empty() || content.ends_with('\n');
-    Ok(joined(result, line_end, ends_with_a_line_end))
+    Ok(join_lines(result, line_end, ends_with_a_line_end))
 }
 
-struct Found<'a> {
+struct ChunkMatch<'a> {
     start: usize,
-    indent: Option<Indent<'a>>,
+    indent: Option<IndentMap<'a>>,
 }
 
-fn find<'a>(texts: &[&'a str], chunk: &'a Chunk, number: usize, done: usize) -> Result<Found<'a>, ChunkError> {
+fn locate_chunk<'a>(
+    texts: &[&'a str],
+    chunk: &'a Chunk,
+    number: usize,
+    done: usize,
+) -> Result<ChunkMatch<'a>, ChunkError> {
     let mut from = done;
-    for place in &chunk.below {
+    for place in &chunk.anchors {
         let rest = texts.get(from..).unwrap_or_default();
-        let at = Closeness::ALL.into_iter().find_map(|closeness| runs(rest, &[place], closeness).first().copied());
-        let no_place = || ChunkError::NoPlace { chunk: number, place: quoted(place), from: from + 1 };
+        let at =
+            MatchTolerance::ALL.into_iter().find_map(|closeness| find_runs(rest, &[place], closeness).first().copied());
+        let no_place = || ChunkError::AnchorNotFound { chunk: number, place: quoted(place), from: from + 1 };
         from += at.ok_or_else(no_place)? + 1;
     }
-    let old: Vec<&str> = chunk.lines.iter().filter_map(Line::old).collect();
+    let old: Vec<&str> = chunk.lines.iter().filter_map(PatchLine::old).collect();
     let Some(first) = old.first() else {
         // Only new lines: below the place named, or at the end.
-        let start = if chunk.below.is_empty() || chunk.end == End::OfFile { texts.len() } else { from };
-        return Ok(Found { start, indent: None });
+        let start =
+            if chunk.anchors.is_empty() || chunk.position == ChunkPosition::EndOfFile { texts.len() } else { from };
+        return Ok(ChunkMatch { start, indent: None });
     };
     let first = quoted(first);
     // The line named above may be the chunk's first line too.
-    let starts = if chunk.below.is_empty() { vec![from] } else { vec![from, from - 1] };
+    let starts = if chunk.anchors.is_empty() { vec![from] } else { vec![from, from - 1] };
     for from in starts {
         let rest = texts.get(from..).unwrap_or_default();
-        for closeness in Closeness::ALL {
-            let mut found = runs(rest, &old, closeness);
-            if chunk.end == End::OfFile {
+        for closeness in MatchTolerance::ALL {
+            let mut found = find_runs(rest, &old, closeness);
+            if chunk.position == ChunkPosition::EndOfFile {
                 found.retain(|start| start + old.len() == rest.len());
             }
             let Some(start) = found.first().copied() else { continue };
-            if found.len() > 1 && chunk.below.is_empty() {
+            if found.len() > 1 && chunk.anchors.is_empty() {
                 return Err(ChunkError::Ambiguous { chunk: number, first, count: found.len() });
             }
             let there = rest.iter().skip(start).copied();
-            let indent = Indent::learn(old.iter().copied().zip(there)).ok_or(ChunkError::Indentation { chunk: number });
-            return Ok(Found { start: from + start, indent: Some(indent?) });
+            let indent =
+                IndentMap::from_pairs(old.iter().copied().zip(there)).ok_or(ChunkError::Indentation { chunk: number });
+            return Ok(ChunkMatch { start: from + start, indent: Some(indent?) });
         }
     }
     Err(ChunkError::NotFound { chunk: number, first, from: from + 1 })
 }
 
-impl Line {
+impl PatchLine {
     /// The line as it is before the change.
     fn old(&self) -> Option<&str> {
         match self {
-            Self::Stays(text) | Self::Goes(text) => Some(text),
-            Self::Comes(_) => None,
+            Self::Context(text) | Self::Removed(text) => Some(text),
+            Self::Added(_) => None,
         }
     }
 }
@@ -117,13 +125,13 @@ impl<'a> FileLine<'a> {
         Self { text, end: line.get(text.len()..).unwrap_or_default() }
     }
 
-    fn kept(&self) -> (String, &'a str) {
+    fn to_output(&self) -> (String, &'a str) {
         (self.text.to_owned(), self.end)
     }
 }
 
 /// Every line has an end; the last one has if the file's last line had.
-fn joined(lines: Vec<(String, &str)>, line_end: &str, ends_with_a_line_end: bool) -> String {
+fn join_lines(lines: Vec<(String, &str)>, line_end: &str, ends_with_a_line_end: bool) -> String {
     let last = lines.len().saturating_sub(1);
     let mut whole = String::new();
     for (index, (text, end)) in lines.into_iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The text of a patch as a list of changes.
 
-use super::super::bench::content::MAX_FILE_BYTES;
-use crate::words::quoted;
+use super::super::file_runtime::content::MAX_FILE_BYTES;
+use crate::text::quoted;
 
 /// A patch that names more files is refused.
 const MAX_CHANGES: usize = 200;
@@ -16,11 +16,11 @@ const END_OF_FILE: &str = "*** End of File";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Patch {
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<FileChange>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum FileChange {
     Add { path: String, content: String },
     Delete { path: String },
     Update { path: String, move_to: Option<String>, chunks: Vec<Chunk> },
@@ -30,23 +30,23 @@ pub(super) enum Change {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunk {
     /// Lines above the chunk that tell where to look, outermost first.
-    pub(super) below: Vec<String>,
-    pub(super) lines: Vec<Line>,
-    pub(super) end: End,
+    pub(super) anchors: Vec<String>,
+    pub(super) lines: Vec<PatchLine>,
+    pub(super) position: ChunkPosition,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    Stays(String),
-    Goes(String),
-    Comes(String),
+pub(super) enum PatchLine {
+    Context(String),
+    Removed(String),
+    Added(String),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ChunkPosition {
     #[default]
     Anywhere,
-    OfFile,
+    EndOfFile,
 }
 
 /// Line numbers count from 1, in the text of the patch.
@@ -88,7 +88,8 @@ impl Patch {
         let end = lines.iter().rposition(|line| line.trim_end() == END).filter(|end| *end > begin);
         let end = end.or_else(|| lines.iter().rposition(|line| line.trim() == END).filter(|end| *end > begin));
         let end = end.ok_or(ParseError::NoEnd)?;
-        let mut parser = Parser { lines: lines.get(begin + 1..end).unwrap_or_default(), next: 0, before: begin + 1 };
+        let mut parser =
+            PatchParser { lines: lines.get(begin + 1..end).unwrap_or_default(), next: 0, lines_before: begin + 1 };
         let mut changes = Vec::new();
         while let Some(change) = parser.change()? {
             changes.push(change);
@@ -100,29 +101,29 @@ impl Patch {
     }
 }
 
-struct Parser<'a> {
+struct PatchParser<'a> {
     lines: &'a [&'a str],
     next: usize,
     /// Lines of the text before `lines`.
-    before: usize,
+    lines_before: usize,
 }
 
-impl<'a> Parser<'a> {
-    fn change(&mut self) -> Result<Option<Change>, ParseError> {
+impl<'a> PatchParser<'a> {
+    fn change(&mut self) -> Result<Option<FileChange>, ParseError> {
         while self.peek().is_some_and(|line| line.trim().is_empty()) {
             self.next += 1;
         }
         let Some(line) = self.take() else { return Ok(None) };
-        let number = self.number();
-        if let Some(path) = after(line, ADD) {
-            let path = named(path, number)?;
-            return Ok(Some(Change::Add { path, content: self.added()? }));
+        let number = self.line_number();
+        if let Some(path) = strip_marker(line, ADD) {
+            let path = required_path(path, number)?;
+            return Ok(Some(FileChange::Add { path, content: self.added()? }));
         }
-        if let Some(path) = after(line, DELETE) {
-            return Ok(Some(Change::Delete { path: named(path, number)? }));
+        if let Some(path) = strip_marker(line, DELETE) {
+            return Ok(Some(FileChange::Delete { path: required_path(path, number)? }));
         }
-        if let Some(path) = after(line, UPDATE) {
-            let path = named(path, number)?;
+        if let Some(path) = strip_marker(line, UPDATE) {
+            let path = required_path(path, number)?;
             return self.update(path, number).map(Some);
         }
         Err(ParseError::NoChange { line: number, text: quoted(line) })
@@ -136,17 +137,17 @@ impl<'a> Parser<'a> {
                 content.push_str(added);
                 content.push('\n');
             } else if !line.trim().is_empty() || !self.only_blank_until_next_change() {
-                return Err(ParseError::NotAdded { line: self.number(), text: quoted(line) });
+                return Err(ParseError::NotAdded { line: self.line_number(), text: quoted(line) });
             }
         }
         Ok(content)
     }
 
-    fn update(&mut self, path: String, number: usize) -> Result<Change, ParseError> {
+    fn update(&mut self, path: String, number: usize) -> Result<FileChange, ParseError> {
         let mut move_to = None;
-        if let Some(target) = self.peek().and_then(|line| after(line, MOVE)) {
+        if let Some(target) = self.peek().and_then(|line| strip_marker(line, MOVE)) {
             self.next += 1;
-            move_to = Some(named(target, self.number())?);
+            move_to = Some(required_path(target, self.line_number())?);
         }
         let mut chunks = Vec::new();
         while let Some(line) = self.peek().filter(|line| !begins_change(line)) {
@@ -159,19 +160,19 @@ impl<'a> Parser<'a> {
         if chunks.is_empty() && move_to.is_none() {
             return Err(ParseError::NothingUpdated { line: number });
         }
-        Ok(Change::Update { path, move_to, chunks })
+        Ok(FileChange::Update { path, move_to, chunks })
     }
 
     fn chunk(&mut self) -> Result<Chunk, ParseError> {
         let mut chunk = Chunk::default();
         while let Some(header) = self.peek().and_then(|line| line.strip_prefix("@@")) {
             self.next += 1;
-            chunk.below.extend(place_in(header));
+            chunk.anchors.extend(anchor_in(header));
         }
         while let Some(line) = self.peek().filter(|line| !begins_change(line) && !line.starts_with("@@")) {
             if line.trim_end() == END_OF_FILE {
                 self.next += 1;
-                chunk.end = End::OfFile;
+                chunk.position = ChunkPosition::EndOfFile;
                 break;
             }
             if line.is_empty() && self.only_blank_until_next_change() {
@@ -180,16 +181,16 @@ impl<'a> Parser<'a> {
             self.next += 1;
             let rest = || line.get(1..).unwrap_or_default().to_owned();
             chunk.lines.push(match line.chars().next() {
-                Some(' ') => Line::Stays(rest()),
-                Some('-') => Line::Goes(rest()),
-                Some('+') => Line::Comes(rest()),
+                Some(' ') => PatchLine::Context(rest()),
+                Some('-') => PatchLine::Removed(rest()),
+                Some('+') => PatchLine::Added(rest()),
                 // The space before an empty line is easily lost.
-                None => Line::Stays(String::new()),
-                Some(_) => return Err(ParseError::NotALine { line: self.number(), text: quoted(line) }),
+                None => PatchLine::Context(String::new()),
+                Some(_) => return Err(ParseError::NotALine { line: self.line_number(), text: quoted(line) }),
             });
         }
-        if chunk.lines.iter().all(|line| matches!(line, Line::Stays(_))) {
-            return Err(ParseError::NothingUpdated { line: self.number() });
+        if chunk.lines.iter().all(|line| matches!(line, PatchLine::Context(_))) {
+            return Err(ParseError::NothingUpdated { line: self.line_number() });
         }
         Ok(chunk)
     }
@@ -210,8 +211,8 @@ impl<'a> Parser<'a> {
     }
 
     /// Of the line taken last.
-    fn number(&self) -> usize {
-        self.before + self.next
+    fn line_number(&self) -> usize {
+        self.lines_before + self.next
     }
 }
 
@@ -219,16 +220,16 @@ fn begins_change(line: &str) -> bool {
     [ADD, DELETE, UPDATE].iter().any(|mark| line.starts_with(mark))
 }
 
-fn after<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
+fn strip_marker<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
     line.strip_prefix(mark).map(str::trim)
 }
 
-fn named(path: &str, line: usize) -> Result<String, ParseError> {
+fn required_path(path: &str, line: usize) -> Result<String, ParseError> {
     if path.is_empty() { Err(ParseError::NoPath { line }) } else { Ok(path.to_owned()) }
 }
 
 /// What follows `@@`. Line numbers of the unified format, as in `@@ -1,3 +1,4 @@ place`, are not relied on.
-fn place_in(header: &str) -> Option<String> {
+fn anchor_in(header: &str) -> Option<String> {
     let header = header.trim();
     let place = match header.split_once("@@") {
         Some((numbers, place)) if numbers.starts_with('-') => place.trim(),

@@ -4,143 +4,152 @@ use std::collections::HashSet;
 
 use tokio_util::sync::CancellationToken;
 
-use super::super::bench::content::{entry_place, file_place, text_of, within_limit};
-use super::super::bench::{Refusal, Turns};
-use super::chunk::patched;
-use super::parse::{Change, Patch};
-use crate::folder::{EntryKind, Identity, Over, PathError, Place, Staged, WorkFolder};
+use super::super::file_runtime::content::{check_size, entry_target, file_target, read_text};
+use super::super::file_runtime::{FileLocks, ToolRefusal};
+use super::chunk::apply_chunks;
+use super::parse::{FileChange, Patch};
+use crate::folder::{EntryKind, FileIdentity, OverwriteMode, PathError, PathTarget, StagedFile, WorkFolder};
 
 /// Files of one patch together, before and after; a larger patch is refused.
 const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 
 /// A change and the places it is about.
-struct Sited<'a> {
-    change: &'a Change,
-    place: Place,
-    target: Option<Place>,
+struct ResolvedChange<'a> {
+    change: &'a FileChange,
+    source: PathTarget,
+    target: Option<PathTarget>,
 }
 
 /// A change that only has to be put into effect.
-struct Prepared<'a> {
-    sited: &'a Sited<'a>,
+struct StagedChange<'a> {
+    resolved: &'a ResolvedChange<'a>,
     /// New content beside its place.
-    staged: Option<Staged>,
+    staged: Option<StagedFile>,
 }
 
-pub(super) fn carry_out(
-    turns: &Turns,
+pub(super) fn execute(
+    turns: &FileLocks,
     folder: &WorkFolder,
     patch: &Patch,
     stop: &CancellationToken,
-) -> Result<(), Refusal> {
-    let look = || patch.changes.iter().map(|change| Sited::find(folder, change)).collect::<Result<Vec<_>, _>>();
-    let unchanged = |Refusal(reason): Refusal| Refusal(format!("{reason}; nothing was changed"));
-    let waited = turns.wait_for(look, |sited| sited.iter().flat_map(Sited::places).collect());
+) -> Result<(), ToolRefusal> {
+    let look =
+        || patch.changes.iter().map(|change| ResolvedChange::resolve(folder, change)).collect::<Result<Vec<_>, _>>();
+    let unchanged = |ToolRefusal(reason): ToolRefusal| ToolRefusal(format!("{reason}; nothing was changed"));
+    let waited = turns.lock_targets(look, |sited| sited.iter().flat_map(ResolvedChange::targets).collect());
     let (_turn, sited) = waited.map_err(unchanged)?;
-    let holders = folder.holders()?;
-    each_named_once(&sited).map_err(unchanged)?;
-    let contents = contents(&sited, stop).map_err(unchanged)?;
+    let holders = folder.protected_ancestors()?;
+    check_distinct(&sited).map_err(unchanged)?;
+    let contents = new_contents(&sited, stop).map_err(unchanged)?;
     let mut prepared = Vec::new();
     for (sited, content) in sited.iter().zip(contents) {
-        let staged = content.map(|content| sited.place.stage(content.as_bytes(), stop)).transpose();
-        prepared.push(Prepared { sited, staged: staged.map_err(|error| unchanged(error.into()))? });
+        let staged = content.map(|content| sited.source.stage(content.as_bytes(), stop)).transpose();
+        prepared.push(StagedChange { resolved: sited, staged: staged.map_err(|error| unchanged(error.into()))? });
     }
     if stop.is_cancelled() {
-        return Err(Refusal::cancelled());
+        return Err(ToolRefusal::cancelled());
     }
     let mut done = Vec::new();
     for prepared in prepared {
-        let shown = prepared.sited.place.shown();
-        prepared.settle(&holders).map_err(|error| match done.as_slice() {
+        let shown = prepared.resolved.source.display_path();
+        prepared.commit(&holders).map_err(|error| match done.as_slice() {
             [] => unchanged(error.into()),
-            done => Refusal(format!("{error}; the patch is applied only to {}", done.join(", "))),
+            done => ToolRefusal(format!("{error}; the patch is applied only to {}", done.join(", "))),
         })?;
         done.push(shown);
     }
     Ok(())
 }
 
-impl<'a> Sited<'a> {
-    fn find(folder: &WorkFolder, change: &'a Change) -> Result<Self, Refusal> {
+impl<'a> ResolvedChange<'a> {
+    fn resolve(folder: &WorkFolder, change: &'a FileChange) -> Result<Self, ToolRefusal> {
         let (place, target) = match change {
-            Change::Add { path, .. } => (file_place(folder, path)?, None),
-            Change::Delete { path } => (entry_place(folder, path)?, None),
-            Change::Update { path, move_to, .. } => {
-                let target = move_to.as_ref().map(|target| entry_place(folder, target)).transpose()?;
-                (file_place(folder, path)?, target)
+            FileChange::Add { path, .. } => (file_target(folder, path)?, None),
+            FileChange::Delete { path } => (entry_target(folder, path)?, None),
+            FileChange::Update { path, move_to, .. } => {
+                let target = move_to.as_ref().map(|target| entry_target(folder, target)).transpose()?;
+                (file_target(folder, path)?, target)
             }
         };
-        let exists = |place: &Place| Refusal::from(PathError::Exists { path: place.shown() });
+        let exists = |place: &PathTarget| ToolRefusal::from(PathError::Exists { path: place.display_path() });
         match (change, place.kind()) {
-            (Change::Add { .. }, Some(_)) => return Err(exists(&place)),
-            (Change::Delete { .. }, Some(EntryKind::Folder)) => {
-                return Err(PathError::IsAFolder { path: place.shown() }.into());
+            (FileChange::Add { .. }, Some(_)) => return Err(exists(&place)),
+            (FileChange::Delete { .. }, Some(EntryKind::Folder)) => {
+                return Err(PathError::IsAFolder { path: place.display_path() }.into());
             }
-            (Change::Delete { .. } | Change::Update { .. }, None) => {
-                return Err(PathError::Missing { path: place.shown() }.into());
+            (FileChange::Delete { .. } | FileChange::Update { .. }, None) => {
+                return Err(PathError::Missing { path: place.display_path() }.into());
             }
-            (Change::Add { .. }, None) | (Change::Delete { .. } | Change::Update { .. }, Some(_)) => {}
+            (FileChange::Add { .. }, None) | (FileChange::Delete { .. } | FileChange::Update { .. }, Some(_)) => {}
         }
         match &target {
             Some(target) if target.kind().is_some() => Err(exists(target)),
-            Some(_) | None => Ok(Self { change, place, target }),
+            Some(_) | None => Ok(Self { change, source: place, target }),
         }
     }
 
-    fn places(&self) -> impl Iterator<Item = &Place> {
-        std::iter::once(&self.place).chain(&self.target)
+    fn targets(&self) -> impl Iterator<Item = &PathTarget> {
+        std::iter::once(&self.source).chain(&self.target)
     }
 }
 
 /// What one change does to a file another one would have to know, so there are no two.
-fn each_named_once(sited: &[Sited<'_>]) -> Result<(), Refusal> {
+fn check_distinct(sited: &[ResolvedChange<'_>]) -> Result<(), ToolRefusal> {
     let mut seen = HashSet::new();
-    match sited.iter().flat_map(Sited::places).find(|place| !seen.insert(place.key())) {
-        Some(twice) => Err(Refusal(format!("{} is named twice in the patch", twice.shown()))),
+    match sited.iter().flat_map(ResolvedChange::targets).find(|place| !seen.insert(place.lock_key())) {
+        Some(twice) => Err(ToolRefusal(format!("{} is named twice in the patch", twice.display_path()))),
         None => Ok(()),
     }
 }
 
 /// The new content of each file that gets one.
-fn contents(sited: &[Sited<'_>], stop: &CancellationToken) -> Result<Vec<Option<String>>, Refusal> {
+fn new_contents(sited: &[ResolvedChange<'_>], stop: &CancellationToken) -> Result<Vec<Option<String>>, ToolRefusal> {
     let mut total = 0;
     let mut contents = Vec::new();
-    for Sited { change, place, .. } in sited {
+    for ResolvedChange { change, source: place, .. } in sited {
         let content = match change {
-            Change::Delete { .. } => None,
-            Change::Add { content, .. } => Some(content.clone()),
+            FileChange::Delete { .. } => None,
+            FileChange::Add { content, .. } => Some(content.clone()),
             // Only moved.
-            Change::Update { chunks, .. } if chunks.is_empty() => None,
-            Change::Update { chunks, .. } => {
-                let before = text_of(place, stop)?;
+            FileChange::Update { chunks, .. } if chunks.is_empty() => None,
+            FileChange::Update { chunks, .. } => {
+                let before = read_text(place, stop)?;
                 total += before.len();
-                let after = patched(&before, chunks);
-                Some(after.map_err(|error| Refusal(format!("{} does not fit the patch: {error}", place.shown())))?)
+                let after = apply_chunks(&before, chunks);
+                Some(after.map_err(|error| {
+                    ToolRefusal(format!("{} does not fit the patch: {error}", place.display_path()))
+                })?)
             }
         };
         if let Some(content) = &content {
-            within_limit(place, content.len())?;
+            check_size(place, content.len())?;
             total += content.len();
         }
         if total > MAX_TOTAL_BYTES {
-            return Err(Refusal(format!("the files of the patch are larger than {MAX_TOTAL_BYTES} bytes together")));
+            return Err(ToolRefusal(format!(
+                "the files of the patch are larger than {MAX_TOTAL_BYTES} bytes together"
+            )));
         }
         contents.push(content);
     }
     Ok(contents)
 }
 
-impl Prepared<'_> {
-    fn settle(self, holders: &HashSet<Identity>) -> Result<(), PathError> {
-        let Sited { change, place, target } = self.sited;
+impl StagedChange<'_> {
+    fn commit(self, holders: &HashSet<FileIdentity>) -> Result<(), PathError> {
+        let ResolvedChange { change, source: place, target } = self.resolved;
         if let Some(staged) = self.staged {
-            let over = if matches!(change, Change::Add { .. }) { Over::Nothing } else { Over::Anything };
-            staged.settle(over)?;
+            let over = if matches!(change, FileChange::Add { .. }) {
+                OverwriteMode::NoReplace
+            } else {
+                OverwriteMode::Replace
+            };
+            staged.commit(over)?;
         }
         match (change, target) {
-            (Change::Delete { .. }, _) => place.delete(holders),
-            (Change::Update { .. }, Some(target)) => place.move_to(target, holders),
-            (Change::Add { .. } | Change::Update { .. }, _) => Ok(()),
+            (FileChange::Delete { .. }, _) => place.delete(holders),
+            (FileChange::Update { .. }, Some(target)) => place.move_to(target, holders),
+            (FileChange::Add { .. } | FileChange::Update { .. }, _) => Ok(()),
         }
     }
 }

@@ -4,14 +4,14 @@ use std::os::unix::fs::PermissionsExt;
 use proptest::prelude::*;
 
 use super::super::tests::yard::{Yard, going, owned, stopped, told};
-use super::parse::{Change, Chunk, End, Line};
+use super::parse::{Chunk, ChunkPosition, FileChange, PatchLine};
 use super::*;
 
 fn patched(text: &str, body: &str) -> Result<String, String> {
     let patch = Patch::parse(&format!("*** Begin Patch\n*** Update File: f\n{body}\n*** End Patch"));
     let patch = patch.map_err(|error| error.to_string())?;
-    let [Change::Update { chunks, .. }] = patch.changes.as_slice() else { panic!("{patch:?}") };
-    chunk::patched(text, chunks).map_err(|error| error.to_string())
+    let [FileChange::Update { chunks, .. }] = patch.changes.as_slice() else { panic!("{patch:?}") };
+    chunk::apply_chunks(text, chunks).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -21,31 +21,35 @@ fn a_patch_is_a_list_of_changes() {
                 +more\n*** End of File\n@@ -1,2 +3,4 @@ fn g()\n+x\n*** Update File: z\n-a\n*** End Patch\n```\n";
     let line = |line: &str| line.to_owned();
     let expected = vec![
-        Change::Add { path: line("a/new.txt"), content: line("one\n+two\n\n") },
-        Change::Delete { path: line("old.txt") },
-        Change::Update {
+        FileChange::Add { path: line("a/new.txt"), content: line("one\n+two\n\n") },
+        FileChange::Delete { path: line("old.txt") },
+        FileChange::Update {
             path: line("src/x.rs"),
             move_to: Some(line("src/y.rs")),
             chunks: vec![
                 Chunk {
-                    below: vec![line("class A"), line("def f")],
+                    anchors: vec![line("class A"), line("def f")],
                     lines: vec![
-                        Line::Stays(line("stays")),
-                        Line::Goes(line("goes")),
-                        Line::Comes(line("comes")),
-                        Line::Stays(line("")),
-                        Line::Stays(line("and")),
-                        Line::Comes(line("more")),
+                        PatchLine::Context(line("stays")),
+                        PatchLine::Removed(line("goes")),
+                        PatchLine::Added(line("comes")),
+                        PatchLine::Context(line("")),
+                        PatchLine::Context(line("and")),
+                        PatchLine::Added(line("more")),
                     ],
-                    end: End::OfFile,
+                    position: ChunkPosition::EndOfFile,
                 },
-                Chunk { below: vec![line("fn g()")], lines: vec![Line::Comes(line("x"))], end: End::Anywhere },
+                Chunk {
+                    anchors: vec![line("fn g()")],
+                    lines: vec![PatchLine::Added(line("x"))],
+                    position: ChunkPosition::Anywhere,
+                },
             ],
         },
-        Change::Update {
+        FileChange::Update {
             path: line("z"),
             move_to: None,
-            chunks: vec![Chunk { lines: vec![Line::Goes(line("a"))], ..Chunk::default() }],
+            chunks: vec![Chunk { lines: vec![PatchLine::Removed(line("a"))], ..Chunk::default() }],
         },
     ];
     assert_eq!(Patch::parse(text), Ok(Patch { changes: expected }));
@@ -218,8 +222,8 @@ proptest! {
         if let Ok(patch) = Patch::parse(&text) {
             prop_assert!(!patch.changes.is_empty());
             for change in &patch.changes {
-                if let Change::Update { chunks, .. } = change {
-                    drop(chunk::patched(&content, chunks));
+                if let FileChange::Update { chunks, .. } = change {
+                    drop(chunk::apply_chunks(&content, chunks));
                 }
             }
         }

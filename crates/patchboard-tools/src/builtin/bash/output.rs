@@ -4,25 +4,25 @@ use std::time::Duration;
 
 use patchboard_core::tool::ToolOutput;
 
-use super::transcript::{Kept, Transcript};
-use crate::sandbox::{Confinement, Ending, Error, Network, Tcp};
+use super::transcript::{StreamExcerpt, Transcript};
+use crate::sandbox::{CommandExit, Confinement, NetworkAccess, SandboxError, TcpAccess};
 
 /// The answer as a whole stays under the 64 KiB that the core allows, so that its last line is never cut off.
 const OUTPUT_BYTES: usize = 63 * 1024;
 /// For headings, marks and the last line.
-const ROOM_FOR_MARKS: usize = 1024;
+const MARKS_RESERVE: usize = 1024;
 
 #[derive(Debug)]
-pub(super) enum Outcome {
-    Ended(Ending),
+pub(super) enum CommandOutcome {
+    Ended(CommandExit),
     TimedOut(Duration),
     Cancelled,
     /// Nobody knows how the command ended.
-    Lost(Error),
+    Lost(SandboxError),
 }
 
-impl From<Result<Ending, Error>> for Outcome {
-    fn from(ending: Result<Ending, Error>) -> Self {
+impl From<Result<CommandExit, SandboxError>> for CommandOutcome {
+    fn from(ending: Result<CommandExit, SandboxError>) -> Self {
         match ending {
             Ok(ending) => Self::Ended(ending),
             Err(error) => Self::Lost(error),
@@ -30,11 +30,11 @@ impl From<Result<Ending, Error>> for Outcome {
     }
 }
 
-impl Outcome {
+impl CommandOutcome {
     fn last_line(&self) -> String {
         match self {
-            Self::Ended(Ending::Exited(code)) => format!("exit code: {code}"),
-            Self::Ended(Ending::Signalled(signal)) => format!("killed by signal {signal}"),
+            Self::Ended(CommandExit::Exited(code)) => format!("exit code: {code}"),
+            Self::Ended(CommandExit::Signalled(signal)) => format!("killed by signal {signal}"),
             Self::TimedOut(limit) => format!("timed out after {} ms", limit.as_millis()),
             Self::Cancelled => "cancelled".to_owned(),
             Self::Lost(error) => error.to_string(),
@@ -42,19 +42,19 @@ impl Outcome {
     }
 
     fn is_success(&self) -> bool {
-        matches!(self, Self::Ended(Ending::Exited(0)))
+        matches!(self, Self::Ended(CommandExit::Exited(0)))
     }
 }
 
-pub(super) fn answer(
-    outcome: &Outcome,
+pub(super) fn tool_output(
+    outcome: &CommandOutcome,
     transcript: &Transcript,
     confinement: Confinement,
-    network: &Network,
+    network: &NetworkAccess,
 ) -> ToolOutput {
-    let mut content = streams(&transcript.from_stdout, &transcript.from_stderr);
+    let mut content = format_streams(&transcript.from_stdout, &transcript.from_stderr);
     if !outcome.is_success() {
-        let notes = [closed_parts(confinement), closed_sockets(&content, network)];
+        let notes = [protected_note(confinement), network_note(&content, network)];
         for note in notes.into_iter().flatten() {
             append_line(&mut content, &note);
         }
@@ -63,8 +63,8 @@ pub(super) fn answer(
     if outcome.is_success() { ToolOutput::ok(content) } else { ToolOutput::error(content) }
 }
 
-fn streams(stdout: &Kept, stderr: &Kept) -> String {
-    let limit = OUTPUT_BYTES - ROOM_FOR_MARKS;
+fn format_streams(stdout: &StreamExcerpt, stderr: &StreamExcerpt) -> String {
+    let limit = OUTPUT_BYTES - MARKS_RESERVE;
     match (stdout.is_empty(), stderr.is_empty()) {
         (true, true) => String::new(),
         (false, true) => stdout.text(limit),
@@ -83,7 +83,7 @@ fn streams(stdout: &Kept, stderr: &Kept) -> String {
 }
 
 /// Why something in the working folder may be refused that looks as if it were allowed.
-fn closed_parts(confinement: Confinement) -> Option<String> {
+fn protected_note(confinement: Confinement) -> Option<String> {
     if !confinement.has_closed_parts || confinement.landlock_abi == 0 {
         return None;
     }
@@ -98,13 +98,13 @@ fn closed_parts(confinement: Confinement) -> Option<String> {
 }
 
 /// Why a program that speaks of a socket may have failed.
-fn closed_sockets(content: &str, network: &Network) -> Option<String> {
+fn network_note(content: &str, network: &NetworkAccess) -> Option<String> {
     let is_about_sockets = ["socket", "Socket", ".sock", "listen"].iter().any(|word| content.contains(word));
     let mut closed = Vec::new();
     if !network.unix_sockets {
         closed.push("use sockets that have a path (`tools.bash.unix_sockets`)");
     }
-    if network.listen == Tcp::Closed {
+    if network.listen == TcpAccess::Closed {
         closed.push("listen (`tools.bash.listen`)");
     }
     (is_about_sockets && !closed.is_empty())

@@ -14,7 +14,7 @@ fn a_call_cannot_take_longer_than_the_server_allows() {
         grants: crate::GrantRules::default(),
     };
     let options = BashOptions::new(Workspaces::new(options).unwrap(), tasks, Spawner::new("/bin/true").unwrap());
-    let bash = Bash { options, shell: "/bin/sh".into(), slots: Arc::new(Semaphore::new(1)) };
+    let bash = BashTool { options, shell: "/bin/sh".into(), slots: Arc::new(Semaphore::new(1)) };
     for (asked, allowed) in [(0, 120_000), (1, 1), (5_000, 5_000), (u64::MAX, 120_000)] {
         assert_eq!(bash.time_limit(asked), Duration::from_millis(allowed), "{asked}");
     }

@@ -7,40 +7,40 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::Instant;
 
-use super::live::Live;
-use crate::sandbox::Jailed;
+use super::live_output::LiveOutput;
+use crate::sandbox::JailedCommand;
 
 /// Of each stream so much of the beginning, and as much of the end, is kept; the rest is only counted.
 pub(super) const KEPT_BYTES: usize = 32 * 1024;
 const READ_BYTES: usize = 8 * 1024;
 /// Small pieces are told together, at most this much later.
-const TELL_AFTER: Duration = Duration::from_millis(100);
+const FLUSH_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Transcript {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
-    pub(super) from_stdout: Kept,
-    pub(super) from_stderr: Kept,
-    live: Live,
+    pub(super) from_stdout: StreamExcerpt,
+    pub(super) from_stderr: StreamExcerpt,
+    live: LiveOutput,
 }
 
 /// The beginning and the end of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct StreamExcerpt {
     head: Vec<u8>,
     tail: Vec<u8>,
     total: u64,
 }
 
 impl Transcript {
-    pub(super) fn of(jailed: &mut Jailed) -> Self {
+    pub(super) fn of(jailed: &mut JailedCommand) -> Self {
         Self {
             stdout: jailed.take_stdout(),
             stderr: jailed.take_stderr(),
-            from_stdout: Kept::default(),
-            from_stderr: Kept::default(),
-            live: Live::default(),
+            from_stdout: StreamExcerpt::default(),
+            from_stderr: StreamExcerpt::default(),
+            live: LiveOutput::default(),
         }
     }
 
@@ -54,40 +54,40 @@ impl Transcript {
                 count = read_some(&mut self.stdout, &mut out), if self.stdout.is_some() => {
                     let read = out.get(..count).unwrap_or_default();
                     self.from_stdout.push(read);
-                    self.live.hear_stdout(read);
+                    self.live.push_stdout(read);
                 }
                 count = read_some(&mut self.stderr, &mut err), if self.stderr.is_some() => {
                     let read = err.get(..count).unwrap_or_default();
                     self.from_stderr.push(read);
-                    self.live.hear_stderr(read);
+                    self.live.push_stderr(read);
                 }
                 () = sleep_until(tell_at), if tell_at.is_some() => {}
             }
             let is_time = tell_at.is_some_and(|at| at <= Instant::now());
             if self.live.is_full() || is_time {
                 tell_at = None;
-                self.tell(voice).await;
-            } else if tell_at.is_none() && self.live.has_something() {
-                tell_at = Some(Instant::now() + TELL_AFTER);
+                self.flush(voice).await;
+            } else if tell_at.is_none() && self.live.has_pending() {
+                tell_at = Some(Instant::now() + FLUSH_DELAY);
             }
         }
         self.live.end();
-        self.tell(voice).await;
+        self.flush(voice).await;
     }
 
     /// The same when nobody listens any more.
-    pub(super) async fn read_quietly(&mut self) {
+    pub(super) async fn drain(&mut self) {
         self.read(&ToolVoice::default()).await;
     }
 
-    async fn tell(&mut self, voice: &ToolVoice) {
+    async fn flush(&mut self, voice: &ToolVoice) {
         if let Some(piece) = self.live.take() {
             voice.say(piece).await;
         }
     }
 }
 
-impl Kept {
+impl StreamExcerpt {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (to_head, to_tail) = bytes.split_at(bytes.len().min(KEPT_BYTES - self.head.len()));
@@ -106,7 +106,7 @@ impl Kept {
     /// The text, or its two ends with a mark between them, in at most about `limit` bytes.
     pub(super) fn text(&self, limit: usize) -> String {
         let half = limit / 2;
-        match self.whole() {
+        match self.complete_text() {
             Some(text) if text.len() <= limit => text,
             Some(text) => {
                 let (head, tail) = (text.floor_char_boundary(half), text.ceil_char_boundary(text.len() - half));
@@ -124,10 +124,10 @@ impl Kept {
 
     /// How long the text is if it need not be cut for lack of what is between its ends.
     pub(super) fn size(&self) -> usize {
-        self.whole().map_or(usize::MAX, |text| text.len())
+        self.complete_text().map_or(usize::MAX, |text| text.len())
     }
 
-    fn whole(&self) -> Option<String> {
+    fn complete_text(&self) -> Option<String> {
         let is_whole = self.total == (self.head.len() + self.tail.len()) as u64;
         is_whole.then(|| String::from_utf8_lossy(&[self.head.as_slice(), &self.tail].concat()).into_owned())
     }

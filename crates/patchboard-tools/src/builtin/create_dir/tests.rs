@@ -4,17 +4,17 @@ use super::*;
 #[test]
 fn makes_folders() {
     let cases = [
-        ("new", Existing::Fine, Ok("ok")),
-        ("new/deep/er", Existing::Refused, Ok("ok")),
-        ("sub", Existing::Fine, Ok("ok")),
-        ("sub", Existing::Refused, Err("`sub` already exists")),
-        ("link", Existing::Fine, Ok("ok")),
-        ("link/new", Existing::Refused, Ok("ok")),
-        (".", Existing::Fine, Ok("ok")),
-        (".", Existing::Refused, Err("`.` already exists")),
-        ("file", Existing::Fine, Err("`file` already exists and is not a folder")),
-        ("file/x", Existing::Fine, Err("`file` is not a folder, so nothing lies beneath it")),
-        ("nope/..", Existing::Fine, Err("`nope` does not exist")),
+        ("new", ExistingFolder::Accepted, Ok("ok")),
+        ("new/deep/er", ExistingFolder::Refused, Ok("ok")),
+        ("sub", ExistingFolder::Accepted, Ok("ok")),
+        ("sub", ExistingFolder::Refused, Err("`sub` already exists")),
+        ("link", ExistingFolder::Accepted, Ok("ok")),
+        ("link/new", ExistingFolder::Refused, Ok("ok")),
+        (".", ExistingFolder::Accepted, Ok("ok")),
+        (".", ExistingFolder::Refused, Err("`.` already exists")),
+        ("file", ExistingFolder::Accepted, Err("`file` already exists and is not a folder")),
+        ("file/x", ExistingFolder::Accepted, Err("`file` is not a folder, so nothing lies beneath it")),
+        ("nope/..", ExistingFolder::Accepted, Err("`nope` does not exist")),
     ];
     for (path, existing, expected) in cases {
         let yard = Yard::new(&[("sub/", ""), ("file", "x")]);
@@ -36,7 +36,7 @@ fn calls_that_make_the_same_folder_agree() {
             threads.spawn(|| {
                 for number in 0..50 {
                     let path = format!("a{number}/b/c");
-                    assert_eq!(told(create(&yard.folder, &path, Existing::Fine)), owned(Ok("ok")));
+                    assert_eq!(told(create(&yard.folder, &path, ExistingFolder::Accepted)), owned(Ok("ok")));
                 }
             });
         }

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::super::bench::Refusal;
-use super::super::bench::content::MAX_FILE_BYTES;
-use super::super::matching::{Closeness, Indent, runs};
+use super::super::file_runtime::ToolRefusal;
+use super::super::file_runtime::content::MAX_FILE_BYTES;
+use super::super::matching::{IndentMap, MatchTolerance, find_runs};
 
 /// Occurrences are counted up to here; it is too many anyway.
 const MAX_COUNTED: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::builtin) struct Edit {
+pub(in crate::builtin) struct TextEdit {
     pub(in crate::builtin) old: String,
     pub(in crate::builtin) new: String,
     pub(in crate::builtin) occurrences: Occurrences,
@@ -18,25 +18,25 @@ pub(in crate::builtin) struct Edit {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::builtin) enum Occurrences {
-    TheOnly,
+    Unique,
     All,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::builtin) struct Replaced {
+pub(in crate::builtin) struct ReplacedText {
     pub(in crate::builtin) text: String,
     count: usize,
     /// Of the first piece, from 1.
     line: usize,
-    how: How,
+    method: MatchMethod,
 }
 
 /// How the old text was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::builtin) enum How {
+pub(in crate::builtin) enum MatchMethod {
     /// Letter by letter, apart from which characters end a line.
-    AsTold,
-    Close(Closeness),
+    Verbatim,
+    Tolerant(MatchTolerance),
     /// After `\n`, `\"` and the like were read as what they stand for.
     Unescaped,
 }
@@ -52,19 +52,19 @@ pub(in crate::builtin) enum EditError {
     },
     Ambiguous {
         count: usize,
-        how: How,
+        how: MatchMethod,
     },
     TooLarge,
 }
 
 /// A piece of the text and what to put there.
-struct Piece {
+struct TextReplacement {
     range: Range<usize>,
     new: String,
 }
 
-impl Edit {
-    pub(in crate::builtin) fn apply(&self, text: &str) -> Result<Replaced, EditError> {
+impl TextEdit {
+    pub(in crate::builtin) fn apply(&self, text: &str) -> Result<ReplacedText, EditError> {
         if self.old.is_empty() {
             return Err(EditError::Empty);
         }
@@ -90,25 +90,25 @@ impl Edit {
         if whole == text {
             return Err(EditError::SameText);
         }
-        Ok(Replaced { text: whole, count: found.pieces.len(), line, how: found.how })
+        Ok(ReplacedText { text: whole, count: found.pieces.len(), line, method: found.method })
     }
 
     /// The first way of looking that finds anything decides: a more forgiving one would find the same and more.
-    fn find(&self, text: &str) -> Result<Found, EditError> {
+    fn find(&self, text: &str) -> Result<EditMatch, EditError> {
         let (old, new, ends) = self.with_line_ends_of(text);
         let (told, adapted) = ((self.old.as_str(), self.new.as_str()), (old.as_str(), new.as_str()));
         // In a file of one kind of line end the new text must not bring another.
         let ways = if ends == LineEnds::Windows { [adapted, told] } else { [told, adapted] };
         for (old, new) in ways {
-            if let Some(found) = self.exactly(text, old, new, How::AsTold)? {
+            if let Some(found) = self.find_exact(text, old, new, MatchMethod::Verbatim)? {
                 return Ok(found);
             }
         }
         let trimmed = (without_blank_lines(&self.old), without_blank_lines(&self.new));
         let mut indented_oddly = None;
         for (old, new) in [(self.old.as_str(), self.new.as_str()), trimmed] {
-            for closeness in Closeness::ALL {
-                match self.by_lines(text, old, new, closeness) {
+            for closeness in MatchTolerance::ALL {
+                match self.find_by_lines(text, old, new, closeness) {
                     Ok(Some(found)) => return Ok(found),
                     Ok(None) => {}
                     Err(EditError::Indentation { line }) => indented_oddly = Some(line),
@@ -119,35 +119,42 @@ impl Edit {
         let (old, new) = (unescaped(&self.old), unescaped(&self.new));
         if old != self.old
             && !old.is_empty()
-            && let Some(found) = self.exactly(text, &old, &new, How::Unescaped)?
+            && let Some(found) = self.find_exact(text, &old, &new, MatchMethod::Unescaped)?
         {
             return Ok(found);
         }
         Err(indented_oddly.map_or(EditError::NotFound, |line| EditError::Indentation { line }))
     }
 
-    fn exactly(&self, text: &str, old: &str, new: &str, how: How) -> Result<Option<Found>, EditError> {
+    fn find_exact(&self, text: &str, old: &str, new: &str, how: MatchMethod) -> Result<Option<EditMatch>, EditError> {
         let starts: Vec<usize> = match self.occurrences {
             Occurrences::All => text.match_indices(old).map(|(start, _)| start).collect(),
             // Overlapping ones count too: which of them is meant cannot be known.
-            Occurrences::TheOnly => overlapping(text, old),
+            Occurrences::Unique => overlapping_starts(text, old),
         };
-        let pieces = starts.into_iter().map(|start| Piece { range: start..start + old.len(), new: new.to_owned() });
-        self.judge(pieces.collect(), how)
+        let pieces =
+            starts.into_iter().map(|start| TextReplacement { range: start..start + old.len(), new: new.to_owned() });
+        self.check_count(pieces.collect(), how)
     }
 
-    fn by_lines(&self, text: &str, old: &str, new: &str, closeness: Closeness) -> Result<Option<Found>, EditError> {
+    fn find_by_lines(
+        &self,
+        text: &str,
+        old: &str,
+        new: &str,
+        closeness: MatchTolerance,
+    ) -> Result<Option<EditMatch>, EditError> {
         if old.trim().is_empty() {
             return Ok(None);
         }
         let (wanted, takes_line_end) = (lines_of(old), old.ends_with('\n'));
         let spans = spans_of(text);
         let lines: Vec<&str> = spans.iter().filter_map(|span| text.get(span.clone())).collect();
-        let starts = runs(&lines, &wanted, closeness);
-        if self.occurrences == Occurrences::TheOnly && starts.len() > 1 {
-            return Err(EditError::Ambiguous { count: starts.len(), how: How::Close(closeness) });
+        let starts = find_runs(&lines, &wanted, closeness);
+        if self.occurrences == Occurrences::Unique && starts.len() > 1 {
+            return Err(EditError::Ambiguous { count: starts.len(), how: MatchMethod::Tolerant(closeness) });
         }
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<TextReplacement> = Vec::new();
         for start in starts {
             let Some(there) = spans.get(start..start + wanted.len()) else { continue };
             let (Some(first), Some(last)) = (there.first(), there.last()) else { continue };
@@ -156,7 +163,9 @@ impl Edit {
             }
             let told = wanted.iter().copied();
             let pairs = told.zip(there.iter().filter_map(|span| text.get(span.clone())));
-            let Some(indent) = Indent::learn(pairs) else { return Err(EditError::Indentation { line: start + 1 }) };
+            let Some(indent) = IndentMap::from_pairs(pairs) else {
+                return Err(EditError::Indentation { line: start + 1 });
+            };
             let line_end =
                 if text.get(last.end..).is_some_and(|rest| rest.starts_with("\r\n")) { "\r\n" } else { "\n" };
             let new_lines: Vec<_> = lines_of(new).into_iter().map(|line| indent.apply(line)).collect();
@@ -169,16 +178,16 @@ impl Edit {
             if new.ends_with('\n') && (end > last.end || !takes_line_end) {
                 piece.push_str(line_end);
             }
-            pieces.push(Piece { range: first.start..end, new: piece });
+            pieces.push(TextReplacement { range: first.start..end, new: piece });
         }
-        self.judge(pieces, How::Close(closeness))
+        self.check_count(pieces, MatchMethod::Tolerant(closeness))
     }
 
-    fn judge(&self, pieces: Vec<Piece>, how: How) -> Result<Option<Found>, EditError> {
+    fn check_count(&self, pieces: Vec<TextReplacement>, how: MatchMethod) -> Result<Option<EditMatch>, EditError> {
         match (pieces.len(), self.occurrences) {
             (0, _) => Ok(None),
-            (1, _) | (_, Occurrences::All) => Ok(Some(Found { pieces, how })),
-            (count, Occurrences::TheOnly) => Err(EditError::Ambiguous { count, how }),
+            (1, _) | (_, Occurrences::All) => Ok(Some(EditMatch { pieces, method: how })),
+            (count, Occurrences::Unique) => Err(EditError::Ambiguous { count, how }),
         }
     }
 
@@ -201,29 +210,33 @@ enum LineEnds {
     UnixOrMixed,
 }
 
-struct Found {
-    pieces: Vec<Piece>,
-    how: How,
+struct EditMatch {
+    pieces: Vec<TextReplacement>,
+    method: MatchMethod,
 }
 
-impl Replaced {
+impl ReplacedText {
     /// What the model should know: that not quite its text was replaced, or how often.
     pub(in crate::builtin) fn remark(&self) -> Option<String> {
         let line = self.line;
-        match (self.how, self.count) {
-            (How::AsTold, 1) => None,
-            (How::AsTold, count) => Some(format!("{count} occurrences replaced")),
-            (How::Close(closeness), 1) => Some(format!("found at line {line} {}", closeness.as_str())),
-            (How::Close(closeness), count) => Some(format!("{count} occurrences found {}", closeness.as_str())),
-            (How::Unescaped, 1) => Some(format!("found at line {line} after reading escapes such as `\\n`")),
-            (How::Unescaped, count) => Some(format!("{count} occurrences found after reading escapes such as `\\n`")),
+        match (self.method, self.count) {
+            (MatchMethod::Verbatim, 1) => None,
+            (MatchMethod::Verbatim, count) => Some(format!("{count} occurrences replaced")),
+            (MatchMethod::Tolerant(closeness), 1) => Some(format!("found at line {line} {}", closeness.as_str())),
+            (MatchMethod::Tolerant(closeness), count) => {
+                Some(format!("{count} occurrences found {}", closeness.as_str()))
+            }
+            (MatchMethod::Unescaped, 1) => Some(format!("found at line {line} after reading escapes such as `\\n`")),
+            (MatchMethod::Unescaped, count) => {
+                Some(format!("{count} occurrences found after reading escapes such as `\\n`"))
+            }
         }
     }
 }
 
 impl EditError {
-    pub(in crate::builtin) fn told(self, path: &str) -> Refusal {
-        Refusal(match self {
+    pub(in crate::builtin) fn into_refusal(self, path: &str) -> ToolRefusal {
+        ToolRefusal(match self {
             Self::Empty => "`oldString` is empty".to_owned(),
             Self::SameText => "nothing would change: `oldString` and `newString` come to the same".to_owned(),
             Self::NotFound => format!("`oldString` is not in {path}: `read` the file and copy the text from it"),
@@ -234,9 +247,9 @@ impl EditError {
             Self::Ambiguous { count, how } => {
                 let count = if count >= MAX_COUNTED { format!("at least {count}") } else { count.to_string() };
                 let how = match how {
-                    How::AsTold => String::new(),
-                    How::Close(closeness) => format!(" {}", closeness.as_str()),
-                    How::Unescaped => " after reading escapes".to_owned(),
+                    MatchMethod::Verbatim => String::new(),
+                    MatchMethod::Tolerant(closeness) => format!(" {}", closeness.as_str()),
+                    MatchMethod::Unescaped => " after reading escapes".to_owned(),
                 };
                 format!(
                     "`oldString` is found {count} times in {path}{how}: take more lines around it, or set `replaceAll`"
@@ -247,7 +260,7 @@ impl EditError {
     }
 }
 
-fn overlapping(text: &str, old: &str) -> Vec<usize> {
+fn overlapping_starts(text: &str, old: &str) -> Vec<usize> {
     let step = old.chars().next().map_or(1, char::len_utf8);
     let (mut starts, mut from) = (Vec::new(), 0);
     while let Some(found) = text.get(from..).and_then(|rest| rest.find(old)) {

@@ -1,16 +1,16 @@
 use proptest::prelude::*;
 
-use super::super::bench::content::MAX_FILE_BYTES;
+use super::super::file_runtime::content::MAX_FILE_BYTES;
 use super::super::tests::yard::{Yard, going, owned, stopped, told};
 use super::*;
 
-fn change(old: &str, new: &str, occurrences: Occurrences) -> Edit {
-    Edit { old: old.to_owned(), new: new.to_owned(), occurrences }
+fn change(old: &str, new: &str, occurrences: Occurrences) -> TextEdit {
+    TextEdit { old: old.to_owned(), new: new.to_owned(), occurrences }
 }
 
 /// The text after the edit with the remark, or what the model is told.
-fn applied(text: &str, edit: &Edit) -> Result<(String, String), String> {
-    let replaced = edit.apply(text).map_err(|error| error.told("`f`").0)?;
+fn applied(text: &str, edit: &TextEdit) -> Result<(String, String), String> {
+    let replaced = edit.apply(text).map_err(|error| error.into_refusal("`f`").0)?;
     let remark = replaced.remark().unwrap_or_default();
     Ok((replaced.text, remark))
 }
@@ -66,7 +66,7 @@ fn the_only_place_is_replaced() {
         ("a\n\t\"b\"", r#"a\n\t\"b\""#, r"c\n", "c\n", "found at line 1 after reading escapes such as `\\n`"),
     ];
     for (text, old, new, expected, remark) in cases {
-        let edit = change(old, new, Occurrences::TheOnly);
+        let edit = change(old, new, Occurrences::Unique);
         assert_eq!(applied(text, &edit), Ok((expected.to_owned(), remark.to_owned())), "{text:?} {old:?}");
     }
 }
@@ -124,7 +124,7 @@ fn what_is_not_sure_is_refused() {
         ("abc", "", "x", "`oldString` is empty"),
     ];
     for (text, old, new, expected) in cases {
-        let edit = change(old, new, Occurrences::TheOnly);
+        let edit = change(old, new, Occurrences::Unique);
         assert_eq!(applied(text, &edit), Err(expected.to_owned()), "{old:?}");
     }
     let huge = change("a", &"x".repeat(1024 * 1024), Occurrences::All);
@@ -139,7 +139,7 @@ fn files_are_edited_made_or_left_alone() {
     yard.put("huge", vec![b'x'; MAX_FILE_BYTES + 1]);
     yard.link("a.txt", "link");
     let run = |path: &str, old: &str, new: &str| {
-        told(edit(&yard.turns, &yard.folder, path, &change(old, new, Occurrences::TheOnly), &going()))
+        told(edit(&yard.turns, &yard.folder, path, &change(old, new, Occurrences::Unique), &going()))
     };
     let too_large = format!("`huge` is, or would be, larger than {MAX_FILE_BYTES} bytes");
     let cases = [
@@ -181,18 +181,18 @@ proptest! {
             (0..text.len()).filter(|start| text.get(*start..).is_some_and(|rest| rest.starts_with(piece))).count() == 1
         };
         prop_assume!(old != new && once(&text, &old));
-        let there = change(&old, &new, Occurrences::TheOnly).apply(&text).unwrap();
+        let there = change(&old, &new, Occurrences::Unique).apply(&text).unwrap();
         let expected = format!("{before}{new}{after}");
         prop_assert_eq!(&there.text, &expected);
         prop_assume!(once(&there.text, &new));
-        let back = change(&new, &old, Occurrences::TheOnly).apply(&there.text).unwrap();
+        let back = change(&new, &old, Occurrences::Unique).apply(&there.text).unwrap();
         prop_assert_eq!(back.text, text);
     }
 
     /// Whatever is forgiven: the lines before and after the only place stay, and an edit never panics.
     #[test]
     fn only_the_place_found_changes(text in "[ab \\r\\n\\t\"\\\\]{0,60}", old in "[ab \\r\\n\\t\"\\\\]{0,12}", new in "[cd \\n]{0,8}") {
-        for occurrences in [Occurrences::TheOnly, Occurrences::All] {
+        for occurrences in [Occurrences::Unique, Occurrences::All] {
             if let Ok(replaced) = change(&old, &new, occurrences).apply(&text) {
                 // Only characters of the new text, or of indentation, were added.
                 let kept: String = replaced.text.chars().filter(|character| "ab".contains(*character)).collect();

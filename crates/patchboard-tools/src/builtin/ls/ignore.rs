@@ -3,7 +3,7 @@
 use patchboard_core::tool::Glob;
 
 /// Folders full of things nobody wrote: named in a listing, but not opened.
-const NOT_OPENED: [&str; 22] = [
+const GENERATED_FOLDERS: [&str; 22] = [
     ".cache",
     ".git",
     ".hg",
@@ -29,55 +29,55 @@ const NOT_OPENED: [&str; 22] = [
 ];
 
 #[derive(Debug)]
-pub(in crate::builtin) struct Ignore {
-    patterns: Vec<Pattern>,
+pub(in crate::builtin) struct IgnoreRules {
+    patterns: Vec<IgnorePattern>,
 }
 
 #[derive(Debug)]
-struct Pattern {
+struct IgnorePattern {
     glob: Glob,
-    applies_to: AppliesTo,
+    scope: PatternScope,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum AppliesTo {
+enum PatternScope {
     Everything,
     Folders,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Is {
+pub(super) enum ListedKind {
     Folder,
-    SomethingElse,
+    Other,
 }
 
-impl Ignore {
+impl IgnoreRules {
     pub(super) fn new<'a>(patterns: impl Iterator<Item = &'a str>) -> Self {
-        Self { patterns: patterns.map(Pattern::new).collect() }
+        Self { patterns: patterns.map(IgnorePattern::new).collect() }
     }
 
     /// `path` is relative to the listed folder and ends with the entry's name.
-    pub(super) fn leaves_out(&self, path: &str, is: Is) -> bool {
+    pub(super) fn excludes(&self, path: &str, is: ListedKind) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         self.patterns.iter().any(|pattern| {
-            (pattern.applies_to == AppliesTo::Everything || is == Is::Folder)
+            (pattern.scope == PatternScope::Everything || is == ListedKind::Folder)
                 && (pattern.glob.matches(name) || pattern.glob.matches(path))
         })
     }
 
     /// Is it a folder that is opened only when somebody asks for it by name?
-    pub(in crate::builtin) fn leaves_closed(name: &str) -> bool {
-        NOT_OPENED.binary_search(&name).is_ok()
+    pub(in crate::builtin) fn is_generated(name: &str) -> bool {
+        GENERATED_FOLDERS.binary_search(&name).is_ok()
     }
 }
 
-impl Pattern {
+impl IgnorePattern {
     /// `*` of the globs here also matches `/`, so the usual `**/` and `/**` add nothing and are taken off.
     fn new(text: &str) -> Self {
         let text = text.trim_start_matches("./").trim_start_matches("**/");
         let name = text.trim_end_matches("/**").trim_end_matches('/');
-        let applies_to = if name.len() == text.len() { AppliesTo::Everything } else { AppliesTo::Folders };
-        Self { glob: Glob::new(name), applies_to }
+        let applies_to = if name.len() == text.len() { PatternScope::Everything } else { PatternScope::Folders };
+        Self { glob: Glob::new(name), scope: applies_to }
     }
 }
 

@@ -23,8 +23,8 @@ fn workspace(paths: &[&str]) -> (TempDir, WorkFolder) {
 }
 
 fn told(folder: &WorkFolder, path: &str, patterns: &[&str]) -> Result<String, String> {
-    let ignore = Ignore::new(patterns.iter().copied());
-    list(folder, path, &ignore, &CancellationToken::new()).map_err(|Refusal(reason)| reason)
+    let ignore = IgnoreRules::new(patterns.iter().copied());
+    list(folder, path, &ignore, &CancellationToken::new()).map_err(|ToolRefusal(reason)| reason)
 }
 
 fn many(dir: &Path, count: usize) {
@@ -133,9 +133,9 @@ fn folders_are_bounded_too() {
 #[test]
 fn looking_ends_at_a_bound() {
     let (dir, folder) = workspace(&["later/x"]);
-    many(&dir.path().join("big"), survey::MAX_SCANNED + 10);
+    many(&dir.path().join("big"), listing::MAX_SCANNED + 10);
     let text = told(&folder, ".", &[]).unwrap();
-    let expected_rest = survey::MAX_SCANNED - survey::MAX_FILES - 2;
+    let expected_rest = listing::MAX_SCANNED - listing::MAX_FILES - 2;
     assert!(text.contains(&format!("    … at least {expected_rest} more\n  later/ (not listed)\n")), "{text}");
 }
 
@@ -159,5 +159,5 @@ fn a_cancelled_call_lists_nothing() {
     let (_dir, folder) = workspace(&["a/b"]);
     let stop = CancellationToken::new();
     stop.cancel();
-    assert_eq!(list(&folder, ".", &Ignore::new([].into_iter()), &stop), Err(Refusal::cancelled()));
+    assert_eq!(list(&folder, ".", &IgnoreRules::new([].into_iter()), &stop), Err(ToolRefusal::cancelled()));
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 /// From indentations as told to those of the text.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::builtin) struct Indent<'a> {
-    real: BTreeMap<&'a str, &'a str>,
+pub(in crate::builtin) struct IndentMap<'a> {
+    replacements: BTreeMap<&'a str, &'a str>,
 }
 
-impl<'a> Indent<'a> {
+impl<'a> IndentMap<'a> {
     /// `None` when one told indentation stands for two in the text: then nobody knows how to indent new lines.
-    pub(in crate::builtin) fn learn(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
+    pub(in crate::builtin) fn from_pairs(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
         let mut real = BTreeMap::new();
         for (told, there) in pairs.filter(|(told, there)| !told.trim().is_empty() && !there.trim().is_empty()) {
             let (told, there) = (indentation(told), indentation(there));
@@ -18,7 +18,7 @@ impl<'a> Indent<'a> {
                 return None;
             }
         }
-        Some(Self { real })
+        Some(Self { replacements: real })
     }
 
     /// A new line with the text's indentation in place of the told one, as far as that is known.
@@ -27,7 +27,7 @@ impl<'a> Indent<'a> {
             return line.to_owned();
         }
         let told = indentation(line);
-        let known = self.real.iter().filter(|(known, _)| told.starts_with(**known));
+        let known = self.replacements.iter().filter(|(known, _)| told.starts_with(**known));
         match known.max_by_key(|(known, _)| known.len()) {
             Some((known, there)) => format!("{there}{}", line.get(known.len()..).unwrap_or_default()),
             None => line.to_owned(),

@@ -6,19 +6,19 @@ use super::*;
 fn lines_are_found_as_closely_as_asked() {
     let lines = ["fn a() {", "    let x = 1;  ", "\tlet  y = \u{201c}2\u{201d};", "}", "", "}"];
     let cases = [
-        (&["}"][..], Closeness::Exact, &[3, 5][..]),
-        (&["let x = 1;"], Closeness::LineEnds, &[]),
-        (&["    let x = 1;"], Closeness::Exact, &[]),
-        (&["    let x = 1;"], Closeness::LineEnds, &[1]),
-        (&["let x = 1;"], Closeness::Indentation, &[1]),
-        (&["let y = \"2\";"], Closeness::Indentation, &[]),
-        (&["let y = \"2\";"], Closeness::Blanks, &[2]),
-        (&["}", "", "}"], Closeness::Exact, &[3]),
-        (&["}", "}"], Closeness::Blanks, &[]),
-        (&[], Closeness::Exact, &[]),
+        (&["}"][..], MatchTolerance::Exact, &[3, 5][..]),
+        (&["let x = 1;"], MatchTolerance::LineEnds, &[]),
+        (&["    let x = 1;"], MatchTolerance::Exact, &[]),
+        (&["    let x = 1;"], MatchTolerance::LineEnds, &[1]),
+        (&["let x = 1;"], MatchTolerance::Indentation, &[1]),
+        (&["let y = \"2\";"], MatchTolerance::Indentation, &[]),
+        (&["let y = \"2\";"], MatchTolerance::Blanks, &[2]),
+        (&["}", "", "}"], MatchTolerance::Exact, &[3]),
+        (&["}", "}"], MatchTolerance::Blanks, &[]),
+        (&[], MatchTolerance::Exact, &[]),
     ];
     for (wanted, closeness, expected) in cases {
-        assert_eq!(runs(&lines, wanted, closeness), expected, "{wanted:?} {closeness:?}");
+        assert_eq!(find_runs(&lines, wanted, closeness), expected, "{wanted:?} {closeness:?}");
     }
 }
 
@@ -32,7 +32,7 @@ fn new_lines_are_indented_as_the_text_is() {
         (&[("", "  "), ("a", "a")], Some(&[("b", "b")])),
     ];
     for (pairs, expected) in cases {
-        let indent = Indent::learn(pairs.iter().copied());
+        let indent = IndentMap::from_pairs(pairs.iter().copied());
         assert_eq!(indent.is_some(), expected.is_some(), "{pairs:?}");
         for (told, real) in expected.unwrap_or_default() {
             assert_eq!(indent.as_ref().unwrap().apply(told), *real, "{pairs:?}");
@@ -50,6 +50,6 @@ proptest! {
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let everywhere = lines.windows(wanted.len()).enumerate().filter(|(_, window)| *window == wanted);
         let expected: Vec<usize> = everywhere.map(|(start, _)| start).collect();
-        prop_assert_eq!(runs(&lines, &wanted, Closeness::Exact), expected);
+        prop_assert_eq!(find_runs(&lines, &wanted, MatchTolerance::Exact), expected);
     }
 }

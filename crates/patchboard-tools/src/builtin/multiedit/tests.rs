@@ -1,9 +1,9 @@
-use super::super::edit::edit_of;
+use super::super::edit::parse_edit;
 use super::super::tests::yard::{Yard, going, owned, stopped, told};
 use super::*;
 
-fn edits(pairs: &[(&str, &str)]) -> Vec<Edit> {
-    pairs.iter().map(|(old, new)| edit_of(&json!({"oldString": old, "newString": new}))).collect()
+fn edits(pairs: &[(&str, &str)]) -> Vec<TextEdit> {
+    pairs.iter().map(|(old, new)| parse_edit(&json!({"oldString": old, "newString": new}))).collect()
 }
 
 #[test]

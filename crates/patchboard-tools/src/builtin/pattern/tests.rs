@@ -27,10 +27,10 @@ fn patterns_fit_paths() {
     for (pattern, fitting, others) in cases {
         let compiled = PathPattern::new(pattern).unwrap();
         for path in fitting {
-            assert!(compiled.fits(path), "{pattern} {path}");
+            assert!(compiled.matches(path), "{pattern} {path}");
         }
         for path in others {
-            assert!(!compiled.fits(path), "{pattern} {path}");
+            assert!(!compiled.matches(path), "{pattern} {path}");
         }
     }
 }
@@ -43,7 +43,7 @@ fn a_filter_without_folders_is_about_names() {
         ("src/*.rs", "src/deep/a.rs", false),
         ("a.rs", "src/ba.rs", false),
     ] {
-        assert_eq!(PathPattern::new(pattern).unwrap().fits_as_filter(path), fits, "{pattern} {path}");
+        assert_eq!(PathPattern::new(pattern).unwrap().matches_filter(path), fits, "{pattern} {path}");
     }
 }
 
@@ -53,7 +53,7 @@ fn patterns_say_which_folders_matter() {
         [("src/lib/*.rs", vec!["src", "lib"]), ("a/*/b/c", vec!["a"]), ("*.rs", vec![]), ("a", vec![])]
     {
         let pattern = PathPattern::new(pattern).unwrap();
-        let demanded: Vec<_> = (0..4).map_while(|depth| pattern.demands(depth)).collect();
+        let demanded: Vec<_> = (0..4).map_while(|depth| pattern.required_folder(depth)).collect();
         assert_eq!(demanded, way);
     }
 }
@@ -81,7 +81,7 @@ proptest! {
     #[test]
     fn any_text_is_a_pattern_or_told_why(pattern in "[\\PC*?\\[\\]{},/!^\\\\-]{0,40}", path in "[a-z/.]{0,10}") {
         if let Ok(pattern) = PathPattern::new(&pattern) {
-            pattern.fits(&path);
+            pattern.matches(&path);
         }
     }
 
@@ -89,7 +89,7 @@ proptest! {
     fn a_pattern_of_plain_letters_fits_itself_only(pattern in "[a-z.]{1,6}", path in "[a-z.]{1,6}") {
         prop_assume!(pattern != "..");
         let compiled = PathPattern::new(&pattern).unwrap();
-        prop_assert!(compiled.fits(pattern.trim_start_matches("./")));
-        prop_assert_eq!(compiled.fits(&path), pattern == path);
+        prop_assert!(compiled.matches(pattern.trim_start_matches("./")));
+        prop_assert_eq!(compiled.matches(&path), pattern == path);
     }
 }

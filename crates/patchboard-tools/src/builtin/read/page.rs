@@ -12,7 +12,7 @@ const MAX_PAGE_BYTES: usize = 60 * 1024;
 const SNIFFED_BYTES: usize = 8 * 1024;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request {
+pub(super) struct LineRange {
     /// Lines to skip.
     pub(super) offset: u64,
     pub(super) limit: u64,
@@ -29,29 +29,29 @@ pub(super) enum PageError {
     TooFar,
 }
 
-pub(super) struct Page {
+pub(super) struct TextPage {
     text: String,
     /// Lines passed so far, shown or not.
-    passed: u64,
+    lines_read: u64,
     not_utf8: bool,
     crlf: bool,
 }
 
 /// A line without its ending.
-struct Line {
+struct LineExtent {
     length: u64,
-    ended_by: Ending,
+    ended_by: LineEnding,
 }
 
 #[derive(PartialEq, Eq)]
-enum Ending {
+enum LineEnding {
     Newline,
     EndOfText,
 }
 
-impl Page {
+impl TextPage {
     /// `scan_limit` is where `reader` ends at the latest: a text of that size may go on beyond it.
-    pub(super) fn read(reader: &mut impl BufRead, request: Request, scan_limit: u64) -> Result<String, PageError> {
+    pub(super) fn read(reader: &mut impl BufRead, request: LineRange, scan_limit: u64) -> Result<String, PageError> {
         let head = reader.fill_buf().map_err(PageError::Read)?;
         if head.iter().take(SNIFFED_BYTES).any(|byte| *byte == 0) {
             return Err(PageError::Binary);
@@ -59,48 +59,48 @@ impl Page {
         if head.is_empty() && request.offset == 0 {
             return Ok("[the file is empty]".to_owned());
         }
-        let mut lines = Lines { reader, scanned: 0 };
-        let mut page = Self { text: String::new(), passed: 0, not_utf8: false, crlf: false };
+        let mut lines = LineScanner { reader, scanned: 0 };
+        let mut page = Self { text: String::new(), lines_read: 0, not_utf8: false, crlf: false };
         page.skip(&mut lines, request.offset, scan_limit)?;
-        page.fill(&mut lines, request.limit)?;
-        let shown_to = page.passed;
+        page.push_lines(&mut lines, request.limit)?;
+        let shown_to = page.lines_read;
         let total = page.count_rest(&mut lines, scan_limit)?;
         if shown_to == request.offset {
             return Err(PageError::PastEnd { lines: shown_to });
         }
-        page.close(request.offset, shown_to, total);
+        page.push_notes(request.offset, shown_to, total);
         Ok(page.text)
     }
 
-    fn skip(&mut self, lines: &mut Lines<impl BufRead>, offset: u64, scan_limit: u64) -> Result<(), PageError> {
-        while self.passed < offset {
-            match lines.next(Keep::Nothing).map_err(PageError::Read)? {
-                Some(_) => self.passed += 1,
+    fn skip(&mut self, lines: &mut LineScanner<impl BufRead>, offset: u64, scan_limit: u64) -> Result<(), PageError> {
+        while self.lines_read < offset {
+            match lines.next(LineCapture::Discard).map_err(PageError::Read)? {
+                Some(_) => self.lines_read += 1,
                 None if lines.scanned >= scan_limit => return Err(PageError::TooFar),
-                None => return Err(PageError::PastEnd { lines: self.passed }),
+                None => return Err(PageError::PastEnd { lines: self.lines_read }),
             }
         }
         Ok(())
     }
 
-    fn fill(&mut self, lines: &mut Lines<impl BufRead>, limit: u64) -> Result<(), PageError> {
+    fn push_lines(&mut self, lines: &mut LineScanner<impl BufRead>, limit: u64) -> Result<(), PageError> {
         let mut kept = Vec::new();
         // What the longest line can add: its bytes may all become replacement characters, plus number and mark.
         let worst_line = 3 * MAX_LINE_BYTES + 100;
         let mut shown = 0;
         while shown < limit && self.text.len() + worst_line <= MAX_PAGE_BYTES {
-            let Some(line) = lines.next(Keep::Start(&mut kept)).map_err(PageError::Read)? else { break };
-            self.passed += 1;
+            let Some(line) = lines.next(LineCapture::Prefix(&mut kept)).map_err(PageError::Read)? else { break };
+            self.lines_read += 1;
             shown += 1;
-            self.push(&line, &kept);
+            self.push_line(&line, &kept);
         }
         Ok(())
     }
 
-    fn push(&mut self, line: &Line, kept: &[u8]) {
+    fn push_line(&mut self, line: &LineExtent, kept: &[u8]) {
         let mut kept = kept;
         let mut length = line.length;
-        if line.ended_by == Ending::Newline
+        if line.ended_by == LineEnding::Newline
             && line.length == kept.len() as u64
             && let Some(without) = kept.strip_suffix(b"\r")
         {
@@ -114,7 +114,7 @@ impl Page {
         }
         let text = String::from_utf8_lossy(kept);
         self.not_utf8 |= matches!(text, Cow::Owned(_));
-        let number = self.passed;
+        let number = self.lines_read;
         self.text.push_str(&format!("{number:>6}\t{text}"));
         if cut {
             self.text.push_str(&format!(" [line cut: {} of {length} bytes shown]", kept.len()));
@@ -123,14 +123,14 @@ impl Page {
     }
 
     /// How many lines there are, unless the text goes on beyond what is scanned.
-    fn count_rest(&mut self, lines: &mut Lines<impl BufRead>, scan_limit: u64) -> Result<Option<u64>, PageError> {
-        while lines.next(Keep::Nothing).map_err(PageError::Read)?.is_some() {
-            self.passed += 1;
+    fn count_rest(&mut self, lines: &mut LineScanner<impl BufRead>, scan_limit: u64) -> Result<Option<u64>, PageError> {
+        while lines.next(LineCapture::Discard).map_err(PageError::Read)?.is_some() {
+            self.lines_read += 1;
         }
-        Ok((lines.scanned < scan_limit).then_some(self.passed))
+        Ok((lines.scanned < scan_limit).then_some(self.lines_read))
     }
 
-    fn close(&mut self, offset: u64, shown_to: u64, total: Option<u64>) {
+    fn push_notes(&mut self, offset: u64, shown_to: u64, total: Option<u64>) {
         let first = offset + 1;
         let note = match total {
             Some(total) if total == shown_to && offset == 0 => None,
@@ -149,30 +149,30 @@ impl Page {
 }
 
 /// Lines of any length, of which at most the start is kept.
-struct Lines<'a, R> {
+struct LineScanner<'a, R> {
     reader: &'a mut R,
     scanned: u64,
 }
 
-enum Keep<'a> {
-    Nothing,
-    Start(&'a mut Vec<u8>),
+enum LineCapture<'a> {
+    Discard,
+    Prefix(&'a mut Vec<u8>),
 }
 
-impl<R: BufRead> Lines<'_, R> {
-    fn next(&mut self, mut keep: Keep<'_>) -> io::Result<Option<Line>> {
-        if let Keep::Start(kept) = &mut keep {
+impl<R: BufRead> LineScanner<'_, R> {
+    fn next(&mut self, mut keep: LineCapture<'_>) -> io::Result<Option<LineExtent>> {
+        if let LineCapture::Prefix(kept) = &mut keep {
             kept.clear();
         }
         let mut length = 0;
         loop {
             let piece = self.reader.fill_buf()?;
             if piece.is_empty() {
-                return Ok((length > 0).then_some(Line { length, ended_by: Ending::EndOfText }));
+                return Ok((length > 0).then_some(LineExtent { length, ended_by: LineEnding::EndOfText }));
             }
             let newline = piece.iter().position(|byte| *byte == b'\n');
             let content = piece.get(..newline.unwrap_or(piece.len())).unwrap_or_default();
-            if let Keep::Start(kept) = &mut keep {
+            if let LineCapture::Prefix(kept) = &mut keep {
                 let room = MAX_LINE_BYTES.saturating_sub(kept.len());
                 kept.extend_from_slice(content.get(..room.min(content.len())).unwrap_or_default());
             }
@@ -181,7 +181,7 @@ impl<R: BufRead> Lines<'_, R> {
             self.reader.consume(used);
             self.scanned += used as u64;
             if newline.is_some() {
-                return Ok(Some(Line { length, ended_by: Ending::Newline }));
+                return Ok(Some(LineExtent { length, ended_by: LineEnding::Newline }));
             }
         }
     }

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-const FROM_START: Request = Request { offset: 0, limit: DEFAULT_LINES };
+const FROM_START: LineRange = LineRange { offset: 0, limit: DEFAULT_LINES };
 
 fn workspace() -> (TempDir, WorkFolder) {
     let dir = tempfile::tempdir().unwrap();
@@ -15,10 +15,10 @@ fn workspace() -> (TempDir, WorkFolder) {
 }
 
 /// What the model gets for a file of these bytes.
-fn answer(bytes: &[u8], request: Request) -> Result<String, String> {
+fn answer(bytes: &[u8], request: LineRange) -> Result<String, String> {
     let (dir, folder) = workspace();
     fs::write(dir.path().join("f"), bytes).unwrap();
-    read(&folder, "f", request, &CancellationToken::new()).map_err(|Refusal(reason)| reason)
+    read(&folder, "f", request, &CancellationToken::new()).map_err(|ToolRefusal(reason)| reason)
 }
 
 fn lines(count: usize) -> String {
@@ -27,10 +27,10 @@ fn lines(count: usize) -> String {
 
 #[test]
 fn shows_numbered_lines() {
-    let part = |offset, limit| Request { offset, limit };
+    let part = |offset, limit| LineRange { offset, limit };
     let long = "x".repeat(2001);
     let wide = format!("{}ü{}", "x".repeat(1999), "y".repeat(500));
-    let cases: [(&[u8], Request, Result<&str, &str>); 18] = [
+    let cases: [(&[u8], LineRange, Result<&str, &str>); 18] = [
         (b"one\ntwo\n", FROM_START, Ok("     1\tone\n     2\ttwo")),
         (b"one\ntwo", FROM_START, Ok("     1\tone\n     2\ttwo")),
         (b"\n\n", FROM_START, Ok("     1\t\n     2\t")),
@@ -81,7 +81,7 @@ fn going_on_page_by_page_shows_every_line_once() {
     let text: String = (0..3000).map(|number| format!("{number} {}\n", "z".repeat(number % 300))).collect();
     let (mut shown, mut offset, mut pages) = (String::new(), 0, 0);
     loop {
-        let told = answer(text.as_bytes(), Request { offset, limit: u64::MAX }).unwrap();
+        let told = answer(text.as_bytes(), LineRange { offset, limit: u64::MAX }).unwrap();
         assert!(told.len() <= 61 * 1024, "stays below the cap on outputs");
         pages += 1;
         let (body, note) = told.rsplit_once('\n').unwrap();
@@ -114,7 +114,7 @@ fn a_cancelled_call_reads_nothing() {
     fs::write(dir.path().join("f"), "text").unwrap();
     let stop = CancellationToken::new();
     stop.cancel();
-    assert_eq!(read(&folder, "f", FROM_START, &stop), Err(Refusal::cancelled()));
+    assert_eq!(read(&folder, "f", FROM_START, &stop), Err(ToolRefusal::cancelled()));
 }
 
 /// An endless text, as a special file that passes for a regular one would be.
@@ -133,19 +133,19 @@ impl io::Read for Endless {
 fn endless_texts_end() {
     let page = |unit, request| {
         let limit = 4 * 1024 * 1024;
-        Page::read(&mut BufReader::with_capacity(4096, Endless(unit).take(limit)), request, limit)
+        TextPage::read(&mut BufReader::with_capacity(4096, Endless(unit).take(limit)), request, limit)
     };
-    let told = page(b"aaa\n", Request { offset: 0, limit: 2 }).unwrap();
+    let told = page(b"aaa\n", LineRange { offset: 0, limit: 2 }).unwrap();
     assert_eq!(told, "     1\taaa\n     2\taaa\n[lines 1-2, more follow; go on with offset 2]");
     let told = page(b"a", FROM_START).unwrap();
     assert!(told.ends_with("[line cut: 2000 of 4194304 bytes shown]\n[lines 1-1, more follow; go on with offset 1]"));
-    assert!(matches!(page(b"a\n", Request { offset: 1 << 40, limit: 1 }), Err(PageError::TooFar)));
+    assert!(matches!(page(b"a\n", LineRange { offset: 1 << 40, limit: 1 }), Err(PageError::TooFar)));
 }
 
 #[test]
 fn cancelling_ends_the_reading_of_an_endless_text() {
     let stop = CancellationToken::new();
-    let mut watched = Watched { reader: Endless(b"a"), stop: &stop };
+    let mut watched = CancellableReader { reader: Endless(b"a"), stop: &stop };
     let mut buffer = [0; 16];
     assert_eq!(watched.read(&mut buffer).unwrap(), 16);
     stop.cancel();
@@ -157,7 +157,7 @@ proptest! {
     #[test]
     fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>().prop_map(|byte| byte.max(1)), 0..5000), buffer in 1_usize..64) {
         let mut reader = BufReader::with_capacity(buffer, Cursor::new(&bytes));
-        let told = Page::read(&mut reader, FROM_START, u64::MAX).unwrap();
+        let told = TextPage::read(&mut reader, FROM_START, u64::MAX).unwrap();
         let text = String::from_utf8_lossy(&bytes);
         let numbered = told.split('\n').filter(|line| line.get(6..7) == Some("\t")).count();
         prop_assert_eq!(numbered, text.split_inclusive('\n').count());

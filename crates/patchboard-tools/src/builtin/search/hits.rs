@@ -4,7 +4,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::words::clipped;
+use crate::text::clipped;
 
 const MAX_TITLE_BYTES: usize = 200;
 const MAX_URL_BYTES: usize = 1000;
@@ -15,7 +15,7 @@ const MAX_EXCERPT_BYTES: usize = 1500;
 const MIN_EXCERPT_BYTES: usize = 300;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct SearchHit {
     title: String,
     url: String,
     date: String,
@@ -23,13 +23,13 @@ pub(super) struct Hit {
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    results: Vec<Found>,
+struct SearchResponse {
+    results: Vec<SearchResult>,
 }
 
 /// Services differ in what they leave out and what they set to null; only text is taken.
 #[derive(Deserialize)]
-struct Found {
+struct SearchResult {
     title: Option<Value>,
     url: Option<Value>,
     #[serde(rename = "publishedDate")]
@@ -39,9 +39,9 @@ struct Found {
     content: Option<Value>,
 }
 
-impl Hit {
+impl SearchHit {
     /// Is its page at this domain, or below it?
-    pub(super) fn lies_in(&self, domain: &str) -> bool {
+    pub(super) fn is_on_domain(&self, domain: &str) -> bool {
         let Ok(url) = Url::parse(&self.url) else { return false };
         let (host, domain) = (url.host_str().unwrap_or_default(), domain.trim_matches('.').to_ascii_lowercase());
         host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -54,15 +54,15 @@ impl Hit {
 }
 
 /// `None`: not an answer to a search.
-pub(super) fn read(body: &[u8]) -> Option<Vec<Hit>> {
-    let answer: Answer = serde_json::from_slice(body).ok()?;
+pub(super) fn parse_hits(body: &[u8]) -> Option<Vec<SearchHit>> {
+    let answer: SearchResponse = serde_json::from_slice(body).ok()?;
     let text = |value: Option<Value>| match value {
         Some(Value::String(text)) => text,
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => {
             String::new()
         }
     };
-    let hits = answer.results.into_iter().map(|found| Hit {
+    let hits = answer.results.into_iter().map(|found| SearchHit {
         title: one_line(&text(found.title), MAX_TITLE_BYTES),
         url: one_line(&text(found.url), MAX_URL_BYTES),
         date: one_line(&text(found.published), MAX_DATE_BYTES),
@@ -71,7 +71,7 @@ pub(super) fn read(body: &[u8]) -> Option<Vec<Hit>> {
     Some(hits.filter(|hit| !hit.url.is_empty()).collect())
 }
 
-pub(super) fn told(hits: &[Hit]) -> String {
+pub(super) fn render_hits(hits: &[SearchHit]) -> String {
     if hits.is_empty() {
         return "Nothing was found.".to_owned();
     }

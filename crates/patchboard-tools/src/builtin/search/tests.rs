@@ -1,7 +1,7 @@
 use patchboard_core::port::SchemaCheck;
 
 use super::super::web_fetcher::tests::scope;
-use super::hits::Hit;
+use super::hits::SearchHit;
 use super::*;
 use crate::JsonSchemaCheck;
 use crate::fetch::tests::stub::{Answer, Stub};
@@ -10,9 +10,9 @@ fn endpoint(kind: SearchKind, url: &str, key: Option<&str>) -> Result<SearchEndp
     SearchEndpoint::new(SearchOptions { kind, url: url.to_owned(), api_key: key.map(Into::into) })
 }
 
-async fn search(stub: &Stub, kind: SearchKind, field: Field, arguments: Value) -> ToolOutput {
+async fn search(stub: &Stub, kind: SearchKind, field: SearchTopic, arguments: Value) -> ToolOutput {
     let endpoint = endpoint(kind, &format!("http://127.0.0.1:{}", stub.port()), Some(" key-1\n")).unwrap();
-    Search { field, endpoint }.run(&scope(), &arguments, CancellationToken::new()).await
+    SearchTool { topic: field, endpoint }.run(&scope(), &arguments, CancellationToken::new()).await
 }
 
 fn found(results: &Value) -> Answer {
@@ -22,8 +22,8 @@ fn found(results: &Value) -> Answer {
 #[test]
 fn specs() {
     let endpoint = endpoint(SearchKind::Exa, "https://search.example", None).unwrap();
-    for (field, name) in [(Field::Web, "websearch"), (Field::Code, "codesearch")] {
-        let spec = Search { field, endpoint: endpoint.clone() }.spec();
+    for (field, name) in [(SearchTopic::Web, "websearch"), (SearchTopic::Code, "codesearch")] {
+        let spec = SearchTool { topic: field, endpoint: endpoint.clone() }.spec();
         assert_eq!((&*spec.name, spec.effect, spec.unknown_outcome), (name, Effect::ReadOnly, UnknownOutcome::Retry));
         for (arguments, fits) in [
             (json!({"query": "a"}), true),
@@ -74,7 +74,7 @@ async fn exa() {
         "query": "what \"is\"", "numResults": 3.0, "type": "auto", "category": "news", "includeDomains": ["one.example"],
         "excludeDomains": ["three.example"], "startPublishedDate": "2025-01-01", "endPublishedDate": "2025-12-31"
     });
-    let output = search(&stub, SearchKind::Exa, Field::Web, arguments).await;
+    let output = search(&stub, SearchKind::Exa, SearchTopic::Web, arguments).await;
     assert_eq!(
         output,
         ToolOutput::ok(
@@ -102,10 +102,10 @@ async fn exa() {
 #[tokio::test]
 async fn code_is_looked_for_where_it_is() {
     let stub = Stub::start([found(&json!([])), found(&json!([])), found(&json!([]))]).await;
-    let output = search(&stub, SearchKind::Exa, Field::Code, json!({"query": "a"})).await;
+    let output = search(&stub, SearchKind::Exa, SearchTopic::Code, json!({"query": "a"})).await;
     assert_eq!(output, ToolOutput::ok("Nothing was found."));
-    search(&stub, SearchKind::Exa, Field::Code, json!({"query": "a", "category": "pdf"})).await;
-    search(&stub, SearchKind::SearXng, Field::Code, json!({"query": "a"})).await;
+    search(&stub, SearchKind::Exa, SearchTopic::Code, json!({"query": "a", "category": "pdf"})).await;
+    search(&stub, SearchKind::SearXng, SearchTopic::Code, json!({"query": "a"})).await;
     let received = stub.received();
     let body = |index: usize| serde_json::from_str::<Value>(received[index].split_once("\r\n\r\n").unwrap().1).unwrap();
     assert_eq!(body(0), json!({"query": "a", "numResults": 10, "category": "github", "contents": {"text": true}}));
@@ -128,7 +128,7 @@ async fn searxng() {
         "query": "a & b?", "numResults": 2, "includeDomains": ["One.example"], "excludeDomains": ["old.one.example"],
         "startPublishedDate": "2025-01-01", "endPublishedDate": "2025-12-31T23:59:59Z"
     });
-    let output = search(&stub, SearchKind::SearXng, Field::Web, arguments).await;
+    let output = search(&stub, SearchKind::SearXng, SearchTopic::Web, arguments).await;
     assert_eq!(
         output,
         ToolOutput::ok(
@@ -157,7 +157,7 @@ async fn failures_are_told_without_the_key() {
         "the search failed: `localhost:1` is at a loopback address, which may not be fetched from; the operator can allow \
          the host in `tools.fetch_private_hosts`",
     ] {
-        let output = search(&stub, SearchKind::Exa, Field::Web, json!({"query": "a"})).await;
+        let output = search(&stub, SearchKind::Exa, SearchTopic::Web, json!({"query": "a"})).await;
         assert_eq!(output, ToolOutput::error(expected));
     }
 }
@@ -167,7 +167,7 @@ async fn stopping_a_search() {
     let stub = Stub::start([Answer::then_hold("")]).await;
     let stop = CancellationToken::new();
     let endpoint = endpoint(SearchKind::Exa, &format!("http://127.0.0.1:{}", stub.port()), None).unwrap();
-    let (tool, scope, arguments) = (Search { field: Field::Web, endpoint }, scope(), json!({"query": "a"}));
+    let (tool, scope, arguments) = (SearchTool { topic: SearchTopic::Web, endpoint }, scope(), json!({"query": "a"}));
     let searching = tool.run(&scope, &arguments, stop.clone());
     let stopping = async {
         stub.holding().await;
@@ -184,8 +184,8 @@ fn a_list_of_results_is_bounded() {
         let results: Vec<Value> = (0..count)
             .map(|_| json!({"title": long, "url": format!("https://a.example/{long}"), "publishedDate": long, "text": long}))
             .collect();
-        let hits: Vec<Hit> = hits::read(json!({"results": results}).to_string().as_bytes()).unwrap();
-        let told = hits::told(&hits);
+        let hits: Vec<SearchHit> = hits::parse_hits(json!({"results": results}).to_string().as_bytes()).unwrap();
+        let told = hits::render_hits(&hits);
         assert_eq!(told.lines().count(), count * 4);
         assert!(told.len() < 200 * 1024, "{}", told.len());
     }

@@ -1,4 +1,4 @@
-use super::super::bench::Workbench;
+use super::super::file_runtime::FileToolRuntime;
 use super::super::tests::yard::{Yard, owned, told};
 use super::*;
 use crate::{GrantRules, WorkspaceOptions, Workspaces};
@@ -44,14 +44,14 @@ fn skills_are_read_by_name() {
         ("a\nb", not_a_name("`a\\nb`")),
     ];
     for (name, expected) in cases {
-        assert_eq!(told(skill(&yard.folder, name)), expected, "{name:?}");
+        assert_eq!(told(read_skill(&yard.folder, name)), expected, "{name:?}");
     }
 }
 
 #[test]
 fn a_long_skill_is_cut_at_a_character() {
     let yard = Yard::new(&[(".patchboard/skills/long.md", &format!("x{}", "ü".repeat(30_000)))]);
-    let text = skill(&yard.folder, "long").unwrap();
+    let text = read_skill(&yard.folder, "long").unwrap();
     let expected = format!(
         "<skill_content>\nx{}\n</skill_content>\n[the skill is longer than 49152 bytes and was cut]",
         "ü".repeat(24_575)
@@ -74,7 +74,7 @@ fn the_description_names_the_skills_of_the_folder() {
         tasks: tasks.clone(),
         grants: GrantRules::default(),
     });
-    let tool = Skill::new(Arc::new(Workbench::new(workspaces.unwrap(), tasks)));
+    let tool = SkillTool::new(Arc::new(FileToolRuntime::new(workspaces.unwrap(), tasks)));
     let root = yard.folder.path().to_owned();
     let added = |folder: Option<&str>| {
         let spec = tool.spec_in(folder.map(|name| root.join(name)).as_deref())?;
@@ -89,5 +89,5 @@ fn the_description_names_the_skills_of_the_folder() {
     // Noticed at once, however soon after.
     yard.put("with/.patchboard/skills/c.md", "");
     assert_eq!(added(Some("with")).as_deref(), Some(" Skills of this working folder: a, b, c."));
-    assert_eq!(told(skill(&yard.folder, "a")), owned(Err("no skill is named `a`: this working folder has none")));
+    assert_eq!(told(read_skill(&yard.folder, "a")), owned(Err("no skill is named `a`: this working folder has none")));
 }

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::scope;
 use super::yard::{SECRET, Yard};
-use crate::builtin::{BuiltinOptions, Builtins};
+use crate::builtin::{BuiltinOptions, BuiltinTools};
 use crate::{GrantRules, WorkspaceOptions, Workspaces};
 
 /// Every way to give a path to a tool.
@@ -76,7 +76,7 @@ fn host(yard: &Yard, tasks: &TaskTracker) -> Arc<dyn ToolHost> {
         grants: GrantRules::default(),
     };
     let workspaces = Workspaces::new(options).unwrap();
-    Arc::new(Builtins::new(BuiltinOptions { workspaces, tasks: tasks.clone() }))
+    Arc::new(BuiltinTools::new(BuiltinOptions { workspaces, tasks: tasks.clone() }))
 }
 
 async fn call(host: &Arc<dyn ToolHost>, (name, arguments): (&str, Value), folder: Option<&Path>) -> ToolOutput {
@@ -209,8 +209,10 @@ async fn folders_that_hold_what_is_protected_stay() {
     yard.put("box/inner/keys/key", SECRET);
     yard.put("far/key", SECRET);
     yard.link("../far", "box/way");
-    let host: Arc<dyn ToolHost> =
-        Arc::new(Builtins::new(BuiltinOptions { workspaces: Workspaces::new(options).unwrap(), tasks: tasks.clone() }));
+    let host: Arc<dyn ToolHost> = Arc::new(BuiltinTools::new(BuiltinOptions {
+        workspaces: Workspaces::new(options).unwrap(),
+        tasks: tasks.clone(),
+    }));
     let before = yard.inside();
     for path in ["box", "box/inner", "box/inner/keys", "box/inner/keys/key", "far", "far/key", "box/way"] {
         for way in ["delete_file", "delete_file recursive", "move_file source"] {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::builtin::bench::{Refusal, Turns};
+use crate::builtin::file_runtime::{FileLocks, ToolRefusal};
 use crate::folder::WorkFolder;
 
 pub(in crate::builtin) const SECRET: &str = "secret";
@@ -21,7 +21,7 @@ pub(in crate::builtin) const SECRET: &str = "secret";
 pub(in crate::builtin) struct Yard {
     pub(in crate::builtin) dir: TempDir,
     pub(in crate::builtin) folder: WorkFolder,
-    pub(in crate::builtin) turns: Turns,
+    pub(in crate::builtin) turns: FileLocks,
 }
 
 impl Yard {
@@ -35,7 +35,7 @@ impl Yard {
             fs::write(dir.path().join(path), SECRET).unwrap();
         }
         let folder = WorkFolder::open(dir.path().join("work"), Self::protected(dir.path())).unwrap();
-        let yard = Self { dir, folder, turns: Turns::default() };
+        let yard = Self { dir, folder, turns: FileLocks::default() };
         for (path, content) in files {
             yard.put(path, content);
         }
@@ -107,8 +107,8 @@ pub(in crate::builtin) fn everything(dir: &Path) -> BTreeMap<String, String> {
 }
 
 /// The outcome of a tool's work in plain strings.
-pub(in crate::builtin) fn told(outcome: Result<String, Refusal>) -> Result<String, String> {
-    outcome.map_err(|Refusal(reason)| reason)
+pub(in crate::builtin) fn told(outcome: Result<String, ToolRefusal>) -> Result<String, String> {
+    outcome.map_err(|ToolRefusal(reason)| reason)
 }
 
 pub(in crate::builtin) fn going() -> CancellationToken {

@@ -4,44 +4,44 @@ use std::fmt;
 
 use patchboard_core::port::Fetched;
 
-use crate::words::{clipped, plain};
+use crate::text::{clipped, escape_control_chars};
 
 const MAX_EXCERPT_BYTES: usize = 500;
 
 /// Why a body is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Binary {
+pub(super) enum NotText {
     Compressed,
     HoldsNul,
     NotUtf8,
 }
 
 /// Text types are taken at their word, with `�` for what cannot be read; anything else has to be flawless.
-pub(super) fn read(fetched: &Fetched) -> Result<String, Binary> {
+pub(super) fn page_text(fetched: &Fetched) -> Result<String, NotText> {
     let is_encoded = |coding: &str| !coding.trim().is_empty() && !coding.trim().eq_ignore_ascii_case("identity");
     if header(fetched, "content-encoding").is_some_and(is_encoded) {
-        return Err(Binary::Compressed);
+        return Err(NotText::Compressed);
     }
     if fetched.body.contains(&0) {
-        return Err(Binary::HoldsNul);
+        return Err(NotText::HoldsNul);
     }
     let content_type = header(fetched, "content-type").unwrap_or_default().to_ascii_lowercase();
-    let body = without_half_a_character(&fetched.body, fetched.is_cut);
+    let body = trim_partial_character(&fetched.body, fetched.is_cut);
     match std::str::from_utf8(body) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()),
         Err(_) if is_latin1(&content_type) => Ok(body.iter().map(|byte| char::from(*byte)).collect()),
         Err(_) if is_text(&content_type) => Ok(String::from_utf8_lossy(body).into_owned()),
-        Err(_) => Err(Binary::NotUtf8),
+        Err(_) => Err(NotText::NotUtf8),
     }
 }
 
 /// A sentence about an answer that is a failure, with what it says about itself.
-pub(crate) fn failure(fetched: &Fetched) -> String {
+pub(crate) fn failure_message(fetched: &Fetched) -> String {
     let status = fetched.status;
     let name = reqwest::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     let name = name.map(|name| format!(" {name}")).unwrap_or_default();
-    let words = read(fetched).unwrap_or_default();
-    let words = plain(words.split_whitespace().collect::<Vec<_>>().join(" ").as_ref());
+    let words = page_text(fetched).unwrap_or_default();
+    let words = escape_control_chars(words.split_whitespace().collect::<Vec<_>>().join(" ").as_ref());
     match words.is_empty() {
         true => format!("the server answered {status}{name}"),
         false => format!("the server answered {status}{name}: {}", clipped(&words, MAX_EXCERPT_BYTES)),
@@ -54,7 +54,7 @@ pub(super) fn header<'a>(fetched: &'a Fetched, name: &str) -> Option<&'a str> {
     headers.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-fn without_half_a_character(body: &[u8], is_cut: bool) -> &[u8] {
+fn trim_partial_character(body: &[u8], is_cut: bool) -> &[u8] {
     match std::str::from_utf8(body) {
         Err(error) if is_cut && error.error_len().is_none() => body.get(..error.valid_up_to()).unwrap_or(body),
         Ok(_) | Err(_) => body,
@@ -72,7 +72,7 @@ fn is_text(content_type: &str) -> bool {
         || essence.strip_prefix("application/").is_some_and(|rest| parts.iter().any(|part| rest.ends_with(part)))
 }
 
-impl fmt::Display for Binary {
+impl fmt::Display for NotText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Compressed => "it is compressed",

@@ -43,14 +43,14 @@ fn fetched(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Fet
 /// What the tool asks for, and what it makes of the answer.
 fn run(arguments: Value, answer: Result<Fetched, FetchError>) -> (Option<FetchRequest>, ToolOutput) {
     let canned = Arc::new(Canned { answer, asked: Mutex::default() });
-    let tool = WebFetcher { fetch: canned.clone() };
+    let tool = WebFetcherTool { fetch: canned.clone() };
     let output = tool.run(&scope(), &arguments, CancellationToken::new()).now_or_never().unwrap();
     (canned.asked.lock().unwrap().pop(), output)
 }
 
 #[test]
 fn arguments() {
-    let spec = WebFetcher { fetch: Arc::new(GuardedFetch::new(vec![])) }.spec();
+    let spec = WebFetcherTool { fetch: Arc::new(GuardedFetch::new(vec![])) }.spec();
     assert_eq!((spec.effect, spec.unknown_outcome), (Effect::Writes, UnknownOutcome::Ask));
     for (arguments, fits) in [
         (json!({"url": "http://a.example"}), true),
@@ -162,7 +162,7 @@ async fn over_a_socket() {
     let stub =
         Stub::start([Answer::with("200 OK", "text/html", "<p>hello</p>"), Answer::ok(&"x".repeat(600 * 1024))]).await;
     let allowed = format!("127.0.0.1:{}", stub.port()).parse().unwrap();
-    let tool = WebFetcher { fetch: Arc::new(GuardedFetch::new(vec![allowed])) };
+    let tool = WebFetcherTool { fetch: Arc::new(GuardedFetch::new(vec![allowed])) };
     let arguments = json!({
         "url": format!("http://127.0.0.1:{}/form", stub.port()),
         "method": "POST",
@@ -181,7 +181,7 @@ async fn over_a_socket() {
     }
     let output = tool.run(&scope(), &arguments, CancellationToken::new()).await;
     assert!(output.content.ends_with("x\n\n[cut: only the first 524288 bytes were read]"));
-    let closed = WebFetcher { fetch: Arc::new(GuardedFetch::new(vec![])) };
+    let closed = WebFetcherTool { fetch: Arc::new(GuardedFetch::new(vec![])) };
     let output = closed.run(&scope(), &arguments, CancellationToken::new()).await;
     assert!(output.is_error && output.content.contains("a loopback address"), "{output:?}");
 }

@@ -3,9 +3,9 @@ use proptest::prelude::*;
 use super::*;
 
 #[track_caller]
-fn check(expected: Option<Closed>, addresses: &[&str]) {
+fn check(expected: Option<BlockedAddress>, addresses: &[&str]) {
     for address in addresses {
-        assert_eq!(closed(address.parse().unwrap()), expected, "{address}");
+        assert_eq!(blocked_address(address.parse().unwrap()), expected, "{address}");
     }
 }
 
@@ -45,10 +45,10 @@ fn public_addresses_are_open() {
 #[test]
 fn every_class_is_closed_to_its_last_address() {
     for (reason, addresses) in [
-        (Closed::Unspecified, &["0.0.0.0", "0.1.2.3", "0.255.255.255", "::"][..]),
-        (Closed::Loopback, &["127.0.0.1", "127.255.255.255", "::1"]),
+        (BlockedAddress::Unspecified, &["0.0.0.0", "0.1.2.3", "0.255.255.255", "::"][..]),
+        (BlockedAddress::Loopback, &["127.0.0.1", "127.255.255.255", "::1"]),
         (
-            Closed::Private,
+            BlockedAddress::Private,
             &[
                 "10.0.0.0",
                 "10.255.255.255",
@@ -62,10 +62,10 @@ fn every_class_is_closed_to_its_last_address() {
                 "feff::1",
             ],
         ),
-        (Closed::CarrierGrade, &["100.64.0.0", "100.127.255.255"]),
-        (Closed::LinkLocal, &["169.254.0.0", "169.254.255.255", "fe80::1", "febf::1"]),
+        (BlockedAddress::CarrierGrade, &["100.64.0.0", "100.127.255.255"]),
+        (BlockedAddress::LinkLocal, &["169.254.0.0", "169.254.255.255", "fe80::1", "febf::1"]),
         (
-            Closed::Metadata,
+            BlockedAddress::Metadata,
             &[
                 "169.254.169.254",
                 "169.254.170.2",
@@ -76,13 +76,13 @@ fn every_class_is_closed_to_its_last_address() {
                 "fd20:ce::254",
             ],
         ),
-        (Closed::Multicast, &["224.0.0.0", "239.255.255.255", "ff02::1", "ff0e::1"]),
+        (BlockedAddress::Multicast, &["224.0.0.0", "239.255.255.255", "ff02::1", "ff0e::1"]),
         (
-            Closed::Documentation,
+            BlockedAddress::Documentation,
             &["192.0.2.1", "198.51.100.1", "203.0.113.255", "2001:db8::1", "3fff::1", "3fff:fff:ffff::1"],
         ),
         (
-            Closed::Reserved,
+            BlockedAddress::Reserved,
             &[
                 "192.0.0.1",
                 "192.88.99.1",
@@ -106,7 +106,7 @@ fn every_class_is_closed_to_its_last_address() {
 #[test]
 fn addresses_inside_addresses_count() {
     check(
-        Some(Closed::Loopback),
+        Some(BlockedAddress::Loopback),
         &[
             "::ffff:127.0.0.1",
             "::127.0.0.1",
@@ -122,7 +122,7 @@ fn addresses_inside_addresses_count() {
             "2606:4700::200:5efe:127.0.0.1",
         ],
     );
-    check(Some(Closed::Metadata), &["::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"]);
+    check(Some(BlockedAddress::Metadata), &["::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"]);
     check(None, &["::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1", "2606:4700::5efe:8.8.8.8"]);
 }
 
@@ -131,7 +131,7 @@ proptest! {
     fn wrapping_an_address_opens_nothing(bits in any::<u32>(), rest in any::<u64>()) {
         let inner = Ipv4Addr::from(bits);
         let (high, low) = ((bits >> 16) as u16, bits as u16);
-        let expected = closed(inner.into());
+        let expected = blocked_address(inner.into());
         let wrapped = [
             inner.to_ipv6_mapped(),
             Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
@@ -139,12 +139,12 @@ proptest! {
             Ipv6Addr::from((0x2002_u128 << 112) | (u128::from(bits) << 80)),
         ];
         for address in wrapped {
-            prop_assert_eq!(closed(address.into()), expected, "{}", address);
+            prop_assert_eq!(blocked_address(address.into()), expected, "{}", address);
         }
         if expected.is_some() {
             let teredo = (0x2001_u128 << 112) | (u128::from(bits) << 64) | u128::from(rest);
-            prop_assert!(closed(Ipv6Addr::from(teredo).into()).is_some());
-            prop_assert!(closed(Ipv6Addr::from(u128::from(bits)).into()).is_some());
+            prop_assert!(blocked_address(Ipv6Addr::from(teredo).into()).is_some());
+            prop_assert!(blocked_address(Ipv6Addr::from(u128::from(bits)).into()).is_some());
         }
     }
 }

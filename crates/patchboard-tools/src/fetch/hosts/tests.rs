@@ -41,7 +41,7 @@ fn anything_else_is_refused() {
 
 #[test]
 fn a_port_narrows() {
-    let names = |entry: &str, host, port| entry.parse::<PrivateHost>().unwrap().names(host, port);
+    let names = |entry: &str, host, port| entry.parse::<PrivateHost>().unwrap().matches(host, port);
     assert!(names("intranet", "intranet", 80) && names("intranet", "intranet", 9));
     assert!(names("intranet:9", "intranet", 9));
     assert!(!names("intranet:9", "intranet", 80));

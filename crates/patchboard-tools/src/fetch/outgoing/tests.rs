@@ -15,7 +15,7 @@ fn request(url: &str) -> FetchRequest {
 }
 
 fn target(url: &str) -> Result<(String, u16, Option<IpAddr>), FetchError> {
-    let target = Outgoing::new(request(url)).and_then(|outgoing| outgoing.target())?;
+    let target = OutgoingRequest::new(request(url)).and_then(|outgoing| outgoing.target())?;
     Ok((target.host, target.port, target.literal))
 }
 
@@ -67,7 +67,7 @@ fn urls_that_are_not_fetched() {
         ("http://:secret@a.example/", "credentials"),
         (&format!("http://a.example/{}", "x".repeat(MAX_URL_BYTES)), "longer than"),
     ] {
-        let error = Outgoing::new(request(url)).unwrap_err();
+        let error = OutgoingRequest::new(request(url)).unwrap_err();
         assert!(matches!(&error, FetchError::BadRequest(why) if why.contains(part)), "{url}: {error}");
         assert!(!error.to_string().contains("secret"), "{error}");
     }
@@ -75,7 +75,7 @@ fn urls_that_are_not_fetched() {
 
 #[test]
 fn a_fragment_stays_here() {
-    let outgoing = Outgoing::new(request("http://a.example/b?c#secret")).unwrap();
+    let outgoing = OutgoingRequest::new(request("http://a.example/b?c#secret")).unwrap();
     assert_eq!(outgoing.url.as_str(), "http://a.example/b?c");
 }
 
@@ -83,22 +83,22 @@ fn a_fragment_stays_here() {
 fn methods() {
     for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
         let method = method.to_owned();
-        assert!(Outgoing::new(FetchRequest { method, ..request("http://a.example") }).is_ok());
+        assert!(OutgoingRequest::new(FetchRequest { method, ..request("http://a.example") }).is_ok());
     }
     for method in ["CONNECT", "TRACE", "get", "", "G\r\nT"] {
         let method = method.to_owned();
-        assert!(Outgoing::new(FetchRequest { method, ..request("http://a.example") }).is_err());
+        assert!(OutgoingRequest::new(FetchRequest { method, ..request("http://a.example") }).is_err());
     }
 }
 
 fn with_headers(headers: &[(&str, &str)]) -> Result<HeaderMap, FetchError> {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Ok(Outgoing::new(FetchRequest { headers, ..request("http://a.example") })?.headers)
+    Ok(OutgoingRequest::new(FetchRequest { headers, ..request("http://a.example") })?.headers)
 }
 
 #[test]
 fn headers_of_the_connection_are_refused() {
-    for name in NOT_FOR_CALLERS.into_iter().chain(["Host", "Transfer-Encoding", "Proxy-Authorization", "proxy-x"]) {
+    for name in RESERVED_HEADERS.into_iter().chain(["Host", "Transfer-Encoding", "Proxy-Authorization", "proxy-x"]) {
         let error = with_headers(&[(name, "1")]).unwrap_err();
         assert_eq!(error, FetchError::BadRequest(format!("header `{name}` is not for callers to set")));
     }
@@ -119,6 +119,6 @@ fn headers_are_bounded_and_cannot_break_out() {
 #[test]
 fn the_body_is_bounded() {
     let body = |size| FetchRequest { body: Some(vec![0; size]), ..request("http://a.example") };
-    assert!(Outgoing::new(body(MAX_SENT_BYTES)).is_ok());
-    assert!(Outgoing::new(body(MAX_SENT_BYTES + 1)).is_err());
+    assert!(OutgoingRequest::new(body(MAX_SENT_BYTES)).is_ok());
+    assert!(OutgoingRequest::new(body(MAX_SENT_BYTES + 1)).is_err());
 }

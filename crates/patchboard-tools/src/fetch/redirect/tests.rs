@@ -3,9 +3,9 @@ use reqwest::header::HeaderValue;
 
 use super::*;
 
-fn posted(url: &str) -> Outgoing {
+fn posted(url: &str) -> OutgoingRequest {
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    Outgoing::new(FetchRequest {
+    OutgoingRequest::new(FetchRequest {
         method: "POST".to_owned(),
         url: url.to_owned(),
         headers: vec![
@@ -26,10 +26,10 @@ fn posted(url: &str) -> Outgoing {
 /// Method, URL, names of the headers, and whether there is a body.
 type Told = (String, String, String, bool);
 
-fn followed(from: &Outgoing, status: u16, location: &str) -> Result<Option<Told>, FetchError> {
+fn followed(from: &OutgoingRequest, status: u16, location: &str) -> Result<Option<Told>, FetchError> {
     let mut answer = HeaderMap::new();
     answer.insert(LOCATION, HeaderValue::from_bytes(location.as_bytes()).unwrap());
-    let next = next(from, StatusCode::from_u16(status).unwrap(), &answer)?;
+    let next = redirect_request(from, StatusCode::from_u16(status).unwrap(), &answer)?;
     Ok(next.map(|next| {
         let mut names: Vec<_> = next.headers.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
@@ -55,20 +55,20 @@ fn what_becomes_of_a_post() {
     for status in [200, 204, 300, 304, 305, 400] {
         assert_eq!(followed(&from, status, "/three"), Ok(None));
     }
-    let without_location = next(&from, StatusCode::FOUND, &HeaderMap::new()).unwrap();
+    let without_location = redirect_request(&from, StatusCode::FOUND, &HeaderMap::new()).unwrap();
     assert!(without_location.is_none());
 }
 
 #[test]
 fn other_methods_stay() {
     for method in [Method::GET, Method::HEAD] {
-        let from = Outgoing { method: method.clone(), ..posted("http://a.example/") };
+        let from = OutgoingRequest { method: method.clone(), ..posted("http://a.example/") };
         for status in [301, 302, 303, 307, 308] {
             let (followed, ..) = followed(&from, status, "/b").unwrap().unwrap();
             assert_eq!(followed, method.as_str());
         }
     }
-    let from = Outgoing { method: Method::DELETE, ..posted("http://a.example/") };
+    let from = OutgoingRequest { method: Method::DELETE, ..posted("http://a.example/") };
     assert_eq!(followed(&from, 302, "/b").unwrap().unwrap().0, "DELETE");
     assert_eq!(followed(&from, 303, "/b").unwrap().unwrap().0, "GET");
 }
@@ -96,5 +96,5 @@ fn redirects_to_what_is_not_fetched() {
     }
     let mut answer = HeaderMap::new();
     answer.insert(LOCATION, HeaderValue::from_bytes(b"/\xff").unwrap());
-    assert!(matches!(next(&from, StatusCode::FOUND, &answer), Err(FetchError::Failed(_))));
+    assert!(matches!(redirect_request(&from, StatusCode::FOUND, &answer), Err(FetchError::Failed(_))));
 }

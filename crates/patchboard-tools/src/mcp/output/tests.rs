@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn check(result: Value, expected: &str) {
-    assert_eq!(read(&result), ToolOutput::ok(expected), "{result}");
+    assert_eq!(tool_output(&result), ToolOutput::ok(expected), "{result}");
 }
 
 #[test]
@@ -40,16 +40,16 @@ fn structured_content_stands_in_for_text() {
 #[test]
 fn an_error_stays_an_error() {
     let result = json!({"content": [{"type": "text", "text": "no such city"}], "isError": true});
-    assert_eq!(read(&result), ToolOutput::error("no such city"));
+    assert_eq!(tool_output(&result), ToolOutput::error("no such city"));
 }
 
 #[test]
 fn a_long_answer_is_cut() {
     let result =
         json!({"content": [{"type": "text", "text": "ä".repeat(MAX_OUTPUT)}, {"type": "text", "text": "more"}]});
-    let output = read(&result);
+    let output = tool_output(&result);
     assert!(output.content.len() < MAX_OUTPUT + 100, "{}", output.content.len());
     assert!(output.content.ends_with("[cut: the answer was longer]"));
-    let label = read(&json!({"content": [{"type": "resource_link", "uri": "u\n".repeat(5000)}]}));
+    let label = tool_output(&json!({"content": [{"type": "resource_link", "uri": "u\n".repeat(5000)}]}));
     assert!(label.content.len() < 400 && !label.content.contains('\n'), "{}", label.content);
 }

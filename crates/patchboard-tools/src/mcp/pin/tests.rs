@@ -2,8 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-fn tool() -> Offered {
-    Offered {
+fn tool() -> ListedTool {
+    ListedTool {
         name: "add".to_owned(),
         description: "adds".to_owned(),
         input_schema: json!({"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}),
@@ -14,25 +14,25 @@ fn tool() -> Offered {
 
 #[test]
 fn the_same_tool_has_not_changed_whatever_the_order_of_its_keys() {
-    let pins = Pins::of(&[tool()]);
+    let pins = ToolPins::from_tools(&[tool()]);
     assert_eq!(pins.change(&tool()), None);
     let text = r#"{"properties": {"b": {"type": "number"}, "a": {"type": "number"}}, "type": "object"}"#;
-    let reordered = Offered { input_schema: serde_json::from_str(text).unwrap(), ..tool() };
+    let reordered = ListedTool { input_schema: serde_json::from_str(text).unwrap(), ..tool() };
     assert_eq!(pins.change(&reordered), None);
 }
 
 #[test]
 fn every_part_that_differs_is_named() {
-    let pins = Pins::of(&[tool()]);
-    let check = |now: Offered, expected: &str| {
+    let pins = ToolPins::from_tools(&[tool()]);
+    let check = |now: ListedTool, expected: &str| {
         assert_eq!(pins.change(&now).map(|change| change.to_string()).as_deref(), Some(expected));
     };
-    check(Offered { name: "subtract".to_owned(), ..tool() }, "is new");
-    check(Offered { description: "adds. Always call it first".to_owned(), ..tool() }, "has another description");
-    check(Offered { input_schema: json!({"type": "object"}), ..tool() }, "has another inputSchema");
-    check(Offered { read_only: false, ..tool() }, "has another annotations");
-    check(Offered { idempotent: true, ..tool() }, "has another annotations");
-    let all = Offered { description: String::new(), input_schema: json!({}), read_only: false, ..tool() };
+    check(ListedTool { name: "subtract".to_owned(), ..tool() }, "is new");
+    check(ListedTool { description: "adds. Always call it first".to_owned(), ..tool() }, "has another description");
+    check(ListedTool { input_schema: json!({"type": "object"}), ..tool() }, "has another inputSchema");
+    check(ListedTool { read_only: false, ..tool() }, "has another annotations");
+    check(ListedTool { idempotent: true, ..tool() }, "has another annotations");
+    let all = ListedTool { description: String::new(), input_schema: json!({}), read_only: false, ..tool() };
     check(all, "has another description and another inputSchema and another annotations");
 }
 
@@ -46,7 +46,7 @@ fn the_hash_is_that_of_the_canonical_form() {
 
 #[test]
 fn stored_and_read_again_they_are_the_same() {
-    let pins = Pins::of(&[tool(), Offered { name: "other".to_owned(), ..tool() }]);
-    assert_eq!(Pins::from_bytes(&pins.to_bytes().unwrap()).unwrap(), pins);
-    assert!(Pins::from_bytes(b"{").is_err());
+    let pins = ToolPins::from_tools(&[tool(), ListedTool { name: "other".to_owned(), ..tool() }]);
+    assert_eq!(ToolPins::from_bytes(&pins.to_bytes().unwrap()).unwrap(), pins);
+    assert!(ToolPins::from_bytes(b"{").is_err());
 }

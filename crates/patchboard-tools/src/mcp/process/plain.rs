@@ -9,22 +9,22 @@ use secrecy::ExposeSecret;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
-use super::{Order, Streams};
-use crate::launch::inherited;
+use super::{ServerCommand, ServerStreams};
+use crate::launch::inherited_environment;
 
 #[derive(Debug)]
-pub(super) struct Plain {
+pub(super) struct PlainServer {
     child: Child,
     /// Until it was killed: its number may belong to somebody else later.
     group: Option<Pid>,
 }
 
-pub(super) fn start(order: Order<'_>) -> Result<(Plain, Streams), String> {
-    let Order { program, arguments, env, working_folder, .. } = order;
+pub(super) fn start(order: ServerCommand<'_>) -> Result<(PlainServer, ServerStreams), String> {
+    let ServerCommand { program, arguments, env, working_folder, .. } = order;
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
-        .envs(inherited(&[]))
+        .envs(inherited_environment(&[]))
         .envs(env.iter().map(|(name, value)| (name, value.expose_secret())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -38,12 +38,12 @@ pub(super) fn start(order: Order<'_>) -> Result<(Plain, Streams), String> {
     let (Some(input), Some(output)) = (input, child.stdout.take()) else {
         return Err(format!("cannot start `{program}`: its standard input and output cannot be had"));
     };
-    let streams = Streams { input, output, errors: child.stderr.take() };
+    let streams = ServerStreams { input, output, errors: child.stderr.take() };
     let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    Ok((Plain { child, group }, streams))
+    Ok((PlainServer { child, group }, streams))
 }
 
-impl Plain {
+impl PlainServer {
     pub(super) async fn exited(&mut self) -> String {
         let status = self.child.wait().await;
         self.kill_group();
@@ -66,7 +66,7 @@ impl Plain {
     }
 }
 
-impl Drop for Plain {
+impl Drop for PlainServer {
     fn drop(&mut self) {
         self.kill_group();
     }

@@ -8,8 +8,9 @@ use super::*;
 async fn start(script: &str, env: &[(&str, &str)]) -> (ServerProcess, pipe::Sender, ChildStdout) {
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), SecretString::from(*value))).collect();
     let arguments = ["-c".to_owned(), script.to_owned()];
-    let order = Order { program: "/bin/sh", arguments: &arguments, env: &env, working_folder: None, private: None };
-    spawn(&"srv".into(), order, &Launch::Plain, &TaskTracker::new()).await.unwrap()
+    let order =
+        ServerCommand { program: "/bin/sh", arguments: &arguments, env: &env, working_folder: None, private: None };
+    spawn(&"srv".into(), order, &LaunchMode::Plain, &TaskTracker::new()).await.unwrap()
 }
 
 async fn all(mut output: ChildStdout) -> String {
@@ -21,7 +22,7 @@ async fn all(mut output: ChildStdout) -> String {
 /// Until it has ended by itself and everything it said was read: `end` gives it only so much time for that.
 async fn over(process: &mut ServerProcess) {
     process.exited().await;
-    while process.listening.as_ref().is_some_and(|listening| !listening.is_finished()) {
+    while process.stderr_task.as_ref().is_some_and(|listening| !listening.is_finished()) {
         tokio::task::yield_now().await;
     }
 }
@@ -57,7 +58,7 @@ async fn one_that_ends_by_itself_tells_how() {
     let (mut process, input, _output) = start("read line; echo 'first' >&2; echo 'no\tway' >&2; exit 3", &[]).await;
     drop(input);
     over(&mut process).await;
-    assert_eq!(process.end().await.report(), ": it ended with exit status: 3: first | no way");
+    assert_eq!(process.end().await.message_suffix(), ": it ended with exit status: 3: first | no way");
 }
 
 #[tokio::test]
@@ -74,8 +75,8 @@ async fn one_that_stays_is_killed_with_its_children() {
     drop(input);
     let began = Instant::now();
     let last = process.end().await;
-    assert!(began.elapsed() >= FAREWELL, "it was given time to end by itself: {:?}", began.elapsed());
-    assert_eq!(last.report(), "", "it did not end by itself and said nothing");
+    assert!(began.elapsed() >= EXIT_GRACE, "it was given time to end by itself: {:?}", began.elapsed());
+    assert_eq!(last.message_suffix(), "", "it did not end by itself and said nothing");
     gone(&pids).await;
 }
 
@@ -112,8 +113,13 @@ async fn endless_chatter_costs_bounded_memory() {
 #[tokio::test]
 async fn a_program_that_is_not_there_is_an_error() {
     let env = BTreeMap::new();
-    let order =
-        Order { program: "/nonexistent/program", arguments: &[], env: &env, working_folder: None, private: None };
-    let error = spawn(&"srv".into(), order, &Launch::Plain, &TaskTracker::new()).await.unwrap_err();
+    let order = ServerCommand {
+        program: "/nonexistent/program",
+        arguments: &[],
+        env: &env,
+        working_folder: None,
+        private: None,
+    };
+    let error = spawn(&"srv".into(), order, &LaunchMode::Plain, &TaskTracker::new()).await.unwrap_err();
     assert_eq!(error, "cannot start `/nonexistent/program`: No such file or directory (os error 2)");
 }

@@ -32,11 +32,11 @@ async fn answer(State(site): State<Arc<Site>>, headers: HeaderMap, body: String)
     let json = |value: &Value| ([("content-type", "application/json")], value.to_string()).into_response();
     if method == "initialize" {
         let number = site.sessions.fetch_add(1, Ordering::SeqCst) + 1;
-        return ([(SESSION, number.to_string())], json(&result)).into_response();
+        return ([(SESSION_HEADER, number.to_string())], json(&result)).into_response();
     }
-    assert_eq!(headers[VERSION], "2025-11-25");
+    assert_eq!(headers[VERSION_HEADER], "2025-11-25");
     assert_eq!(headers["authorization"], "Bearer the token");
-    if headers[SESSION] != site.sessions.load(Ordering::SeqCst).to_string() {
+    if headers[SESSION_HEADER] != site.sessions.load(Ordering::SeqCst).to_string() {
         return (StatusCode::NOT_FOUND, "no such session").into_response();
     }
     match method.as_str() {
@@ -46,14 +46,14 @@ async fn answer(State(site): State<Arc<Site>>, headers: HeaderMap, body: String)
                 Ok::<_, std::convert::Infallible>(": over\n\n")
             };
             let body = Body::from_stream(futures_util::stream::once(waiting));
-            ([("content-type", EVENTS)], body).into_response()
+            ([("content-type", EVENT_MEDIA)], body).into_response()
         }
         "events" => {
             let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "text": "one\ntwo" } });
-            ([("content-type", EVENTS)], format!(":\n\ndata: {told}\n\nevent: message\ndata: {result}\n\n"))
+            ([("content-type", EVENT_MEDIA)], format!(":\n\ndata: {told}\n\nevent: message\ndata: {result}\n\n"))
                 .into_response()
         }
-        "broken" => ([("content-type", EVENTS)], ":\n\n").into_response(),
+        "broken" => ([("content-type", EVENT_MEDIA)], ":\n\n").into_response(),
         "forbidden" => (StatusCode::FORBIDDEN, "not\nyou").into_response(),
         "notifications/cancelled" => {
             site.cancelled.notify_one();
@@ -224,10 +224,10 @@ async fn a_line_without_end_costs_bounded_memory() {
         }
         input.write_all(b"\nshort\n\nlast").await.unwrap();
     });
-    let mut lines = Lines::new(theirs);
-    assert_eq!(lines.next().await.unwrap(), Some(Line::TooLong));
-    assert_eq!(lines.next().await.unwrap(), Some(Line::Whole(b"short".to_vec())));
-    assert_eq!(lines.next().await.unwrap(), Some(Line::Whole(b"last".to_vec())));
+    let mut lines = BoundedLines::new(theirs);
+    assert_eq!(lines.next().await.unwrap(), Some(InputLine::TooLong));
+    assert_eq!(lines.next().await.unwrap(), Some(InputLine::Whole(b"short".to_vec())));
+    assert_eq!(lines.next().await.unwrap(), Some(InputLine::Whole(b"last".to_vec())));
     assert_eq!(lines.next().await.unwrap(), None);
     writing.await.unwrap();
 }

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::stub::{Bench, Stub, until};
 use crate::fetch::tests::stub::ClosedPort;
-use crate::mcp::McpReach;
+use crate::mcp::McpTransport;
 use crate::mcp::http::MAX_MESSAGE;
 
 struct Site {
@@ -80,8 +80,8 @@ async fn site(tools: &[&str]) -> (Arc<Site>, String, CancellationToken) {
     (site, url, stop)
 }
 
-fn reach(url: &str) -> McpReach {
-    McpReach::Http { url: url.to_owned(), token: Some("let me in".into()) }
+fn reach(url: &str) -> McpTransport {
+    McpTransport::Http { url: url.to_owned(), token: Some("let me in".into()) }
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_huge_answer_is_refused() {
 
 #[tokio::test]
 async fn a_wrong_token_and_a_server_that_is_not_there_are_told_about() {
-    let check = async |reach: McpReach, expected: &str| {
+    let check = async |reach: McpTransport, expected: &str| {
         let bench = Bench::reaching(reach, Arc::default());
         let mut said = bench.call("srv.any", json!({})).await.content;
         while said.ends_with("it is starting") {
@@ -144,7 +144,7 @@ async fn a_wrong_token_and_a_server_that_is_not_there_are_told_about() {
         bench.end().await;
     };
     let (_site, url, _stop) = site(&["echo"]).await;
-    check(McpReach::Http { url, token: Some("wrong".into()) }, "401").await;
+    check(McpTransport::Http { url, token: Some("wrong".into()) }, "401").await;
     let closed = ClosedPort::take();
     check(reach(&format!("http://127.0.0.1:{}/mcp", closed.port())), "Connection refused").await;
 }

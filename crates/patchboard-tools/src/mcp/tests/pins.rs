@@ -6,9 +6,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::stub::{Bench, Stub, tool, until};
-use crate::mcp::{ApproveError, Change, Launch, McpHosts, MemoryPins, PendingTool, PendingTools, PinStore, Pins};
+use crate::mcp::{
+    ApproveError, LaunchMode, McpHosts, MemoryPins, PendingTool, PendingTools, PinStore, ToolChange, ToolPins,
+};
 
-fn pending(name: &str, change: Change) -> PendingTool {
+fn pending(name: &str, change: ToolChange) -> PendingTool {
     PendingTool { name: name.into(), change }
 }
 
@@ -27,7 +29,7 @@ async fn what_is_seen_first_is_approved_and_what_comes_later_is_not() {
     stub.tools.lock().unwrap().push(tool("d"));
     let bench = Bench::with_pins(&stub, pins.clone());
     bench.ready(&["srv.c", "srv.a"]).await;
-    let waiting = vec![pending("srv.b", Change::Changed(vec!["description"])), pending("srv.d", Change::New)];
+    let waiting = vec![pending("srv.b", ToolChange::Changed(vec!["description"])), pending("srv.d", ToolChange::New)];
     assert_eq!(bench.hosts.pending(), [PendingTools { server: "srv".into(), tools: waiting }]);
     let output = bench.call("srv.b", json!({})).await;
     assert!(output.is_error && stub.seen("tools/call").is_empty(), "{output:?}");
@@ -52,7 +54,7 @@ async fn a_tool_that_changes_while_it_is_used_is_taken_away() {
     stub.tools.lock().unwrap()[0]["annotations"] = json!({"readOnlyHint": true});
     stub.notify("notifications/tools/list_changed");
     bench.ready(&["srv.b"]).await;
-    let waiting = vec![pending("srv.a", Change::Changed(vec!["annotations"]))];
+    let waiting = vec![pending("srv.a", ToolChange::Changed(vec!["annotations"]))];
     assert_eq!(bench.hosts.pending(), [PendingTools { server: "srv".into(), tools: waiting }]);
     // As it was, it may be used again.
     stub.tools.lock().unwrap()[0] = tool("a");
@@ -78,11 +80,11 @@ async fn approving_needs_a_server_that_is_there() {
 struct NoStore;
 
 impl PinStore for NoStore {
-    fn load<'a>(&'a self, _: &'a str) -> futures_util::future::BoxFuture<'a, Result<Option<Pins>, BoxError>> {
+    fn load<'a>(&'a self, _: &'a str) -> futures_util::future::BoxFuture<'a, Result<Option<ToolPins>, BoxError>> {
         Box::pin(std::future::ready(Err("the disk is gone".into())))
     }
 
-    fn save<'a>(&'a self, _: &'a str, _: Pins) -> futures_util::future::BoxFuture<'a, Result<(), BoxError>> {
+    fn save<'a>(&'a self, _: &'a str, _: ToolPins) -> futures_util::future::BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(std::future::ready(Err("the disk is gone".into())))
     }
 }
@@ -93,12 +95,12 @@ async fn without_what_was_approved_nothing_is_offered() {
     let connecting = stub.clone();
     let options = crate::mcp::McpServerOptions {
         name: "srv".into(),
-        reach: crate::mcp::McpReach::InProcess(Arc::new(move || connecting.clone().connect())),
+        transport: crate::mcp::McpTransport::InProcess(Arc::new(move || connecting.clone().connect())),
         start_timeout: std::time::Duration::from_secs(20),
         call_timeout: std::time::Duration::from_secs(30),
     };
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    let hosts = McpHosts::start(vec![options], &Launch::Plain, Arc::new(NoStore), &tasks, &stop);
+    let hosts = McpHosts::start(vec![options], &LaunchMode::Plain, Arc::new(NoStore), &tasks, &stop);
     until(|| stub.seen("tools/list").len() == 3).await;
     assert!(hosts.tool_hosts()[0].tools(None).is_empty());
     stop.cancel();

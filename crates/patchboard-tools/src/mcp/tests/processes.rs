@@ -8,7 +8,7 @@ use patchboard_core::tool::ToolOutput;
 use serde_json::json;
 
 use super::stub::{Bench, until};
-use crate::mcp::McpReach;
+use crate::mcp::McpTransport;
 
 /// Answers every request in turn; the tool `die` ends it. `$1` is a file to note the process in, with that of a child.
 const SERVER: &str = r#"
@@ -26,8 +26,8 @@ while read -r line; do
 done
 "#;
 
-fn server(noted: &Path) -> McpReach {
-    McpReach::Command {
+fn server(noted: &Path) -> McpTransport {
+    McpTransport::Command {
         program: "/bin/sh".to_owned(),
         arguments: ["-c", SERVER, "server", noted.to_str().unwrap()].map(str::to_owned).into(),
         env: BTreeMap::from([("SECRET".to_owned(), "told only to it".into())]),
@@ -79,7 +79,7 @@ async fn a_program_is_used_restarted_and_ended_with_its_children() {
 async fn a_program_that_cannot_start_is_told_about() {
     let check = async |program: &str, arguments: &[&str], expected: &str| {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let reach = McpReach::Command {
+        let reach = McpTransport::Command {
             program: program.to_owned(),
             arguments,
             env: BTreeMap::new(),

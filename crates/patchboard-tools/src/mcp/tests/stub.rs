@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::mcp::{Launch, McpHosts, McpReach, McpServerOptions, MemoryPins};
+use crate::mcp::{LaunchMode, McpHosts, McpServerOptions, McpTransport, MemoryPins};
 
 /// Speaks the protocol over a pipe, as wrongly as it is told to.
 #[derive(Debug, Default)]
@@ -185,19 +185,19 @@ impl Bench {
 
     pub(super) fn with_pins(stub: &Arc<Stub>, pins: Arc<MemoryPins>) -> Self {
         let stub = stub.clone();
-        Self::reaching(McpReach::InProcess(Arc::new(move || stub.clone().connect())), pins)
+        Self::reaching(McpTransport::InProcess(Arc::new(move || stub.clone().connect())), pins)
     }
 
-    pub(super) fn reaching(reach: McpReach, pins: Arc<MemoryPins>) -> Self {
+    pub(super) fn reaching(reach: McpTransport, pins: Arc<MemoryPins>) -> Self {
         let options = McpServerOptions {
             name: "srv".into(),
-            reach,
+            transport: reach,
             start_timeout: Duration::from_secs(20),
             call_timeout: Duration::from_secs(30),
         };
         let tasks = TaskTracker::new();
         let stop = CancellationToken::new();
-        let hosts = McpHosts::start(vec![options], &Launch::Plain, pins, &tasks, &stop);
+        let hosts = McpHosts::start(vec![options], &LaunchMode::Plain, pins, &tasks, &stop);
         let host = hosts.tool_hosts().remove(0);
         Self { hosts, host, tasks, stop }
     }

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn says_what_a_kernel_cannot_restrict() {
-    let available = |abi| Landlock::Available { abi };
+    let available = |abi| LandlockSupport::Available { abi };
     for (found, gaps) in [
         (available(1), 4),
         (available(3), 3),
@@ -10,7 +10,7 @@ fn says_what_a_kernel_cannot_restrict() {
         (available(7), 1),
         (available(9), 0),
         (available(12), 0),
-        (Landlock::NotEnabled, 0),
+        (LandlockSupport::NotEnabled, 0),
     ] {
         assert_eq!(found.gaps().len(), gaps, "{found}");
     }
@@ -20,13 +20,13 @@ fn says_what_a_kernel_cannot_restrict() {
         "commands are confined by Landlock ABI 7, which does not restrict connections to sockets that have a path, \
          such as those of other services of the same user"
     );
-    assert!(Landlock::NotEnabled.to_string().starts_with("commands are not confined"));
+    assert!(LandlockSupport::NotEnabled.to_string().starts_with("commands are not confined"));
 }
 
 #[test]
 fn asking_restricts_nobody_who_lives_on() {
-    let before = Landlock::probe();
+    let before = LandlockSupport::probe();
     let file = tempfile::NamedTempFile::new().unwrap();
     assert!(std::fs::read(file.path()).is_ok());
-    assert_eq!(Landlock::probe(), before);
+    assert_eq!(LandlockSupport::probe(), before);
 }

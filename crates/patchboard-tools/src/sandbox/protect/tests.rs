@@ -18,12 +18,12 @@ fn every_folder_on_the_way_from_a_writable_one_is_pinned() {
     let check = |roots: &[&str], expected: &[&str]| {
         let roots: Vec<PathBuf> = roots.iter().map(|root| base.join(root)).collect();
         let expected: Vec<PathBuf> = expected.iter().map(|path| base.join(path)).collect();
-        assert_eq!(pinned([protected.as_path()], &roots), expected, "{roots:?}");
+        assert_eq!(pinned_folders([protected.as_path()], &roots), expected, "{roots:?}");
     };
     check(&["home"], &["home", "home/.local", "home/.local/share"]);
     check(&["home/.local", "elsewhere"], &["home/.local", "home/.local/share"]);
     check(&["elsewhere"], &[]);
-    let everywhere = pinned([protected.as_path()], &[PathBuf::from("/")]);
+    let everywhere = pinned_folders([protected.as_path()], &[PathBuf::from("/")]);
     assert_eq!(everywhere.last(), Some(&base.join("home/.local/share")));
     assert!(!everywhere.contains(&PathBuf::from("/")));
 }
@@ -33,7 +33,7 @@ fn a_link_that_could_be_replaced_is_found() {
     let (_dir, base) = machine();
     symlink(base.join("elsewhere"), base.join("home/.config")).unwrap();
     let path = base.join("home/.config/patchboard/credentials");
-    assert_eq!(link_within(&path, &[base.join("home")]), Some(base.join("home/.config")));
-    assert_eq!(link_within(&path, &[base.join("elsewhere")]), None);
-    assert_eq!(link_within(&base.join("home/.local/share"), &[base.join("home")]), None);
+    assert_eq!(replaceable_link(&path, &[base.join("home")]), Some(base.join("home/.config")));
+    assert_eq!(replaceable_link(&path, &[base.join("elsewhere")]), None);
+    assert_eq!(replaceable_link(&base.join("home/.local/share"), &[base.join("home")]), None);
 }

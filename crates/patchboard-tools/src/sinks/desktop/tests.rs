@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::wire::Call;
+use super::wire::MethodCall;
 use super::*;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +56,9 @@ impl Bus {
 
     /// The last call, which should be this one with these arguments.
     #[track_caller]
-    fn assert_notified(&self, serial: u32, toast: &Toast<'_>) {
+    fn assert_notified(&self, serial: u32, toast: &NotifyArguments<'_>) {
         let calls = self.calls.lock().unwrap();
-        assert_eq!(calls.last(), Some(&Call::NOTIFY.marshalled(serial, &toast.marshalled())));
+        assert_eq!(calls.last(), Some(&MethodCall::NOTIFY.marshalled(serial, &toast.marshalled())));
     }
 }
 
@@ -83,10 +83,10 @@ async fn serve(mut stream: UnixStream, manner: Manner, calls: &std::sync::Mutex<
     stream.read_exact(&mut begin).await?;
     assert_eq!(&begin, b"BEGIN\r\n");
     loop {
-        let mut call = vec![0; wire::HEAD];
+        let mut call = vec![0; wire::HEADER_BYTES];
         stream.read_exact(&mut call).await?;
         call.resize(wire::length(&call).unwrap(), 0);
-        stream.read_exact(&mut call[wire::HEAD..]).await?;
+        stream.read_exact(&mut call[wire::HEADER_BYTES..]).await?;
         let serial = u32::from_le_bytes(call[8..12].try_into().unwrap());
         let is = |member: &str| call.windows(member.len()).any(|window| window == member.as_bytes());
         let answer = match manner {
@@ -147,7 +147,7 @@ async fn a_notice_reaches_the_desktop() {
     ];
     for (app, priority, shown_as, urgency) in cases {
         bus.show(notice(app, priority)).await.unwrap();
-        bus.assert_notified(3, &Toast { app: shown_as, title: "Tom & Jerry", body, urgency });
+        bus.assert_notified(3, &NotifyArguments { app: shown_as, title: "Tom & Jerry", body, urgency });
     }
     assert_eq!(bus.calls.lock().unwrap().len(), 9, "each on a connection of its own");
 }
@@ -157,7 +157,7 @@ async fn a_desktop_without_markup_gets_the_text_as_it_is() {
     let bus = Bus::start(Manner::Plain);
     bus.show(notice(None, Priority::Normal)).await.unwrap();
     let body = "1 < 2 & <b>so</b>";
-    bus.assert_notified(3, &Toast { app: "Patchboard", title: "Tom & Jerry", body, urgency: 1 });
+    bus.assert_notified(3, &NotifyArguments { app: "Patchboard", title: "Tom & Jerry", body, urgency: 1 });
 }
 
 #[tokio::test]
@@ -201,8 +201,8 @@ async fn without_a_bus_nothing_is_wrong() {
     let folder = TempDir::new().unwrap();
     let sink = sink_at(&folder.path().join("bus"));
     assert!(!sink.bus.seems_present());
-    sink.look();
-    assert!(sink.absence_told.load(Ordering::Relaxed));
+    sink.log_if_absent();
+    assert!(sink.absence_logged.load(Ordering::Relaxed));
     assert_eq!(sink.show(Arc::new(notice(None, Priority::Normal)), CancellationToken::new()).await, Ok(()));
     // One that comes later is used.
     let listener = UnixListener::bind(folder.path().join("bus")).unwrap();
@@ -212,7 +212,7 @@ async fn without_a_bus_nothing_is_wrong() {
         drop(serve(stream, Manner::Plain, &std::sync::Mutex::default()).await);
     }));
     assert_eq!(sink.show(Arc::new(notice(None, Priority::Normal)), CancellationToken::new()).await, Ok(()));
-    assert!(!sink.absence_told.load(Ordering::Relaxed));
+    assert!(!sink.absence_logged.load(Ordering::Relaxed));
     drop(serving);
 }
 
@@ -228,5 +228,5 @@ async fn a_bus_may_have_no_file() {
     let sink = DesktopSink::new(SessionBus { address: Some(format!("unix:abstract={name}")), runtime_dir: None });
     assert!(sink.bus.seems_present());
     assert_eq!(sink.show(Arc::new(notice(None, Priority::Normal)), CancellationToken::new()).await, Ok(()));
-    assert!(!sink.absence_told.load(Ordering::Relaxed));
+    assert!(!sink.absence_logged.load(Ordering::Relaxed));
 }

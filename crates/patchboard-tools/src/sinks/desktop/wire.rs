@@ -1,12 +1,12 @@
 //! The bytes of a bus message: calls written, answers read. Pure, and nothing that comes in is trusted.
 
 /// A message starts with so many bytes, from which its length is known.
-pub(super) const HEAD: usize = 16;
+pub(super) const HEADER_BYTES: usize = 16;
 /// Answers to notifications are tiny; a longer message is refused before it is read.
 pub(super) const MAX_MESSAGE: usize = 128 * 1024;
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub(super) enum Error {
+pub(super) enum BusError {
     #[error("the session bus sent a message that cannot be read")]
     Garbled,
     #[error("the session bus sent a message of more than {MAX_MESSAGE} bytes")]
@@ -15,7 +15,7 @@ pub(super) enum Error {
 
 /// A method of an object on the bus.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct MethodCall {
     destination: &'static str,
     path: &'static str,
     interface: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Call {
     signature: &'static str,
 }
 
-impl Call {
+impl MethodCall {
     pub(super) const HELLO: Self = Self {
         destination: "org.freedesktop.DBus",
         path: "/org/freedesktop/DBus",
@@ -47,7 +47,7 @@ impl Call {
 
     /// The whole message; `body` are the marshalled arguments.
     pub(super) fn marshalled(&self, serial: u32, body: &[u8]) -> Vec<u8> {
-        let mut fields = Writer::default();
+        let mut fields = BusWriter::default();
         fields.field(1, "o", self.path);
         fields.field(2, "s", self.interface);
         fields.field(3, "s", self.member);
@@ -56,7 +56,7 @@ impl Call {
             fields.field(8, "g", self.signature);
         }
         // Little end first; a method call; no flags; version 1.
-        let mut message = Writer { bytes: vec![b'l', 1, 0, 1] };
+        let mut message = BusWriter { bytes: vec![b'l', 1, 0, 1] };
         message.number(length_of(body));
         message.number(serial);
         message.number(length_of(&fields.bytes));
@@ -70,7 +70,7 @@ impl Call {
 
 /// The arguments of `Notify`.
 #[derive(Debug)]
-pub(super) struct Toast<'a> {
+pub(super) struct NotifyArguments<'a> {
     pub(super) app: &'a str,
     pub(super) title: &'a str,
     pub(super) body: &'a str,
@@ -78,9 +78,9 @@ pub(super) struct Toast<'a> {
     pub(super) urgency: u8,
 }
 
-impl Toast<'_> {
+impl NotifyArguments<'_> {
     pub(super) fn marshalled(&self) -> Vec<u8> {
-        let mut body = Writer::default();
+        let mut body = BusWriter::default();
         body.string(self.app);
         // It replaces none.
         body.number(0);
@@ -90,7 +90,7 @@ impl Toast<'_> {
         body.string(self.body);
         // No actions.
         body.number(0);
-        let mut hints = Writer::default();
+        let mut hints = BusWriter::default();
         hints.string("urgency");
         hints.signature("y");
         hints.bytes.push(self.urgency);
@@ -105,11 +105,11 @@ impl Toast<'_> {
 }
 
 #[derive(Debug, Default)]
-struct Writer {
+struct BusWriter {
     bytes: Vec<u8>,
 }
 
-impl Writer {
+impl BusWriter {
     fn align(&mut self, to: usize) {
         self.bytes.resize(self.bytes.len().next_multiple_of(to), 0);
     }
@@ -151,7 +151,7 @@ fn length_of(bytes: &[u8]) -> u32 {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BusMessageKind {
     Return,
     Error,
     /// Calls and signals.
@@ -160,73 +160,73 @@ pub(super) enum Kind {
 
 /// What matters of a message that came in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    pub(super) kind: Kind,
+pub(super) struct BusMessage {
+    pub(super) kind: BusMessageKind,
     pub(super) reply_to: Option<u32>,
     /// Name of the error.
     pub(super) error: Option<String>,
     signature: String,
-    order: Order,
+    order: ByteOrder,
     body: Vec<u8>,
 }
 
 /// Of a whole message, from its first [`HEAD`] bytes.
-pub(super) fn length(head: &[u8]) -> Result<usize, Error> {
+pub(super) fn length(head: &[u8]) -> Result<usize, BusError> {
     let (order, fields, body) = lengths(head)?;
-    debug_assert!(matches!(order, Order::LittleEnd | Order::BigEnd));
-    Ok(HEAD + fields.next_multiple_of(8) + body)
+    debug_assert!(matches!(order, ByteOrder::LittleEnd | ByteOrder::BigEnd));
+    Ok(HEADER_BYTES + fields.next_multiple_of(8) + body)
 }
 
 /// Byte order, length of the fields and of the body.
-fn lengths(head: &[u8]) -> Result<(Order, usize, usize), Error> {
+fn lengths(head: &[u8]) -> Result<(ByteOrder, usize, usize), BusError> {
     let order = match head.first() {
-        Some(b'l') => Order::LittleEnd,
-        Some(b'B') => Order::BigEnd,
-        Some(_) | None => return Err(Error::Garbled),
+        Some(b'l') => ByteOrder::LittleEnd,
+        Some(b'B') => ByteOrder::BigEnd,
+        Some(_) | None => return Err(BusError::Garbled),
     };
-    let mut reader = Reader { bytes: head, at: 4, order };
+    let mut reader = BusReader { bytes: head, at: 4, order };
     let (body, _serial, fields) = (reader.length()?, reader.number()?, reader.length()?);
-    match HEAD + fields.next_multiple_of(8) + body {
+    match HEADER_BYTES + fields.next_multiple_of(8) + body {
         0..=MAX_MESSAGE => Ok((order, fields, body)),
-        _ => Err(Error::TooLong),
+        _ => Err(BusError::TooLong),
     }
 }
 
-pub(super) fn read(message: &[u8]) -> Result<Message, Error> {
+pub(super) fn read(message: &[u8]) -> Result<BusMessage, BusError> {
     let (order, fields, body) = lengths(message)?;
     let kind = match message.get(1) {
-        Some(2) => Kind::Return,
-        Some(3) => Kind::Error,
-        Some(_) | None => Kind::Other,
+        Some(2) => BusMessageKind::Return,
+        Some(3) => BusMessageKind::Error,
+        Some(_) | None => BusMessageKind::Other,
     };
-    let end = HEAD + fields;
-    let start = HEAD + fields.next_multiple_of(8);
-    let body = message.get(start..start + body).ok_or(Error::Garbled)?.to_vec();
-    let mut read = Message { kind, reply_to: None, error: None, signature: String::new(), order, body };
-    let mut reader = Reader { bytes: message.get(..end).ok_or(Error::Garbled)?, at: HEAD, order };
+    let end = HEADER_BYTES + fields;
+    let start = HEADER_BYTES + fields.next_multiple_of(8);
+    let body = message.get(start..start + body).ok_or(BusError::Garbled)?.to_vec();
+    let mut read = BusMessage { kind, reply_to: None, error: None, signature: String::new(), order, body };
+    let mut reader = BusReader { bytes: message.get(..end).ok_or(BusError::Garbled)?, at: HEADER_BYTES, order };
     while reader.at < end {
         reader.align(8)?;
         let code = reader.byte()?;
         let value = reader.variant()?;
         match (code, value) {
-            (4, Value::Text(name)) => read.error = Some(name),
-            (5, Value::Number(serial)) => read.reply_to = Some(serial),
-            (8, Value::Text(signature)) => read.signature = signature,
+            (4, FieldValue::Text(name)) => read.error = Some(name),
+            (5, FieldValue::Number(serial)) => read.reply_to = Some(serial),
+            (8, FieldValue::Text(signature)) => read.signature = signature,
             _ => {}
         }
     }
     Ok(read)
 }
 
-impl Message {
+impl BusMessage {
     /// The arguments, if they are one list of strings.
-    pub(super) fn strings(&self) -> Result<Vec<String>, Error> {
+    pub(super) fn strings(&self) -> Result<Vec<String>, BusError> {
         if self.signature != "as" {
-            return Err(Error::Garbled);
+            return Err(BusError::Garbled);
         }
         let mut reader = self.arguments();
         let end = reader.length()?.checked_add(reader.at).filter(|end| *end <= self.body.len());
-        let end = end.ok_or(Error::Garbled)?;
+        let end = end.ok_or(BusError::Garbled)?;
         let mut strings = Vec::new();
         while reader.at < end {
             strings.push(reader.string()?);
@@ -239,19 +239,19 @@ impl Message {
         self.signature.starts_with('s').then(|| self.arguments().string().ok()).flatten()
     }
 
-    fn arguments(&self) -> Reader<'_> {
-        Reader { bytes: &self.body, at: 0, order: self.order }
+    fn arguments(&self) -> BusReader<'_> {
+        BusReader { bytes: &self.body, at: 0, order: self.order }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ByteOrder {
     LittleEnd,
     BigEnd,
 }
 
 /// A value of a header field.
-enum Value {
+enum FieldValue {
     Text(String),
     Number(u32),
     /// Of a kind nobody asks for.
@@ -259,82 +259,82 @@ enum Value {
 }
 
 /// Reads forward and never past the end.
-struct Reader<'a> {
+struct BusReader<'a> {
     bytes: &'a [u8],
     at: usize,
-    order: Order,
+    order: ByteOrder,
 }
 
-impl Reader<'_> {
-    fn take(&mut self, count: usize) -> Result<&[u8], Error> {
-        let end = self.at.checked_add(count).ok_or(Error::Garbled)?;
-        let taken = self.bytes.get(self.at..end).ok_or(Error::Garbled)?;
+impl BusReader<'_> {
+    fn take(&mut self, count: usize) -> Result<&[u8], BusError> {
+        let end = self.at.checked_add(count).ok_or(BusError::Garbled)?;
+        let taken = self.bytes.get(self.at..end).ok_or(BusError::Garbled)?;
         self.at = end;
         Ok(taken)
     }
 
-    fn align(&mut self, to: usize) -> Result<(), Error> {
+    fn align(&mut self, to: usize) -> Result<(), BusError> {
         let gap = self.at.next_multiple_of(to) - self.at;
         self.take(gap).map(drop)
     }
 
-    fn byte(&mut self) -> Result<u8, Error> {
-        self.take(1)?.first().copied().ok_or(Error::Garbled)
+    fn byte(&mut self) -> Result<u8, BusError> {
+        self.take(1)?.first().copied().ok_or(BusError::Garbled)
     }
 
-    fn number(&mut self) -> Result<u32, Error> {
+    fn number(&mut self) -> Result<u32, BusError> {
         self.align(4)?;
         let order = self.order;
-        let bytes: [u8; 4] = self.take(4)?.try_into().map_err(|_| Error::Garbled)?;
+        let bytes: [u8; 4] = self.take(4)?.try_into().map_err(|_| BusError::Garbled)?;
         Ok(match order {
-            Order::LittleEnd => u32::from_le_bytes(bytes),
-            Order::BigEnd => u32::from_be_bytes(bytes),
+            ByteOrder::LittleEnd => u32::from_le_bytes(bytes),
+            ByteOrder::BigEnd => u32::from_be_bytes(bytes),
         })
     }
 
     /// No part of a message is longer than a message may be, so sums of lengths cannot overflow.
-    fn length(&mut self) -> Result<usize, Error> {
+    fn length(&mut self) -> Result<usize, BusError> {
         match usize::try_from(self.number()?) {
             Ok(length) if length <= MAX_MESSAGE => Ok(length),
-            Ok(_) | Err(_) => Err(Error::TooLong),
+            Ok(_) | Err(_) => Err(BusError::TooLong),
         }
     }
 
-    fn string(&mut self) -> Result<String, Error> {
+    fn string(&mut self) -> Result<String, BusError> {
         let length = self.length()?;
         self.text(length)
     }
 
-    fn signature(&mut self) -> Result<String, Error> {
+    fn signature(&mut self) -> Result<String, BusError> {
         let length = usize::from(self.byte()?);
         self.text(length)
     }
 
     /// So many bytes and the zero that ends them.
-    fn text(&mut self, length: usize) -> Result<String, Error> {
+    fn text(&mut self, length: usize) -> Result<String, BusError> {
         let text = String::from_utf8_lossy(self.take(length)?).into_owned();
         match self.byte()? {
             0 => Ok(text),
-            _ => Err(Error::Garbled),
+            _ => Err(BusError::Garbled),
         }
     }
 
-    fn variant(&mut self) -> Result<Value, Error> {
+    fn variant(&mut self) -> Result<FieldValue, BusError> {
         let kind = self.signature()?;
         let size = match kind.as_str() {
-            "s" | "o" => return self.string().map(Value::Text),
-            "g" => return self.signature().map(Value::Text),
-            "u" => return self.number().map(Value::Number),
+            "s" | "o" => return self.string().map(FieldValue::Text),
+            "g" => return self.signature().map(FieldValue::Text),
+            "u" => return self.number().map(FieldValue::Number),
             "y" => 1,
             "n" | "q" => 2,
             "b" | "i" | "h" => 4,
             "x" | "t" | "d" => 8,
             // Fields of the protocol have none of the others.
-            _ => return Err(Error::Garbled),
+            _ => return Err(BusError::Garbled),
         };
         self.align(size)?;
         self.take(size)?;
-        Ok(Value::Other)
+        Ok(FieldValue::Other)
     }
 }
 

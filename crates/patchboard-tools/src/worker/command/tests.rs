@@ -7,13 +7,13 @@ fn pool(command: &[&str]) -> PoolOptions {
     PoolOptions::new("py", command.iter().map(|part| (*part).to_owned()).collect(), "/".into())
 }
 
-fn who<'a>(id: &'a WorkerId, secret: &'a WorkerSecret) -> Identity<'a> {
-    Identity {
+fn who<'a>(id: &'a WorkerId, secret: &'a WorkerSecret) -> WorkerIdentity<'a> {
+    WorkerIdentity {
         id,
         secret,
         port: 4001,
-        run: "abc1234",
-        door: ([127, 0, 0, 1], 4000).into(),
+        run_id: "abc1234",
+        callback_address: ([127, 0, 0, 1], 4000).into(),
         ready_file: Path::new("/run/ready"),
         socket: Path::new("/run/s"),
     }
@@ -31,7 +31,7 @@ fn only_flags_that_are_not_given_are_added() {
         &["--port=7", "--elixir-address", "h:1", "--snakepit-run-id", "abc1234"],
     );
     check(&["python", "--portable"], &[&["--portable"][..], &added].concat());
-    assert_eq!(own_arguments(who(&id, &secret)), added);
+    assert_eq!(worker_arguments(who(&id, &secret)), added);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_pool_has_the_last_word_on_variables() {
     options.env = BTreeMap::from([("PATH".to_owned(), "/mine".into()), ("KEY".to_owned(), "secret".into())]);
     let servers =
         [("PATH", "/usr/bin"), ("PYTHONPATH", "/packages")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let all = environment(&options, own_variables(who(&id, &secret)), servers);
+    let all = environment(&options, worker_variables(who(&id, &secret)), servers);
     let value = |name: &str| all[name].expose_secret().to_owned();
     assert_eq!(["PATH", "KEY", "PYTHONPATH"].map(value), ["/mine", "secret", "/packages"]);
     let own = ["SNAKEPIT_READY_FILE", "PATCHBOARD_WORKER_SOCKET", "PATCHBOARD_WORKER_ID", "PATCHBOARD_POOL"];

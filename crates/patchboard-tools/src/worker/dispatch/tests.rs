@@ -8,47 +8,47 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// A pool whose clock stands still unless it is moved.
 struct Desk {
-    dispatch: Dispatch,
+    dispatch: CallDispatcher,
     now: Instant,
 }
 
 impl Desk {
     fn new(affinity: Affinity, max_queue: usize) -> Self {
-        Self { dispatch: Dispatch::new(Rules { affinity, max_queue }), now: Instant::now() }
+        Self { dispatch: CallDispatcher::new(QueuePolicy { affinity, max_queue }), now: Instant::now() }
     }
 
-    fn ask(&mut self, session: &str) -> (CallNo, Verdict) {
+    fn ask(&mut self, session: &str) -> (CallNumber, EnqueueOutcome) {
         self.dispatch.enqueue(&session.into(), self.now + WAIT, self.now)
     }
 
-    fn ready(&mut self, worker: u64, capacity: u32) -> Vec<Outcome> {
-        self.dispatch.worker_ready(WorkerNo(worker), capacity, self.now)
+    fn ready(&mut self, worker: u64, capacity: u32) -> Vec<QueueOutcome> {
+        self.dispatch.add_worker(WorkerNumber(worker), capacity, self.now)
     }
 
-    fn done(&mut self, call: CallNo) -> Vec<Outcome> {
+    fn done(&mut self, call: CallNumber) -> Vec<QueueOutcome> {
         self.dispatch.release(call, self.now)
     }
 }
 
-fn runs(worker: u64) -> Verdict {
-    Verdict::Run(WorkerNo(worker))
+fn runs(worker: u64) -> EnqueueOutcome {
+    EnqueueOutcome::Run(WorkerNumber(worker))
 }
 
-fn given(call: CallNo, worker: u64) -> Outcome {
-    Outcome::Run { call, worker: WorkerNo(worker) }
+fn given(call: CallNumber, worker: u64) -> QueueOutcome {
+    QueueOutcome::Run { call, worker: WorkerNumber(worker) }
 }
 
-fn refused(call: CallNo, why: Refusal) -> Outcome {
-    Outcome::Refused { call, why }
+fn refused(call: CallNumber, why: CallRejection) -> QueueOutcome {
+    QueueOutcome::Refused { call, why }
 }
 
 #[test]
 fn calls_wait_for_the_first_worker_and_run_in_their_order() {
     let mut desk = Desk::new(Affinity::Hint, 10);
-    let calls: Vec<CallNo> = ["a", "b", "c"].map(|session| desk.ask(session).0).to_vec();
+    let calls: Vec<CallNumber> = ["a", "b", "c"].map(|session| desk.ask(session).0).to_vec();
     assert_eq!(desk.ready(1, 2), [given(calls[0], 1), given(calls[1], 1)]);
     assert_eq!(desk.done(calls[1]), [given(calls[2], 1)]);
-    assert_eq!(desk.dispatch.in_flight(WorkerNo(1)), 2);
+    assert_eq!(desk.dispatch.in_flight(WorkerNumber(1)), 2);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn the_least_loaded_worker_is_chosen_and_among_equals_the_one_that_rested_longes
     for worker in [1, 2, 3] {
         desk.ready(worker, 4);
     }
-    let chosen: Vec<Verdict> = ["a", "b", "c", "d"].map(|session| desk.ask(session).1).to_vec();
+    let chosen: Vec<EnqueueOutcome> = ["a", "b", "c", "d"].map(|session| desk.ask(session).1).to_vec();
     assert_eq!(chosen, [runs(1), runs(2), runs(3), runs(1)]);
     let (call, _) = desk.ask("e");
     assert_eq!(desk.done(call), []);
@@ -81,9 +81,9 @@ fn a_full_queue_refuses() {
     let mut desk = Desk::new(Affinity::Hint, 2);
     desk.ready(1, 1);
     assert_eq!(desk.ask("a").1, runs(1));
-    assert_eq!([desk.ask("b").1, desk.ask("c").1], [Verdict::Queued, Verdict::Queued]);
-    assert_eq!(desk.ask("d").1, Verdict::Refused(Refusal::Saturated));
-    assert_eq!(desk.dispatch.counts(), Counts { asked: 4, refused: 1, ..Counts::default() });
+    assert_eq!([desk.ask("b").1, desk.ask("c").1], [EnqueueOutcome::Queued, EnqueueOutcome::Queued]);
+    assert_eq!(desk.ask("d").1, EnqueueOutcome::Refused(CallRejection::Saturated));
+    assert_eq!(desk.dispatch.counts(), CallCounts { requested: 4, refused: 1, ..CallCounts::default() });
 }
 
 #[test]
@@ -94,9 +94,9 @@ fn whoever_waited_too_long_never_runs() {
     let (early, _) = desk.ask("b");
     desk.now += Duration::from_secs(6);
     // Nobody has looked at the clock yet when a worker comes.
-    assert_eq!(desk.ready(1, 5), [refused(late, Refusal::TimedOut), given(early, 1)]);
+    assert_eq!(desk.ready(1, 5), [refused(late, CallRejection::TimedOut), given(early, 1)]);
     assert_eq!(desk.dispatch.expire(desk.now + WAIT), []);
-    assert_eq!(desk.dispatch.counts(), Counts { asked: 2, timed_out: 1, ..Counts::default() });
+    assert_eq!(desk.dispatch.counts(), CallCounts { requested: 2, timed_out: 1, ..CallCounts::default() });
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn whoever_goes_away_makes_room_in_the_queue() {
     let (gone, _) = desk.ask("a");
     assert_eq!(desk.done(gone), []);
     let (next, verdict) = desk.ask("b");
-    assert_eq!(verdict, Verdict::Queued);
+    assert_eq!(verdict, EnqueueOutcome::Queued);
     assert_eq!(desk.ready(1, 5), [given(next, 1)]);
-    assert_eq!(desk.dispatch.counts(), Counts { asked: 2, withdrawn: 1, ..Counts::default() });
+    assert_eq!(desk.dispatch.counts(), CallCounts { requested: 2, withdrawn: 1, ..CallCounts::default() });
 }
 
 #[test]
@@ -117,14 +117,16 @@ fn a_strict_session_waits_for_its_worker_while_others_go_past() {
     let (first, _) = desk.ask("a");
     desk.ready(2, 1);
     let (bound, verdict) = desk.ask("a");
-    assert_eq!(verdict, Verdict::Queued);
+    assert_eq!(verdict, EnqueueOutcome::Queued);
     assert_eq!(desk.ask("b").1, runs(2));
     assert_eq!(desk.done(first), [given(bound, 1)]);
 }
 
 #[test]
 fn a_strict_session_whose_calls_all_waited_still_gets_one_worker() {
-    for (affinity, expected) in [(Affinity::StrictQueue, None), (Affinity::StrictFailFast, Some(Refusal::WorkerBusy))] {
+    for (affinity, expected) in
+        [(Affinity::StrictQueue, None), (Affinity::StrictFailFast, Some(CallRejection::WorkerBusy))]
+    {
         let mut desk = Desk::new(affinity, 10);
         let (first, _) = desk.ask("a");
         let (second, _) = desk.ask("a");
@@ -144,7 +146,7 @@ fn a_strict_session_that_does_not_wait_hears_that_its_worker_is_busy() {
     let mut desk = Desk::new(Affinity::StrictFailFast, 10);
     desk.ready(1, 1);
     desk.ready(2, 1);
-    assert_eq!([desk.ask("a").1, desk.ask("a").1], [runs(1), Verdict::Refused(Refusal::WorkerBusy)]);
+    assert_eq!([desk.ask("a").1, desk.ask("a").1], [runs(1), EnqueueOutcome::Refused(CallRejection::WorkerBusy)]);
 }
 
 #[test]
@@ -154,9 +156,9 @@ fn a_strict_session_hears_once_that_its_worker_is_gone() {
         desk.ready(1, 1);
         let (first, _) = desk.ask("a");
         desk.ready(2, 2);
-        assert_eq!(desk.dispatch.worker_gone(WorkerNo(1)), []);
+        assert_eq!(desk.dispatch.remove_worker(WorkerNumber(1)), []);
         assert_eq!(desk.done(first), []);
-        assert_eq!(desk.ask("a").1, Verdict::Refused(Refusal::SessionWorkerUnavailable));
+        assert_eq!(desk.ask("a").1, EnqueueOutcome::Refused(CallRejection::SessionWorkerUnavailable));
         assert_eq!(desk.ask("a").1, runs(2));
     }
 }
@@ -167,7 +169,7 @@ fn those_that_wait_for_a_worker_alone_do_not_wait_for_its_successor() {
     desk.ready(1, 1);
     desk.ask("a");
     let (bound, _) = desk.ask("a");
-    assert_eq!(desk.dispatch.worker_draining(WorkerNo(1)), [refused(bound, Refusal::SessionWorkerUnavailable)]);
+    assert_eq!(desk.dispatch.drain_worker(WorkerNumber(1)), [refused(bound, CallRejection::SessionWorkerUnavailable)]);
     assert_eq!(desk.ready(2, 1), []);
     assert_eq!(desk.ask("a").1, runs(2));
 }
@@ -177,10 +179,10 @@ fn a_worker_that_is_leaving_gets_nothing_new() {
     let mut desk = Desk::new(Affinity::Hint, 10);
     desk.ready(1, 2);
     let (call, _) = desk.ask("a");
-    desk.dispatch.worker_draining(WorkerNo(1));
+    desk.dispatch.drain_worker(WorkerNumber(1));
     let (waiting, verdict) = desk.ask("a");
-    assert_eq!((verdict, desk.done(call)), (Verdict::Queued, vec![]));
-    assert_eq!((desk.dispatch.in_flight(WorkerNo(1)), desk.dispatch.open_workers()), (0, 0));
+    assert_eq!((verdict, desk.done(call)), (EnqueueOutcome::Queued, vec![]));
+    assert_eq!((desk.dispatch.in_flight(WorkerNumber(1)), desk.dispatch.available_workers()), (0, 0));
     assert_eq!(desk.ready(2, 1), [given(waiting, 2)]);
 }
 
@@ -188,10 +190,10 @@ fn a_worker_that_is_leaving_gets_nothing_new() {
 fn without_hope_nobody_waits() {
     let mut desk = Desk::new(Affinity::Hint, 10);
     let (waiting, _) = desk.ask("a");
-    assert_eq!(desk.dispatch.lose_hope(), [refused(waiting, Refusal::NoWorkers)]);
-    assert_eq!(desk.ask("a").1, Verdict::Refused(Refusal::NoWorkers));
-    desk.dispatch.take_heart();
-    assert_eq!(desk.ask("a").1, Verdict::Queued);
+    assert_eq!(desk.dispatch.fail_waiting(), [refused(waiting, CallRejection::NoWorkers)]);
+    assert_eq!(desk.ask("a").1, EnqueueOutcome::Refused(CallRejection::NoWorkers));
+    desk.dispatch.accept_waiting();
+    assert_eq!(desk.ask("a").1, EnqueueOutcome::Queued);
 }
 
 #[test]
@@ -201,7 +203,7 @@ fn workers_that_saw_a_session_are_known_until_they_are_gone() {
         desk.ready(worker, 1);
         desk.ask("a");
     }
-    desk.dispatch.worker_gone(WorkerNo(2));
-    assert_eq!(desk.dispatch.forget_session("a"), [WorkerNo(1), WorkerNo(3)]);
+    desk.dispatch.remove_worker(WorkerNumber(2));
+    assert_eq!(desk.dispatch.forget_session("a"), [WorkerNumber(1), WorkerNumber(3)]);
     assert_eq!(desk.dispatch.forget_session("a"), []);
 }

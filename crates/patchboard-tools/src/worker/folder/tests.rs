@@ -23,10 +23,10 @@ fn a_folder_goes_with_its_run_and_only_then() {
 #[test]
 fn what_a_killed_run_left_is_swept_by_the_next() {
     let within = tempfile::tempdir().unwrap();
-    let left = within.path().join(format!("{NAME}1-0"));
+    let left = within.path().join(format!("{FOLDER_PREFIX}1-0"));
     fs::create_dir_all(left.join("0/1")).unwrap();
-    fs::write(left.join(LOCK), "").unwrap();
-    let making = within.path().join(format!("{NAME}2-0"));
+    fs::write(left.join(LOCK_FILE), "").unwrap();
+    let making = within.path().join(format!("{FOLDER_PREFIX}2-0"));
     fs::create_dir(&making).unwrap();
     let _run = RunFolder::make(within.path()).unwrap();
     assert_eq!((left.exists(), making.exists()), (false, true));

@@ -11,17 +11,19 @@ use secrecy::ExposeSecret;
 use tokio::net::unix::pipe;
 use tokio_util::task::TaskTracker;
 
-use super::listen;
-use crate::guard::{Admission, ProgramKey};
-use crate::launch::{Warden, own_bytecode, told};
-use crate::sandbox::{self, Jail, Jailed, Limits, Network, Program, Tcp, View};
-use crate::worker::tail::Tail;
-use crate::worker::world::{Input, Numbers, Order, Process};
+use super::capture_output;
+use crate::guard::{ProgramKey, ProgramRights};
+use crate::launch::{JailConfig, exit_text, python_cache_settings};
+use crate::sandbox::{
+    self, CommandSpec, FilesystemView, Jail, JailedCommand, NetworkAccess, ResourceLimits, TcpAccess,
+};
+use crate::worker::output_tail::StdioTail;
+use crate::worker::platform::{LaunchSpec, PidMapping, WorkerProcess, WorkerStdin};
 
 const GIBIBYTE: u64 = 1024 * 1024 * 1024;
 
 /// Workers live for days and hold whole models: what stops one that has gone mad before it stops the machine.
-const LIMITS: Limits = Limits {
+const LIMITS: ResourceLimits = ResourceLimits {
     cpu_seconds: None,
     file_bytes: Some(64 * GIBIBYTE),
     open_files: Some(65_536),
@@ -30,52 +32,58 @@ const LIMITS: Limits = Limits {
 };
 
 #[derive(Debug)]
-struct InJail {
-    jailed: Jailed,
+struct JailedWorker {
+    jailed: JailedCommand,
     input: Option<pipe::Sender>,
     /// Told once by the supervisor.
     status: Option<String>,
-    tail: Tail,
+    tail: StdioTail,
 }
 
-pub(super) async fn start(order: Order, warden: &Warden, tasks: &TaskTracker) -> Result<Box<dyn Process>, String> {
+pub(super) async fn start(
+    order: LaunchSpec,
+    warden: &JailConfig,
+    tasks: &TaskTracker,
+) -> Result<Box<dyn WorkerProcess>, String> {
     let rights = warden.admit(ProgramKey::WorkerPool(&order.pool)).await?;
-    let mut jail = jail(&order, warden, &rights)?;
-    let own = own_bytecode(&rights, &order.program, order.compiled.as_deref());
+    let mut jail = build_jail(&order, warden, &rights)?;
+    let own = python_cache_settings(&rights, &order.program, order.bytecode_cache.as_deref());
     jail.environment.extend(own.variables);
-    if rights == Admission::Full {
-        warden.without_agents_code(&mut jail.environment);
+    if rights == ProgramRights::Full {
+        warden.remove_agent_writable_paths(&mut jail.environment);
     }
-    let input = match order.input {
-        Input::Nothing => sandbox::Input::Nothing,
-        Input::Piped => sandbox::Input::Piped,
+    let input = match order.stdin {
+        WorkerStdin::Null => sandbox::StdinMode::Null,
+        WorkerStdin::Piped => sandbox::StdinMode::Piped,
     };
     let arguments = own.arguments.into_iter().chain(order.arguments).collect();
-    let program = Program { program: order.program.as_str().into(), arguments, input };
+    let program = CommandSpec { program: order.program.as_str().into(), arguments, stdin: input };
     let spawned = warden.spawner.spawn(jail, program).await;
-    let mut jailed = spawned.map_err(|error| crate::words::with_causes(&error))?;
+    let mut jailed = spawned.map_err(|error| crate::text::with_causes(&error))?;
     let input = jailed.take_stdin();
-    let tail = listen(&order.program, jailed.take_stdout(), jailed.take_stderr(), tasks);
-    Ok(Box::new(InJail { jailed, input, status: None, tail }))
+    let tail = capture_output(&order.program, jailed.take_stdout(), jailed.take_stderr(), tasks);
+    Ok(Box::new(JailedWorker { jailed, input, status: None, tail }))
 }
 
-fn jail(order: &Order, warden: &Warden, rights: &Admission) -> Result<Jail, String> {
+fn build_jail(order: &LaunchSpec, warden: &JailConfig, rights: &ProgramRights) -> Result<Jail, String> {
     let folder = open(&order.folder)?;
-    let made = Jail::around(folder).map_err(|error| format!("cannot make a jail: {error}"))?;
+    let made = Jail::for_folder(folder).map_err(|error| format!("cannot make a jail: {error}"))?;
     let mut limits = LIMITS;
     if order.memory_limit.is_some() {
         limits.memory_bytes = order.memory_limit;
     }
     let environment = order.environment.iter();
     let (view, granted, readable, private) = match rights {
-        Admission::Full => (View::ReadEverything, &order.writable, Vec::new(), None),
-        Admission::Reduced(rights) => (View::Named, &rights.writable, rights.readable.clone(), order.compiled.clone()),
+        ProgramRights::Full => (FilesystemView::ReadEverything, &order.writable, Vec::new(), None),
+        ProgramRights::Reduced(rights) => {
+            (FilesystemView::Named, &rights.writable, rights.readable.clone(), order.bytecode_cache.clone())
+        }
     };
     let network = match rights {
-        Admission::Full => warden.network(&order.ports),
-        Admission::Reduced(_) => {
-            let own = Tcp::Ports(order.ports.clone());
-            Network { connect: own.clone(), listen: own, unix_sockets: true }
+        ProgramRights::Full => warden.network_access(&order.ports),
+        ProgramRights::Reduced(_) => {
+            let own = TcpAccess::Ports(order.ports.clone());
+            NetworkAccess { connect: own.clone(), listen: own, unix_sockets: true }
         }
     };
     Ok(Jail {
@@ -96,44 +104,44 @@ fn open(path: &Path) -> Result<OwnedFd, String> {
     opened.map_err(|error| format!("cannot open `{}`: {error}", path.display()))
 }
 
-impl Process for InJail {
+impl WorkerProcess for JailedWorker {
     fn pid(&self) -> Option<u32> {
         self.jailed.pid()
     }
 
-    fn numbers(&self) -> Numbers {
-        Numbers { supervisor: self.jailed.namespace_maker() }
+    fn pid_mapping(&self) -> PidMapping {
+        PidMapping { supervisor: self.jailed.namespace_supervisor() }
     }
 
-    fn ended(&mut self) -> BoxFuture<'_, String> {
+    fn wait(&mut self) -> BoxFuture<'_, String> {
         async {
             if let Some(status) = &self.status {
                 return status.clone();
             }
-            let status = told(self.jailed.wait().await);
+            let status = exit_text(self.jailed.wait().await);
             self.status.insert(status).clone()
         }
         .boxed()
     }
 
-    fn ask_to_end(&mut self) -> BoxFuture<'_, ()> {
-        self.jailed.ask_to_end().boxed()
+    fn request_stop(&mut self) -> BoxFuture<'_, ()> {
+        self.jailed.request_stop().boxed()
     }
 
     fn kill(&mut self) -> BoxFuture<'_, ()> {
         async {
             if self.status.is_none() {
-                self.status = Some(told(self.jailed.kill().await));
+                self.status = Some(exit_text(self.jailed.kill().await));
             }
         }
         .boxed()
     }
 
-    fn take_input(&mut self) -> Option<pipe::Sender> {
+    fn take_stdin(&mut self) -> Option<pipe::Sender> {
         self.input.take()
     }
 
-    fn tail(&self) -> Tail {
+    fn output_tail(&self) -> StdioTail {
         self.tail.clone()
     }
 }

@@ -3,30 +3,30 @@
 /// What several processes share is counted once where the kernel tells, else once for each; `None` when the process is
 /// gone or this system has no such files.
 #[cfg(target_os = "linux")]
-pub(super) fn of_tree(pid: u32) -> Option<u64> {
+pub(super) fn process_tree_memory(pid: u32) -> Option<u64> {
     use rustix::process::Pid;
     let root = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-    let own = of_process(pid)?;
+    let own = process_memory(pid)?;
     let others = crate::sandbox::descendants_of(root).into_iter();
-    let others = others.filter_map(|pid| of_process(pid.as_raw_pid().try_into().ok()?));
+    let others = others.filter_map(|pid| process_memory(pid.as_raw_pid().try_into().ok()?));
     Some(others.fold(own, u64::saturating_add))
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn of_tree(_: u32) -> Option<u64> {
+pub(super) fn process_tree_memory(_: u32) -> Option<u64> {
     None
 }
 
 #[cfg(target_os = "linux")]
-fn of_process(pid: u32) -> Option<u64> {
+fn process_memory(pid: u32) -> Option<u64> {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
-    let share = read("smaps_rollup").and_then(|text| kilobytes(&text, "Pss:"));
-    share.or_else(|| read("status").and_then(|text| kilobytes(&text, "VmRSS:")))
+    let share = read("smaps_rollup").and_then(|text| parse_kilobytes(&text, "Pss:"));
+    share.or_else(|| read("status").and_then(|text| parse_kilobytes(&text, "VmRSS:")))
 }
 
 /// The kernel's kB are 1,024 bytes.
 #[cfg(target_os = "linux")]
-fn kilobytes(text: &str, field: &str) -> Option<u64> {
+fn parse_kilobytes(text: &str, field: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     let number: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     number.checked_mul(1024)

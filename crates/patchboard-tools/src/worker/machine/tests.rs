@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use super::*;
 
-fn order(script: &str) -> Order {
-    Order {
+fn order(script: &str) -> LaunchSpec {
+    LaunchSpec {
         pool: "pool".into(),
         program: "/bin/sh".to_owned(),
         arguments: vec!["-c".to_owned(), script.to_owned()],
@@ -12,20 +12,20 @@ fn order(script: &str) -> Order {
         folder: "/".into(),
         private: "/".into(),
         writable: Vec::new(),
-        compiled: None,
+        bytecode_cache: None,
         memory_limit: None,
         ports: Vec::new(),
-        input: Input::Nothing,
+        stdin: WorkerStdin::Null,
     }
 }
 
-fn machine() -> Machine {
-    Machine { launch: Launch::Plain, tasks: TaskTracker::new() }
+fn machine() -> OsPlatform {
+    OsPlatform { launch: LaunchMode::Plain, tasks: TaskTracker::new() }
 }
 
-async fn heard(process: &dyn Process, word: &str) {
+async fn heard(process: &dyn WorkerProcess, word: &str) {
     let waiting = async {
-        while !process.tail().text().contains(word) {
+        while !process.output_tail().text().contains(word) {
             tokio::task::yield_now().await;
         }
     };
@@ -36,10 +36,10 @@ async fn heard(process: &dyn Process, word: &str) {
 async fn a_plain_child_is_heard_and_ends_as_it_likes() {
     let machine = machine();
     let mut process = machine.launch(order("echo $WORD; pwd >&2; exit 3")).await.unwrap();
-    assert_eq!(process.ended().await, "exit status: 3");
+    assert_eq!(process.wait().await, "exit status: 3");
     heard(&*process, "told\n").await;
     heard(&*process, "/\n").await;
-    let error = machine.launch(Order { program: "/no/such".to_owned(), ..order("") }).await.unwrap_err();
+    let error = machine.launch(LaunchSpec { program: "/no/such".to_owned(), ..order("") }).await.unwrap_err();
     assert_eq!(error, "cannot start `/no/such` in `/`: No such file or directory (os error 2)");
 }
 
@@ -49,11 +49,11 @@ async fn a_plain_child_can_be_asked_and_made_to_end() {
     let script = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 1000 & wait; done";
     let mut process = machine.launch(order(script)).await.unwrap();
     heard(&*process, "ready").await;
-    process.ask_to_end().await;
-    assert_eq!(process.ended().await, "exit status: 0");
+    process.request_stop().await;
+    assert_eq!(process.wait().await, "exit status: 0");
     let mut process = machine.launch(order("trap '' TERM; echo ready; sleep 1000; sleep 1000")).await.unwrap();
     heard(&*process, "ready").await;
-    process.ask_to_end().await;
+    process.request_stop().await;
     process.kill().await;
-    assert_eq!(process.ended().await, "signal: 9 (SIGKILL)");
+    assert_eq!(process.wait().await, "signal: 9 (SIGKILL)");
 }

@@ -4,20 +4,20 @@ use std::sync::atomic::Ordering;
 
 use patchboard_core::bridge::{PoolReport, WorkerReport, WorkerState};
 
-use super::{Pool, Stage};
+use super::{SlotStage, WorkerPool};
 
-impl Pool {
+impl WorkerPool {
     pub(in crate::worker) fn report(&self) -> PoolReport {
         let state = self.state();
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let mut workers: Vec<WorkerReport> = state
-            .crew
+            .workers
             .iter()
             .map(|(no, member)| WorkerReport {
                 id: member.id.clone(),
                 state: member.state,
                 pid: member.pid,
-                in_flight: state.dispatch.in_flight(*no),
+                in_flight: state.dispatcher.in_flight(*no),
                 capacity: member.capacity,
                 calls: member.worker.as_ref().map_or(0, |worker| worker.calls.load(Ordering::Relaxed)),
                 memory_bytes: member.memory,
@@ -27,8 +27,8 @@ impl Pool {
             .collect();
         // Slots in which nothing is, not even an attempt.
         for (number, slot) in state.slots.iter().enumerate() {
-            let is_tried = state.crew.values().any(|member| member.slot as usize == number);
-            if let (Some((id, since)), false) = (&slot.last, slot.stage == Stage::Up || is_tried) {
+            let is_tried = state.workers.values().any(|member| member.slot as usize == number);
+            if let (Some((id, since)), false) = (&slot.last_worker, slot.stage == SlotStage::Running || is_tried) {
                 workers.push(WorkerReport {
                     id: id.clone(),
                     state: WorkerState::BackingOff,
@@ -42,20 +42,20 @@ impl Pool {
                 });
             }
         }
-        let counts = state.dispatch.counts();
+        let counts = state.dispatcher.counts();
         PoolReport {
             name: self.name().clone(),
             workers,
             wanted: self.options.count,
-            queued: count(state.dispatch.queued()),
-            tools: count(state.offer.specs().len()),
+            queued: count(state.dispatcher.queued()),
+            tools: count(state.tools.specs().len()),
             succeeded: self.tally.succeeded.load(Ordering::Relaxed),
             failed: self.tally.failed.load(Ordering::Relaxed),
             timed_out: counts.timed_out + self.tally.timed_out.load(Ordering::Relaxed),
             refused: counts.refused,
             restarts: state.restarts,
             recycled: state.recycled,
-            trouble: state.trouble.clone(),
+            trouble: state.last_error.clone(),
         }
     }
 }

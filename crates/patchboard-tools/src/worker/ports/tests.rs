@@ -15,15 +15,15 @@ fn blocks_lie_outside_the_range_of_outgoing_connections_where_there_is_room() {
     let outside = |block: &RangeInclusive<u16>| *block.end() < 32_768 || *block.start() > 60_999;
     assert!(all.iter().skip_while(|block| outside(block)).all(|block| !outside(block)));
     for block in &all {
-        assert!(block.len() == 512 && *block.start() >= LOWEST, "{block:?}");
+        assert!(block.len() == 512 && *block.start() >= LOWEST_PORT, "{block:?}");
     }
 }
 
 #[test]
 fn the_kernels_range_is_read() {
-    assert_eq!(parse("32768\t60999\n"), Some(32_768..=60_999));
+    assert_eq!(parse_range("32768\t60999\n"), Some(32_768..=60_999));
     for wrong in ["", "7", "a b", "9 8", "1 70000"] {
-        assert_eq!(parse(wrong), None, "{wrong}");
+        assert_eq!(parse_range(wrong), None, "{wrong}");
     }
 }
 
@@ -65,9 +65,9 @@ fn a_port_that_somebody_listens_on_is_not_leased() {
 #[test]
 fn a_part_of_a_block_is_the_whole_blocks_again_when_it_goes() {
     let block = PortBlock::choose(4, &[]).unwrap();
-    let part = PortBlock::within(block.lease(3).unwrap(), "no line left".to_owned());
+    let part = PortBlock::from_lease(block.lease(3).unwrap(), "no line left".to_owned());
     let line = part.lease(1).unwrap();
-    assert!(part.ports().contains(&line.line()) && line.own() == 0);
+    assert!(part.ports().contains(&line.callback_port()) && line.worker_port() == 0);
     assert_eq!(part.lease(3).unwrap_err(), "no line left");
     assert!(block.lease(2).is_err());
     drop((part, line));

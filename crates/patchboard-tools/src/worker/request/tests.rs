@@ -11,12 +11,12 @@ fn parcel(metadata: &[(&str, &str)]) -> Parcel {
 fn pickled_values_are_found_however_they_are_written() {
     for format in ["pickle", "PICKLE", " pickle "] {
         assert!(
-            refuse_pickle(&parcel(&[("binary_format:a", "npy"), ("binary_format:b", format)])).is_some(),
+            reject_pickle(&parcel(&[("binary_format:a", "npy"), ("binary_format:b", format)])).is_some(),
             "{format}"
         );
     }
     for (key, format) in [("binary_format:a", "npy"), ("binary_format:a", "raw"), ("format", "pickle")] {
-        assert!(refuse_pickle(&parcel(&[(key, format)])).is_none(), "{key} {format}");
+        assert!(reject_pickle(&parcel(&[(key, format)])).is_none(), "{key} {format}");
     }
 }
 
@@ -27,15 +27,15 @@ fn a_name_that_cannot_be_a_header_is_not_used() {
         [("good", "good"), ("", "fresh"), ("two\nlines", "fresh"), ("é", "fresh"), (&"x".repeat(201), "fresh")]
     {
         let named = Parcel { correlation: Some(given.into()), ..parcel(&[]) };
-        assert_eq!(&*correlation(&named, fresh), expected, "{given}");
+        assert_eq!(&*correlation_id(&named, fresh), expected, "{given}");
     }
-    assert_eq!(&*correlation(&parcel(&[("correlation_id", "told")]), fresh), "told");
+    assert_eq!(&*correlation_id(&parcel(&[("correlation_id", "told")]), fresh), "told");
 }
 
 #[test]
 fn a_trace_that_cannot_be_a_header_stays_here() {
     let parcel = Parcel { trace: Some("a\nb".into()), binary: BTreeMap::new(), ..parcel(&[]) };
-    let request = request("t", &parcel, &serde_json::json!({}), "c", Duration::from_secs(2), Shape::Whole);
+    let request = build("t", &parcel, &serde_json::json!({}), "c", Duration::from_secs(2), CallMode::Unary);
     assert!(request.metadata().get(TRACE_HEADER).is_none());
     assert_eq!(request.metadata().get("grpc-timeout").unwrap(), "2000000u");
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-const TRIP: Trip<'_> = Trip { worker: "w", milliseconds: 7 };
+const TRIP: ExecutionInfo<'_> = ExecutionInfo { worker: "w", milliseconds: 7 };
 
 fn chunk(data: &str) -> pb::ToolChunk {
     pb::ToolChunk { data: Bytes::copy_from_slice(data.as_bytes()), ..Default::default() }
@@ -10,9 +10,9 @@ fn chunk(data: &str) -> pb::ToolChunk {
 async fn words_run_on_and_objects_have_lines_of_their_own() {
     let check = async |pieces: &[&str], expected: &str| {
         let voice = ToolVoice::default();
-        let mut text = Text::new(&voice);
+        let mut text = TextCollector::new(&voice);
         for piece in pieces {
-            assert_eq!(text.add(chunk(piece)).await, Next::GoOn);
+            assert_eq!(text.add(chunk(piece)).await, ChunkStep::Continue);
         }
         assert_eq!(text.into_text(), expected);
     };
@@ -24,35 +24,35 @@ async fn words_run_on_and_objects_have_lines_of_their_own() {
 #[tokio::test]
 async fn an_endless_text_is_cut_and_bytes_are_named() {
     let voice = ToolVoice::default();
-    let mut text = Text::new(&voice);
+    let mut text = TextCollector::new(&voice);
     for _ in 0..12 {
         text.add(chunk(&"x".repeat(100_000))).await;
     }
     let text = text.into_text();
     assert!(text.len() < MAX_TEXT + 100 && text.ends_with("[cut: the answer was longer]"));
-    let mut text = Text::new(&voice);
+    let mut text = TextCollector::new(&voice);
     text.add(pb::ToolChunk { data: Bytes::from_static(&[0xff, 0xfe]), ..Default::default() }).await;
     assert_eq!(text.into_text(), "[2 bytes]");
 }
 
 #[test]
 fn a_list_has_a_limit() {
-    let mut list = List::default();
-    let large = pb::ToolChunk { data: vec![b'1'; MAX_COLLECTED / 2 + 1].into(), ..Default::default() };
-    assert_eq!((list.add(&large), list.add(&large)), (Next::GoOn, Next::TooLong));
+    let mut list = ListCollector::default();
+    let large = pb::ToolChunk { data: vec![b'1'; MAX_LIST_BYTES / 2 + 1].into(), ..Default::default() };
+    assert_eq!((list.add(&large), list.add(&large)), (ChunkStep::Continue, ChunkStep::TooLong));
 }
 
 #[tokio::test]
 async fn what_the_worker_says_of_itself_stays() {
     let (sender, mut receiver) = mpsc::channel(2);
-    let mut relay = Relay::new(&sender);
+    let mut relay = ChunkRelay::new(&sender);
     let metadata = [("worker_id".to_owned(), "its own".to_owned())].into();
-    let next = relay.pass(pb::ToolChunk { is_final: true, metadata, ..chunk("1") }, TRIP).await;
+    let next = relay.forward(pb::ToolChunk { is_final: true, metadata, ..chunk("1") }, TRIP).await;
     let passed = receiver.recv().await.unwrap();
     assert_eq!(
         (next, &*passed.metadata["worker_id"], &*passed.metadata["execution_time_ms"]),
-        (Next::Last, "its own", "7")
+        (ChunkStep::Last, "its own", "7")
     );
     drop(receiver);
-    assert_eq!(relay.pass(chunk("2"), TRIP).await, Next::NobodyThere);
+    assert_eq!(relay.forward(chunk("2"), TRIP).await, ChunkStep::ReceiverGone);
 }

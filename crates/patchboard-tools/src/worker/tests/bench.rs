@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::stub::Stub;
-use crate::launch::Launch;
-use crate::worker::{CallbackDoor, CallbackDoors, PoolDeps, PoolOptions, PortBlock, WorkerPools};
+use crate::launch::LaunchMode;
+use crate::worker::{CallbackListener, CallbackServer, PoolDeps, PoolOptions, PortBlock, WorkerPools};
 
 /// Nobody calls back: what workers have to say they say to the stub. Remembers the secrets it made.
 #[derive(Debug)]
@@ -29,12 +29,13 @@ struct NoDoors(Secrets);
 
 pub(super) type Secrets = Arc<Mutex<Vec<WorkerSecret>>>;
 
-impl CallbackDoors for NoDoors {
-    fn open<'a>(&'a self, _: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackDoor>> {
+impl CallbackServer for NoDoors {
+    fn open<'a>(&'a self, _: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
         let closer = CancellationToken::new().drop_guard();
         let secret = WorkerSecret::new(format!("secret of {port}"));
         self.0.lock().unwrap().push(secret.clone());
-        std::future::ready(Ok(CallbackDoor { address: ([127, 0, 0, 1], port).into(), secret, closer })).boxed()
+        std::future::ready(Ok(CallbackListener { address: ([127, 0, 0, 1], port).into(), secret, close_guard: closer }))
+            .boxed()
     }
 }
 
@@ -68,8 +69,8 @@ impl Bench {
         let (signals, stop, tracker) = (Signals::default(), CancellationToken::new(), TaskTracker::new());
         let secrets = Secrets::default();
         let deps = PoolDeps {
-            launch: Launch::Plain,
-            doors: Arc::new(NoDoors(secrets.clone())),
+            launch: LaunchMode::Plain,
+            callbacks: Arc::new(NoDoors(secrets.clone())),
             ports,
             signals: signals.clone(),
             clock: Arc::new(ManualClock::default()),
@@ -88,7 +89,7 @@ impl Bench {
     /// The same, when all its workers are there.
     pub(super) async fn whole(change: impl FnOnce(&mut PoolOptions)) -> Self {
         let bench = Self::new(change);
-        assert!(bench.pools.until_ready(Duration::from_secs(10)).await);
+        assert!(bench.pools.wait_until_ready(Duration::from_secs(10)).await);
         bench
     }
 

@@ -57,7 +57,7 @@ async fn a_worker_that_says_nothing_is_asked_for_a_tool_it_does_not_have() {
     let stub = Stub::new();
     stub.is_modern.store(false, Ordering::SeqCst);
     let bench = Bench::on(stub, |_| {});
-    assert!(bench.pools.until_ready(Duration::from_secs(10)).await);
+    assert!(bench.pools.wait_until_ready(Duration::from_secs(10)).await);
     assert_eq!(bench.host.tools(None).len(), 12);
     let cores = std::thread::available_parallelism().unwrap().get();
     assert_eq!(bench.report().workers[0].capacity as usize, (cores + 4).min(32));

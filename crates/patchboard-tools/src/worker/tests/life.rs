@@ -40,7 +40,7 @@ async fn a_killed_worker_takes_only_its_own_calls_along() {
         assert_eq!(fault(output), Some(Fault::Unavailable));
         assert!(output.content.ends_with("went away during the call"), "{output:?}");
     }
-    assert!(bench.pools.until_ready(WHILE).await);
+    assert!(bench.pools.wait_until_ready(WHILE).await);
     assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
     let report = bench.report();
     assert_eq!((report.restarts, report.succeeded, report.failed, report.trouble), (1, 10, 2, None));
@@ -58,7 +58,7 @@ async fn a_worker_that_dies_idle_costs_nobody_anything() {
         }
         let outputs = join_all((0..4).map(|_| bench.call("echo", json!(round)))).await;
         assert!(outputs.iter().all(|output| !output.is_error), "{outputs:?}");
-        assert!(bench.pools.until_ready(WHILE).await);
+        assert!(bench.pools.wait_until_ready(WHILE).await);
     }
     assert_eq!(bench.report().restarts, 5);
 }
@@ -72,7 +72,7 @@ async fn one_that_dies_again_and_again_is_started_less_and_less_often() {
         bench.stub.worker(round).ended.cancel();
         until("the next one has come", || bench.stub.workers.lock().unwrap().len() == round + 2).await;
         pauses.push(died.elapsed().as_millis());
-        assert!(bench.pools.until_ready(WHILE).await);
+        assert!(bench.pools.wait_until_ready(WHILE).await);
     }
     for (pause, expected) in pauses.iter().zip([0, 200, 400, 800, 1600, 3200]) {
         assert!((expected..expected + 60).contains(pause), "{pauses:?}");
@@ -90,7 +90,7 @@ async fn a_pool_that_cannot_start_says_why_and_keeps_nobody_waiting() {
     let stub = Stub::new();
     *stub.start.lock().unwrap() = Start::Fails;
     let bench = Bench::on(stub, |_| {});
-    tokio::time::timeout(Duration::from_secs(1), bench.pools.settled()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(1), bench.pools.first_start_done()).await.unwrap();
     until("both have failed", || bench.report().trouble.is_some() && bench.stub.starts() >= 2).await;
     assert_eq!(
         bench.report().trouble.as_deref(),
@@ -98,7 +98,7 @@ async fn a_pool_that_cannot_start_says_why_and_keeps_nobody_waiting() {
     );
     // It has no tools, so nobody can call one; and when it has, calls do not wait for nothing.
     *bench.stub.start.lock().unwrap() = Start::Works;
-    assert!(bench.pools.until_ready(WHILE).await);
+    assert!(bench.pools.wait_until_ready(WHILE).await);
     assert!(!bench.call("echo", json!(1)).await.is_error);
     assert_eq!(bench.report().trouble, None);
     *bench.stub.start.lock().unwrap() = Start::Fails;
@@ -120,7 +120,7 @@ async fn one_that_is_never_ready_is_given_up() {
     let stub = Stub::new();
     *stub.start.lock().unwrap() = Start::Hangs;
     let bench = Bench::on(stub, |pool| (pool.count, pool.start_timeout) = (1, Duration::from_secs(7)));
-    bench.pools.settled().await;
+    bench.pools.first_start_done().await;
     assert_eq!(
         bench.report().trouble.as_deref(),
         Some("it was not ready within 7 s; `start_timeout` of the pool sets that")

@@ -31,7 +31,7 @@ async fn once_a_worker_of_a_pool_shows_its_secret_all_that_follow_have_to() {
     let stub = Stub::new();
     stub.shows_secret.store(true, Ordering::SeqCst);
     let bench = Bench::on(stub, |pool| pool.count = 1);
-    assert!(bench.pools.until_ready(WHILE).await);
+    assert!(bench.pools.wait_until_ready(WHILE).await);
     assert!(bench.secrets.lock().unwrap()[0].is_demanded());
     // The next one never comes so far as to say it.
     *bench.stub.start.lock().unwrap() = Start::Hangs;
@@ -45,7 +45,7 @@ async fn once_a_worker_of_a_pool_shows_its_secret_all_that_follow_have_to() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_without_a_port_is_not_started_and_its_pool_says_why() {
     let bench = Bench::with(Stub::new(), PortBlock::choose(3, &[]).unwrap(), |_| {});
-    bench.pools.settled().await;
+    bench.pools.first_start_done().await;
     while bench.report().trouble.is_none() || bench.stub.starts() == 0 {
         tokio::time::sleep(WHILE / 100).await;
     }
@@ -63,7 +63,7 @@ async fn a_worker_without_a_port_is_not_started_and_its_pool_says_why() {
 async fn each_worker_is_told_ports_of_its_own() {
     let ports = PortBlock::choose(8, &[]).unwrap();
     let bench = Bench::with(Stub::new(), ports.clone(), |_| {});
-    assert!(bench.pools.until_ready(WHILE).await);
+    assert!(bench.pools.wait_until_ready(WHILE).await);
     let orders = bench.stub.orders.lock().unwrap().clone();
     let mut told = Vec::new();
     for arguments in &orders {

@@ -23,9 +23,9 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::worker::WorkerPools;
-use crate::worker::ready::Address;
-use crate::worker::tail::Tail;
-use crate::worker::world::{Connection, Order, Process, World};
+use crate::worker::output_tail::StdioTail;
+use crate::worker::platform::{LaunchSpec, WorkerPlatform, WorkerProcess, WorkerStream};
+use crate::worker::ready_file::WorkerAddress;
 
 /// How the next workers that are started behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,11 +151,11 @@ impl Stub {
 #[derive(Debug)]
 struct StubProcess {
     worker: Arc<StubWorker>,
-    tail: Tail,
+    tail: StdioTail,
 }
 
-impl World for Arc<Stub> {
-    fn launch(&self, order: Order) -> BoxFuture<'_, Result<Box<dyn Process>, String>> {
+impl WorkerPlatform for Arc<Stub> {
+    fn launch(&self, order: LaunchSpec) -> BoxFuture<'_, Result<Box<dyn WorkerProcess>, String>> {
         async move {
             let variable = |name: &str| order.environment[name].expose_secret().to_owned();
             let environment = order.environment.iter();
@@ -179,7 +179,7 @@ impl World for Arc<Stub> {
                 workers.push(worker.clone());
                 worker
             };
-            let tail = Tail::default();
+            let tail = StdioTail::default();
             let start = *self.start.lock().unwrap();
             match start {
                 Start::Works => {
@@ -195,19 +195,19 @@ impl World for Arc<Stub> {
                 }
                 Start::Hangs => {}
             }
-            Ok(Box::new(StubProcess { worker, tail }) as Box<dyn Process>)
+            Ok(Box::new(StubProcess { worker, tail }) as Box<dyn WorkerProcess>)
         }
         .boxed()
     }
 
-    fn connect<'a>(&'a self, address: &'a Address) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
-        let Address::Unix(path) = address else { panic!("{address}") };
+    fn connect<'a>(&'a self, address: &'a WorkerAddress) -> BoxFuture<'a, io::Result<Box<dyn WorkerStream>>> {
+        let WorkerAddress::Unix(path) = address else { panic!("{address}") };
         let (ours, theirs) = tokio::io::duplex(1024 * 1024);
         let addresses = self.addresses.lock().unwrap();
         let taken = addresses[path.to_str().unwrap()].send(theirs);
         async move {
             taken.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
-            Ok(Box::new(ours) as Box<dyn Connection>)
+            Ok(Box::new(ours) as Box<dyn WorkerStream>)
         }
         .boxed()
     }
@@ -217,12 +217,12 @@ impl World for Arc<Stub> {
     }
 }
 
-impl Process for StubProcess {
+impl WorkerProcess for StubProcess {
     fn pid(&self) -> Option<u32> {
         Some(1)
     }
 
-    fn ended(&mut self) -> BoxFuture<'_, String> {
+    fn wait(&mut self) -> BoxFuture<'_, String> {
         async {
             self.worker.ended.cancelled().await;
             "signal: 9 (SIGKILL)".to_owned()
@@ -230,7 +230,7 @@ impl Process for StubProcess {
         .boxed()
     }
 
-    fn ask_to_end(&mut self) -> BoxFuture<'_, ()> {
+    fn request_stop(&mut self) -> BoxFuture<'_, ()> {
         if self.worker.stub.is_polite.load(Ordering::SeqCst) {
             self.worker.ended.cancel();
         }
@@ -242,11 +242,11 @@ impl Process for StubProcess {
         std::future::ready(()).boxed()
     }
 
-    fn take_input(&mut self) -> Option<pipe::Sender> {
+    fn take_stdin(&mut self) -> Option<pipe::Sender> {
         None
     }
 
-    fn tail(&self) -> Tail {
+    fn output_tail(&self) -> StdioTail {
         self.tail.clone()
     }
 }

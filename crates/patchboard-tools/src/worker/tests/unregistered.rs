@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::bench::{Bench, fault, json as json_of, send};
 use super::stub::Stub;
-use crate::worker::{PoolOptions, Unregistered};
+use crate::worker::{PoolOptions, UnregisteredPolicy};
 
 /// A pool of one worker as the SDK makes none, that registers nothing.
 async fn silent(change: impl FnOnce(&mut PoolOptions)) -> Bench {
@@ -23,7 +23,7 @@ async fn silent(change: impl FnOnce(&mut PoolOptions)) -> Bench {
         pool.count = 1;
         change(pool);
     });
-    assert!(bench.pools.until_ready(Duration::from_secs(10)).await);
+    assert!(bench.pools.wait_until_ready(Duration::from_secs(10)).await);
     bench
 }
 
@@ -82,7 +82,7 @@ async fn a_worker_that_does_not_have_it_is_believed_for_a_minute() {
     // The next worker may be of new code.
     bench.stub.worker(0).ended.cancel();
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(bench.pools.until_ready(Duration::from_secs(10)).await);
+    assert!(bench.pools.wait_until_ready(Duration::from_secs(10)).await);
     assert_eq!(standing(), NameStanding::Untried);
 }
 
@@ -91,7 +91,7 @@ async fn what_is_registered_is_called_as_that() {
     let stub = Stub::new();
     stub.is_modern.store(false, Ordering::SeqCst);
     let bench = Bench::on(stub, |_| {});
-    assert!(bench.pools.until_ready(Duration::from_secs(10)).await);
+    assert!(bench.pools.wait_until_ready(Duration::from_secs(10)).await);
     let open = only(&bench);
     assert_eq!((open.standing("echo"), open.standing("add")), (NameStanding::Registered, NameStanding::Untried));
     let output = call(&bench, "echo", json!(1), parcel()).await;
@@ -100,7 +100,7 @@ async fn what_is_registered_is_called_as_that() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_allows_it_or_does_not() {
-    use Unregistered::{Allow, ByWorker, Deny};
+    use UnregisteredPolicy::{Allow, ByWorker, Deny};
     for (option, is_of_sdk, expected) in [
         (Allow, false, true),
         (Allow, true, true),
@@ -114,7 +114,7 @@ async fn a_pool_allows_it_or_does_not() {
         let bench = Bench::on(stub, |pool| pool.unregistered = option);
         // Before there was a worker, only what is said counts.
         assert_eq!(bench.pools.unregistered().len(), usize::from(option == Allow), "{option:?}");
-        assert!(bench.pools.until_ready(Duration::from_secs(10)).await);
+        assert!(bench.pools.wait_until_ready(Duration::from_secs(10)).await);
         assert_eq!(bench.pools.unregistered().len(), usize::from(expected), "{option:?} {is_of_sdk}");
     }
 }

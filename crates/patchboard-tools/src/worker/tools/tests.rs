@@ -14,7 +14,7 @@ fn offered(tools: impl IntoIterator<Item = Wire>) -> BTreeMap<String, Wire> {
 fn what_cannot_be_offered_is_left_out() {
     let many = vec![ParameterSpec::default(); MAX_PARAMETERS + 1];
     let metadata: BTreeMap<String, String> = (0..33).map(|n| (n.to_string(), String::new())).collect();
-    let tools = sound(
+    let tools = validated(
         "py",
         offered([
             wire("good"),
@@ -31,19 +31,19 @@ fn what_cannot_be_offered_is_left_out() {
 
 #[test]
 fn the_list_is_the_same_while_nothing_changes() {
-    let mut offer = Offer::default();
-    let tools = sound("py", offered([wire("b"), wire("a")]));
+    let mut offer = OfferedTools::default();
+    let tools = validated("py", offered([wire("b"), wire("a")]));
     assert!(offer.replace(&tools));
     let before = offer.specs().clone();
     assert!(!offer.replace(&tools) && Arc::ptr_eq(&before, offer.specs()));
-    assert!(offer.replace(&sound("py", offered([wire("a")]))));
+    assert!(offer.replace(&validated("py", offered([wire("a")]))));
     assert_eq!((before.len(), offer.specs().len()), (2, 1));
 }
 
 #[test]
 fn a_tool_has_two_names() {
-    let mut offer = Offer::default();
-    offer.replace(&sound("py", offered([wire("a"), wire("py.b")])));
+    let mut offer = OfferedTools::default();
+    offer.replace(&validated("py", offered([wire("a"), wire("py.b")])));
     let find = |name: &str| offer.find("py", name).map(|spec| spec.name.to_string());
     assert_eq!(
         ["a", "py.a", "py.b", "py.py.b"].map(find),
@@ -54,7 +54,7 @@ fn a_tool_has_two_names() {
 
 #[test]
 fn a_list_that_is_told_twice_over_has_each_tool_once() {
-    let tools = sound("py", offered([wire("a"), wire("b")]));
+    let tools = validated("py", offered([wire("a"), wire("b")]));
     let twice = sorted([tools.clone(), tools.clone()].concat());
     assert_eq!(twice, tools);
 }

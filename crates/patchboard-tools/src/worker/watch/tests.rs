@@ -12,10 +12,15 @@ fn workers_that_began_together_do_not_end_together() {
 
 #[test]
 fn every_error_but_one_is_a_miss() {
-    let is_missed = |code: Code| matches!(Beat::of::<()>(Ok(Err(Status::new(code, "why")))), Beat::Missed(_));
+    let is_missed = |code: Code| {
+        matches!(HeartbeatReply::from_response::<()>(Ok(Err(Status::new(code, "why")))), HeartbeatReply::Missed(_))
+    };
     for code in [Code::DeadlineExceeded, Code::Unknown, Code::NotFound, Code::Internal, Code::Unavailable] {
         assert!(is_missed(code), "{code:?}");
     }
-    assert!(matches!(Beat::of(Ok(Ok(()))), Beat::Heard));
-    assert!(matches!(Beat::of::<()>(Ok(Err(Status::unimplemented("")))), Beat::NotOffered));
+    assert!(matches!(HeartbeatReply::from_response(Ok(Ok(()))), HeartbeatReply::Alive));
+    assert!(matches!(
+        HeartbeatReply::from_response::<()>(Ok(Err(Status::unimplemented("")))),
+        HeartbeatReply::Unsupported
+    ));
 }

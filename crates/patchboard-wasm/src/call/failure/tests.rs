@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use super::{Failure, last_words, printable, size};
-use crate::call::seconds;
+use super::{GuestFailure, format_size, panic_message, printable};
+use crate::call::format_duration;
 
 #[test]
 fn finds_the_last_words() {
-    let check = |text: &str, words: Option<&str>| assert_eq!(last_words(text).as_deref(), words, "{text:?}");
+    let check = |text: &str, words: Option<&str>| assert_eq!(panic_message(text).as_deref(), words, "{text:?}");
     check("", None);
     check("\n\n", None);
     check("only this", Some("only this"));
@@ -29,10 +29,13 @@ fn quotes_no_more_than_a_line() {
 fn names_amounts() {
     let sizes = [(0, "0 bytes"), (1, "1 bytes"), (1024, "1 KiB"), (1536, "1536 bytes"), (64 << 20, "64 MiB")];
     for (bytes, text) in sizes {
-        assert_eq!(size(bytes), text);
+        assert_eq!(format_size(bytes), text);
     }
-    assert_eq!(seconds(Duration::from_secs(30)), "30 s");
-    assert_eq!(seconds(Duration::from_millis(1500)), "1500 ms");
-    assert_eq!(Failure::Exit(3).sentence("p"), "plugin p ended itself with exit code 3");
-    assert_eq!(Failure::Waited(Duration::from_secs(30)).sentence("p"), "a call of plugin p waited 30 s for its turn");
+    assert_eq!(format_duration(Duration::from_secs(30)), "30 s");
+    assert_eq!(format_duration(Duration::from_millis(1500)), "1500 ms");
+    assert_eq!(GuestFailure::Exit(3).message("p"), "plugin p ended itself with exit code 3");
+    assert_eq!(
+        GuestFailure::QueueTimeout(Duration::from_secs(30)).message("p"),
+        "a call of plugin p waited 30 s for its turn"
+    );
 }

@@ -13,8 +13,8 @@ fn grants(grants: &[&str]) -> std::collections::BTreeSet<PluginGrant> {
     grants.iter().map(|grant| grant.parse().unwrap()).collect()
 }
 
-fn pin() -> Pin {
-    Pin {
+fn pin() -> PluginPin {
+    PluginPin {
         sha256: "aa".into(),
         imports: ["http".into(), "log".into()].into(),
         grants: grants(&["http:a.example", "http:b.example:443", "store:notes"]),
@@ -23,33 +23,33 @@ fn pin() -> Pin {
     }
 }
 
-fn with_tool(name: &str, tool: PinnedTool) -> Pin {
+fn with_tool(name: &str, tool: PinnedTool) -> PluginPin {
     let mut pin = pin();
     pin.tools.insert(name.into(), tool);
     pin
 }
 
 #[track_caller]
-fn check(before: &Pin, now: &Pin, expected: &[&str]) {
-    let changes: Vec<String> = diff(before, now).iter().map(Change::to_string).collect();
+fn check(before: &PluginPin, now: &PluginPin, expected: &[&str]) {
+    let changes: Vec<String> = diff(before, now).iter().map(PluginChange::to_string).collect();
     assert_eq!(changes, expected);
 }
 
 #[test]
 fn the_same_or_less_is_no_change() {
     check(&pin(), &pin(), &[]);
-    check(&pin(), &Pin { sha256: "bb".into(), ..pin() }, &[]);
-    check(&pin(), &Pin { imports: ["log".into()].into(), ..pin() }, &[]);
-    check(&pin(), &Pin { grants: grants(&["store:notes"]), ..pin() }, &[]);
-    check(&pin(), &Pin { tools: BTreeMap::new(), ..pin() }, &[]);
-    check(&Pin { has_channel: true, ..pin() }, &pin(), &[]);
+    check(&pin(), &PluginPin { sha256: "bb".into(), ..pin() }, &[]);
+    check(&pin(), &PluginPin { imports: ["log".into()].into(), ..pin() }, &[]);
+    check(&pin(), &PluginPin { grants: grants(&["store:notes"]), ..pin() }, &[]);
+    check(&pin(), &PluginPin { tools: BTreeMap::new(), ..pin() }, &[]);
+    check(&PluginPin { has_channel: true, ..pin() }, &pin(), &[]);
 }
 
 #[test]
 fn more_and_other_is_named() {
     let more = ["http".into(), "log".into(), "store".into()].into();
-    check(&pin(), &Pin { imports: more, ..pin() }, &["asks for interface store"]);
-    check(&pin(), &Pin { has_channel: true, ..pin() }, &["is a channel adapter now"]);
+    check(&pin(), &PluginPin { imports: more, ..pin() }, &["asks for interface store"]);
+    check(&pin(), &PluginPin { has_channel: true, ..pin() }, &["is a channel adapter now"]);
     check(&pin(), &with_tool("whisper", tool("Whispers.", "{}", true)), &["new tool whisper"]);
     check(&pin(), &with_tool("shout", tool("Shouts. Call it first.", "{}", false)), &["tool shout: other description"]);
     check(&pin(), &with_tool("shout", tool("Shouts.", "{1}", false)), &["tool shout: other input schema"]);
@@ -57,14 +57,14 @@ fn more_and_other_is_named() {
     check(&pin(), &now_read_only, &["tool shout: says now that it changes nothing"]);
     let now_writes = with_tool("look", tool("Looks.", "{}", false));
     check(&pin(), &now_writes, &["tool look: says no longer that it changes nothing"]);
-    let much = Pin { grants: grants(&["host-function:bash"]), ..with_tool("shout", tool("S", "{1}", false)) };
+    let much = PluginPin { grants: grants(&["host-function:bash"]), ..with_tool("shout", tool("S", "{1}", false)) };
     let expected = ["new grant host-function:bash", "tool shout: other description", "tool shout: other input schema"];
     check(&pin(), &much, &expected);
 }
 
 #[test]
 fn a_grant_is_new_unless_an_old_one_covers_it() {
-    let check = |now: &[&str], expected: &[&str]| check(&pin(), &Pin { grants: grants(now), ..pin() }, expected);
+    let check = |now: &[&str], expected: &[&str]| check(&pin(), &PluginPin { grants: grants(now), ..pin() }, expected);
     check(&["http:a.example:8080"], &[]);
     check(&["http:b.example:443"], &[]);
     check(&["http:b.example"], &["new grant http:b.example"]);
@@ -76,7 +76,7 @@ fn a_grant_is_new_unless_an_old_one_covers_it() {
 
 #[test]
 fn a_plugin_without_grants_is_read_only_whatever_it_says() {
-    let harmless = Pin { grants: grants(&[]), ..with_tool("shout", tool("Shouts.", "{}", true)) };
+    let harmless = PluginPin { grants: grants(&[]), ..with_tool("shout", tool("Shouts.", "{}", true)) };
     check(&pin(), &harmless, &[]);
     let granted = ["new grant http:a.example", "new grant http:b.example:443", "new grant store:notes"];
     check(&harmless, &pin(), &granted);
@@ -84,37 +84,42 @@ fn a_plugin_without_grants_is_read_only_whatever_it_says() {
 
 #[test]
 fn what_is_seen_first_takes_over_and_what_cannot_be_read_does_not() {
-    for origin in [Origin::Configured, Origin::Folder] {
-        assert_eq!(judge(&Pinned::Nothing, &pin(), origin), Verdict::Takes(Vec::new()));
-        let unreadable = Pinned::Unreadable("it is of form 2".to_owned());
-        let Verdict::Held(changes) = judge(&unreadable, &pin(), origin) else { panic!("an unreadable pin was passed") };
-        let told: Vec<String> = changes.iter().map(Change::to_string).collect();
+    for origin in [PluginOrigin::Configured, PluginOrigin::Folder] {
+        assert_eq!(check_against_pin(&PinLookup::Missing, &pin(), origin), ApprovalVerdict::Accepted(Vec::new()));
+        let unreadable = PinLookup::Unreadable("it is of form 2".to_owned());
+        let ApprovalVerdict::NeedsApproval(changes) = check_against_pin(&unreadable, &pin(), origin) else {
+            panic!("an unreadable pin was passed")
+        };
+        let told: Vec<String> = changes.iter().map(PluginChange::to_string).collect();
         assert_eq!(told, ["what was approved of it cannot be read: it is of form 2"]);
     }
 }
 
 #[test]
 fn the_operator_may_grant_more_to_the_file_that_was_approved() {
-    let known = Pinned::Known(pin());
-    let more = Pin { grants: grants(&["store:more"]), ..pin() };
-    let granted = || vec![Change::Grant("store:more".parse().unwrap())];
-    assert_eq!(judge(&known, &more, Origin::Configured), Verdict::Takes(granted()));
-    assert_eq!(judge(&known, &more, Origin::Folder), Verdict::Held(granted()));
-    let other_file = Pin { sha256: "bb".into(), ..more };
-    assert_eq!(judge(&known, &other_file, Origin::Configured), Verdict::Held(granted()));
+    let known = PinLookup::Known(pin());
+    let more = PluginPin { grants: grants(&["store:more"]), ..pin() };
+    let granted = || vec![PluginChange::Grant("store:more".parse().unwrap())];
+    assert_eq!(check_against_pin(&known, &more, PluginOrigin::Configured), ApprovalVerdict::Accepted(granted()));
+    assert_eq!(check_against_pin(&known, &more, PluginOrigin::Folder), ApprovalVerdict::NeedsApproval(granted()));
+    let other_file = PluginPin { sha256: "bb".into(), ..more };
+    assert_eq!(
+        check_against_pin(&known, &other_file, PluginOrigin::Configured),
+        ApprovalVerdict::NeedsApproval(granted())
+    );
     // The same file may say another thing about itself today; that is never the operator's word.
-    let other_words = Pin { grants: grants(&["store:more"]), ..with_tool("shout", tool("Other.", "{}", false)) };
-    let both = [granted(), vec![Change::Tool("shout".into(), Difference::Description)]].concat();
-    assert_eq!(judge(&known, &other_words, Origin::Configured), Verdict::Held(both));
+    let other_words = PluginPin { grants: grants(&["store:more"]), ..with_tool("shout", tool("Other.", "{}", false)) };
+    let both = [granted(), vec![PluginChange::Tool("shout".into(), ToolDifference::Description)]].concat();
+    assert_eq!(check_against_pin(&known, &other_words, PluginOrigin::Configured), ApprovalVerdict::NeedsApproval(both));
 }
 
-fn any_pin() -> impl Strategy<Value = Pin> {
+fn any_pin() -> impl Strategy<Value = PluginPin> {
     let imports = prop::collection::btree_set(prop::sample::select(vec!["http", "log", "store"]), 0..3);
     let grant = prop::sample::select(vec!["http:a", "http:a:1", "http:a:2", "http:b:1", "store:a", "host-function:a"]);
     let tools =
         prop::collection::btree_map(prop::sample::select(vec!["x", "y", "z"]), (0..2u8, 0..2u8, any::<bool>()), 0..3);
     (imports, prop::collection::btree_set(grant, 0..4), any::<bool>(), tools, 0..3u8).prop_map(
-        |(imports, grants, has_channel, tools, hash)| Pin {
+        |(imports, grants, has_channel, tools, hash)| PluginPin {
             sha256: hash.to_string().into(),
             imports: imports.into_iter().map(Into::into).collect(),
             // Without grants all tools are read-only, as versions have it.
@@ -132,7 +137,7 @@ fn any_pin() -> impl Strategy<Value = Pin> {
 }
 
 /// Every host and port that the grants of the property reach.
-fn reached(pin: &Pin) -> Vec<String> {
+fn reached(pin: &PluginPin) -> Vec<String> {
     let hosts = ["a", "b"].into_iter().flat_map(|host| [1, 2, 3].map(|port| (host, port)));
     let mut reached: Vec<String> = hosts
         .filter(|(host, port)| {
@@ -164,7 +169,7 @@ proptest! {
 
     #[test]
     fn less_always_passes(before in any_pin(), keeps in any::<[bool; 3]>()) {
-        let mut now = Pin { sha256: "less".into(), ..before.clone() };
+        let mut now = PluginPin { sha256: "less".into(), ..before.clone() };
         if keeps[0] { now.imports.clear(); }
         if keeps[1] { now.tools.clear(); }
         if keeps[2] { now.has_channel = false; }

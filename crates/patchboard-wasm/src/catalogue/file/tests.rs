@@ -18,21 +18,21 @@ impl Bench {
         self.root.path().join(name)
     }
 
-    fn configured(&self, name: &str) -> Place {
-        Place { file: self.path(name), folder: None }
+    fn configured(&self, name: &str) -> PluginFiles {
+        PluginFiles { file: self.path(name), folder: None }
     }
 
-    fn in_folder(&self, name: &str) -> Place {
+    fn in_folder(&self, name: &str) -> PluginFiles {
         let folder: Arc<Path> = self.path("plugins").into();
-        crate::catalogue::folder::place(&folder, folder.join(format!("{name}.wasm")))
+        crate::catalogue::folder::plugin_files(&folder, folder.join(format!("{name}.wasm")))
     }
 }
 
 #[track_caller]
-fn refused(place: &Place, says: &str) {
-    let (look, Err(Unread::Unusable(problem))) = place.read() else { panic!("{} was read", place.file.display()) };
+fn refused(place: &PluginFiles, says: &str) {
+    let (look, Err(ReadFailure::Unusable(problem))) = place.read() else { panic!("{} was read", place.file.display()) };
     assert!(problem.contains(says), "{problem}");
-    assert_eq!(look, place.look());
+    assert_eq!(look, place.snapshot());
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_file_and_what_is_beside_it_are_read_with_their_looks() {
     fs::write(bench.path("plugins/echo.toml"), "grants = []").unwrap();
     let (look, content) = place.read();
     assert_eq!(content.unwrap().sidecar.as_deref(), Some("grants = []"));
-    assert_eq!(look, place.look());
+    assert_eq!(look, place.snapshot());
     assert!(look.sidecar.is_some());
 }
 
@@ -57,21 +57,21 @@ fn a_file_and_what_is_beside_it_are_read_with_their_looks() {
 fn every_change_of_a_file_looks_different() {
     let bench = Bench::new();
     let place = bench.configured("echo.wasm");
-    let mut looks = vec![place.look()];
+    let mut looks = vec![place.snapshot()];
     fs::write(&place.file, "one").unwrap();
-    looks.push(place.look());
+    looks.push(place.snapshot());
     fs::write(&place.file, "longer").unwrap();
-    looks.push(place.look());
+    looks.push(place.snapshot());
     // The same length and the same time, in the place of the other.
     let before = fs::metadata(&place.file).unwrap().modified().unwrap();
     fs::write(bench.path("new"), "LONGER").unwrap();
     fs::File::options().write(true).open(bench.path("new")).unwrap().set_modified(before).unwrap();
     fs::rename(bench.path("new"), &place.file).unwrap();
-    looks.push(place.look());
+    looks.push(place.snapshot());
     for (at, look) in looks.iter().enumerate() {
         assert!(!looks[..at].contains(look), "look {at} was there before");
     }
-    assert_eq!(place.look(), looks[3]);
+    assert_eq!(place.snapshot(), looks[3]);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_file_that_is_not_there_is_gone() {
     let bench = Bench::new();
     for place in [bench.configured("echo.wasm"), bench.in_folder("echo")] {
         let (look, content) = place.read();
-        assert_eq!((look, content.unwrap_err()), (Look { file: None, sidecar: None }, Unread::Gone));
+        assert_eq!((look, content.unwrap_err()), (FilesSnapshot { file: None, sidecar: None }, ReadFailure::Missing));
     }
 }
 
@@ -112,7 +112,7 @@ fn what_is_no_reasonable_file_is_refused() {
     refused(&pipe, "is not a file");
 
     let large = bench.configured("large.wasm");
-    fs::File::create(&large.file).unwrap().set_len(MAX_PLUGIN + 1).unwrap();
+    fs::File::create(&large.file).unwrap().set_len(MAX_PLUGIN_BYTES + 1).unwrap();
     refused(&large, "is larger than 64 MiB");
 
     fs::write(bench.path("plugins/echo.wasm"), "content").unwrap();
@@ -128,7 +128,7 @@ fn files_that_anybody_may_change_are_named() {
     let place = bench.configured("echo.wasm");
     fs::write(&place.file, "content").unwrap();
     fs::set_permissions(&place.file, fs::Permissions::from_mode(0o664)).unwrap();
-    assert_eq!(place.read().1.unwrap().open_to_all, Vec::<PathBuf>::new());
+    assert_eq!(place.read().1.unwrap().world_writable, Vec::<PathBuf>::new());
     fs::set_permissions(&place.file, fs::Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(place.read().1.unwrap().open_to_all, [place.file]);
+    assert_eq!(place.read().1.unwrap().world_writable, [place.file]);
 }

@@ -3,14 +3,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
-fn names(scan: &Scan) -> Vec<&str> {
+fn names(scan: &FolderScan) -> Vec<&str> {
     scan.found.iter().map(|(name, _)| &**name).collect()
 }
 
 #[test]
 fn an_absent_folder_is_empty() {
     let root = tempfile::tempdir().unwrap();
-    assert_eq!(scan(&root.path().join("plugins"), &[]), Scan::default());
+    assert_eq!(scan(&root.path().join("plugins"), &[]), FolderScan::default());
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn every_wasm_file_is_a_plugin_in_the_order_of_names() {
     let scan = scan(root.path(), &[]);
     assert_eq!(names(&scan), ["B-2_x", "a", "b"]);
     assert_eq!(scan.found[1].1, root.path().join("a.wasm"));
-    assert_eq!(scan.oddities, Vec::<String>::new());
+    assert_eq!(scan.warnings, Vec::<String>::new());
 }
 
 #[test]
@@ -34,8 +34,8 @@ fn names_that_are_none_are_told() {
     }
     let scan = scan(root.path(), &[]);
     assert_eq!(names(&scan), Vec::<&str>::new());
-    assert_eq!(scan.oddities.len(), 3);
-    assert!(scan.oddities.iter().all(|oddity| oddity.contains("is no plugin: a plugin's name has")));
+    assert_eq!(scan.warnings.len(), 3);
+    assert!(scan.warnings.iter().all(|oddity| oddity.contains("is no plugin: a plugin's name has")));
 }
 
 #[test]
@@ -51,12 +51,12 @@ fn what_the_configuration_names_is_not_found_again() {
 fn a_folder_that_anybody_may_write_to_is_told() {
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(scan(root.path(), &[]).oddities[0].starts_with("anybody on this machine may put plugins into"));
+    assert!(scan(root.path(), &[]).warnings[0].starts_with("anybody on this machine may put plugins into"));
 }
 
 #[test]
 fn a_folder_that_is_none_is_told() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("plugins"), "").unwrap();
-    assert!(scan(&root.path().join("plugins"), &[]).oddities[0].starts_with("failed to read the plugins folder"));
+    assert!(scan(&root.path().join("plugins"), &[]).warnings[0].starts_with("failed to read the plugins folder"));
 }

@@ -5,10 +5,10 @@ use serde_json::json;
 use super::*;
 use crate::catalogue::tests::stub::{spec, version};
 
-fn pin() -> Pin {
+fn pin() -> PluginPin {
     let content = r#"{"imports": ["http", "log"], "channel": true, "tools": {"post": "Posts.", "read": "Reads."}}"#;
     let grants = ["http:a.example:443".parse().unwrap(), "store:notes".parse().unwrap()];
-    Pin::of(&*version(content, &grants), &grants)
+    PluginPin::of(&*version(content, &grants), &grants)
 }
 
 async fn keep(store: &LocalStore, bytes: &[u8]) {
@@ -21,10 +21,10 @@ async fn keep(store: &LocalStore, bytes: &[u8]) {
 #[tokio::test]
 async fn what_is_written_is_read_again() {
     let store = LocalStore::new();
-    assert_eq!(read(&store, "poster").await.unwrap(), Pinned::Nothing);
+    assert_eq!(read(&store, "poster").await.unwrap(), PinLookup::Missing);
     write(&store, &ManualClock::default(), "poster", &pin()).await.unwrap();
-    assert_eq!(read(&store, "poster").await.unwrap(), Pinned::Known(pin()));
-    assert_eq!(read(&store, "other").await.unwrap(), Pinned::Nothing);
+    assert_eq!(read(&store, "poster").await.unwrap(), PinLookup::Known(pin()));
+    assert_eq!(read(&store, "other").await.unwrap(), PinLookup::Missing);
 }
 
 #[tokio::test]
@@ -45,7 +45,9 @@ async fn a_pin_that_nobody_understands_is_not_an_absent_one() {
     ] {
         let store = LocalStore::new();
         keep(&store, spoiled.as_bytes()).await;
-        let Pinned::Unreadable(problem) = read(&store, "poster").await.unwrap() else { panic!("{spoiled} was read") };
+        let PinLookup::Unreadable(problem) = read(&store, "poster").await.unwrap() else {
+            panic!("{spoiled} was read")
+        };
         assert!(problem.contains(says), "{spoiled}: {problem}");
     }
 }

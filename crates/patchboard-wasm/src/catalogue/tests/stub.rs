@@ -64,11 +64,11 @@ pub(in super::super) fn spec(name: &str, description: &str, effect: Effect) -> T
     }
 }
 
-pub(in super::super) fn version(content: &str, grants: &[PluginGrant]) -> Arc<dyn Version> {
+pub(in super::super) fn version(content: &str, grants: &[PluginGrant]) -> Arc<dyn PluginVersion> {
     made(content.as_bytes(), grants, &Arc::new(Semaphore::new(0))).unwrap()
 }
 
-fn made(content: &[u8], grants: &[PluginGrant], gate: &Arc<Semaphore>) -> Result<Arc<dyn Version>, String> {
+fn made(content: &[u8], grants: &[PluginGrant], gate: &Arc<Semaphore>) -> Result<Arc<dyn PluginVersion>, String> {
     let script: Script = serde_json::from_slice(content).map_err(|error| format!("it is no component: {error}"))?;
     if let Some(problem) = script.broken {
         return Err(problem);
@@ -86,8 +86,8 @@ fn made(content: &[u8], grants: &[PluginGrant], gate: &Arc<Semaphore>) -> Result
     }))
 }
 
-impl Loader for StubLoader {
-    fn load(&self, options: PluginOptions, bytes: Bytes) -> BoxFuture<'_, Result<Arc<dyn Version>, String>> {
+impl VersionLoader for StubLoader {
+    fn load(&self, options: PluginOptions, bytes: Bytes) -> BoxFuture<'_, Result<Arc<dyn PluginVersion>, String>> {
         Box::pin(async move {
             self.loads.fetch_add(1, Ordering::SeqCst);
             let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
@@ -102,7 +102,7 @@ impl Loader for StubLoader {
     }
 }
 
-impl Version for StubVersion {
+impl PluginVersion for StubVersion {
     fn sha256(&self) -> &Arc<str> {
         &self.sha256
     }
@@ -286,7 +286,7 @@ impl PluginHost {
     }
 
     pub(in super::super) async fn look_once(&self) {
-        for load in self.0.look().await {
+        for load in self.0.poll_files().await {
             drop(load.await.unwrap());
         }
     }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{MAX_FILES, prune};
-use crate::engine::Machine;
+use crate::engine::PluginMachine;
 use crate::rights::PluginLimits;
 use crate::testing::guest;
 
 /// Does a server that starts now find the code in the cache?
 async fn hits(folder: &Path) -> bool {
-    let machine = Machine::start(PluginLimits::default(), Some(folder.to_owned())).expect("a machine");
+    let machine = PluginMachine::start(PluginLimits::default(), Some(folder.to_owned())).expect("a machine");
     machine.compile(guest(), None).await.expect("a component").from_cache
 }
 
@@ -39,7 +39,7 @@ async fn compiles_once() {
 
     // Other settings make other code.
     let small = PluginLimits { calls: 2, ..PluginLimits::default() };
-    let machine = Machine::start(small, Some(folder.clone())).expect("a machine");
+    let machine = PluginMachine::start(small, Some(folder.clone())).expect("a machine");
     assert!(machine.compile(guest(), None).await.expect("a component").from_cache, "how many calls does not matter");
 }
 

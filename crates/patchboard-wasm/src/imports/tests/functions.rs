@@ -68,8 +68,8 @@ async fn a_tool_that_does_not_answer_ends_with_the_call() {
         stop.cancel();
     };
     let (done, ()) = tokio::join!(wait(&mut stopped), stopping);
-    assert_eq!(ended(done), Ended::Stopped);
-    assert_eq!(ended(wait(&mut late).await), Ended::OutOfTime);
+    assert_eq!(ended(done), CallAborted::Cancelled);
+    assert_eq!(ended(wait(&mut late).await), CallAborted::OutOfTime);
     // Each was told that it need not go on.
     let stops = setting.tools.stops.lock().unwrap();
     assert_eq!(stops.iter().map(CancellationToken::is_cancelled).collect::<Vec<_>>(), [true, true]);

@@ -255,7 +255,7 @@ async fn a_call_that_is_cancelled_ends_its_request() {
     let (sent, ()) = tokio::join!(Host::send(&mut state, request("https://api.example/")), async {
         setting.stop.cancel();
     });
-    assert_eq!((ended(sent), setting.fetch.asked().len()), (Ended::Stopped, 1));
+    assert_eq!((ended(sent), setting.fetch.asked().len()), (CallAborted::Cancelled, 1));
 }
 
 #[tokio::test]

@@ -65,14 +65,14 @@ async fn lines_beyond_the_hundredth_are_only_counted() {
         log::Host::write(&mut state, Level::Info, format!("line {number}")).await.unwrap();
     }
     assert_eq!((logged.lines().len(), state.log_lines_dropped), (100, 7));
-    tell_dropped(&state);
+    log_dropped_lines(&state);
     let lines = logged.lines();
     assert_eq!(lines.len(), 101);
     assert!(lines[100].starts_with("WARN plugin: ") && lines[100].contains("dropped=7"), "{}", lines[100]);
 }
 
 /// Each function, asked with what it would otherwise do.
-async fn all(state: &mut CallState) -> Vec<Ended> {
+async fn all(state: &mut CallState) -> Vec<CallAborted> {
     let text = || "granted".to_owned();
     let request = http::Request {
         method: "GET".to_owned(),
@@ -101,10 +101,10 @@ async fn all(state: &mut CallState) -> Vec<Ended> {
 async fn nothing_is_done_for_a_call_that_is_over() {
     let mut setting = Setting::new(&["http:granted", "store:granted", "host-function:granted"]);
     setting.limits.time = Duration::ZERO;
-    assert_eq!(all(&mut setting.call().await).await, [Ended::OutOfTime; 12]);
+    assert_eq!(all(&mut setting.call().await).await, [CallAborted::OutOfTime; 12]);
     setting.stop.cancel();
     setting.limits.time = Duration::from_secs(30);
-    assert_eq!(all(&mut setting.call().await).await, [Ended::Stopped; 12]);
+    assert_eq!(all(&mut setting.call().await).await, [CallAborted::Cancelled; 12]);
     assert_eq!(setting.fetch.asked(), []);
 }
 
@@ -133,8 +133,8 @@ async fn a_call_that_only_asks_the_host_lets_others_run() {
 
 #[test]
 fn what_plugins_write_is_shown_short_and_escaped() {
-    assert_eq!(shown("notes"), "notes");
-    assert_eq!(shown("a\n`b"), "a\\n`b");
-    assert_eq!(shown(&"é".repeat(81)), format!("{}…", "é".repeat(80)));
-    assert_eq!(shown(&"é".repeat(80)), "é".repeat(80));
+    assert_eq!(quote_untrusted("notes"), "notes");
+    assert_eq!(quote_untrusted("a\n`b"), "a\\n`b");
+    assert_eq!(quote_untrusted(&"é".repeat(81)), format!("{}…", "é".repeat(80)));
+    assert_eq!(quote_untrusted(&"é".repeat(80)), "é".repeat(80));
 }

@@ -83,7 +83,7 @@ async fn a_store_that_is_not_granted_is_denied_and_named_in_the_log_once() {
 #[tokio::test]
 async fn a_plugin_that_describes_itself_reaches_nothing() {
     let setting = Setting::new(&["store:notes"]);
-    let mut state = setting.call_with(Rights::none("probe".into(), setting.services.clone())).await;
+    let mut state = setting.call_with(PluginRights::for_describe("probe".into(), setting.services.clone())).await;
     let denied = "denied: store `notes` is not granted to plugin `probe` while it describes itself: nothing is";
     assert_eq!(told(get(&mut state, "a").await), denied);
 }
@@ -138,7 +138,7 @@ async fn a_store_holds_so_many_bytes() {
 async fn values_are_added_one_at_a_time() {
     let setting = Setting::new(&["store:notes"]);
     let mut state = setting.call().await;
-    let gate = setting.services.gate(&"notes".into());
+    let gate = setting.services.store_lock(&"notes".into());
     let turn = gate.lock().await;
     let mut setting_one = std::pin::pin!(set(&mut state, "a", "b"));
     assert!(futures_util::poll!(&mut setting_one).is_pending());
@@ -147,22 +147,22 @@ async fn values_are_added_one_at_a_time() {
     setting_one.await.unwrap();
     // The gate of another store is another one.
     let _turn = gate.lock().await;
-    assert!(setting.services.gate(&"other".into()).try_lock().is_ok());
-    assert!(setting.services.clone().gate(&"notes".into()).try_lock().is_err());
+    assert!(setting.services.store_lock(&"other".into()).try_lock().is_ok());
+    assert!(setting.services.clone().store_lock(&"notes".into()).try_lock().is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_for_the_store_ends_with_the_call() {
     let setting = Setting::new(&["store:notes"]);
-    let gate = setting.services.gate(&"notes".into());
+    let gate = setting.services.store_lock(&"notes".into());
     let _turn = gate.lock().await;
     let set = |state| Host::set(state, "notes".to_owned(), "a".to_owned(), vec![]);
     let (mut stopped, mut late) = (setting.call().await, setting.call().await);
     stopped.stop = CancellationToken::new();
     let stop = stopped.stop.clone();
     let (done, ()) = tokio::join!(set(&mut stopped), async { stop.cancel() });
-    assert_eq!(ended(done), Ended::Stopped);
-    assert_eq!(ended(set(&mut late).await), Ended::OutOfTime);
+    assert_eq!(ended(done), CallAborted::Cancelled);
+    assert_eq!(ended(set(&mut late).await), CallAborted::OutOfTime);
 }
 
 #[tokio::test]

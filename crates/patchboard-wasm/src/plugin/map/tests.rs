@@ -4,7 +4,7 @@ use patchboard_core::channel::{ChannelAnswer, ChannelMessage, ChannelRequest, In
 use patchboard_core::tool::ToolOutput;
 
 use super::{incoming, outgoing, tool_output};
-use crate::call::TooMuch;
+use crate::call::OutputTooLarge;
 use crate::world::exports::patchboard::plugin::{channel, tools};
 
 fn message(content: &str) -> channel::Message {
@@ -61,7 +61,7 @@ fn means_the_same_to_the_core() {
 
 #[test]
 fn weighs_everything_that_is_returned() {
-    let too_much = |error: wasmtime::Error| assert!(error.is::<TooMuch>(), "{error}");
+    let too_much = |error: wasmtime::Error| assert!(error.is::<OutputTooLarge>(), "{error}");
     let output = |length: usize| tools::Output { content: "x".repeat(length), is_error: false };
     assert_eq!(tool_output(output(100), 100).expect("small enough"), ToolOutput::ok("x".repeat(100)));
     too_much(tool_output(output(101), 100).expect_err("too large"));

@@ -1,8 +1,8 @@
-use super::{KEPT, Tail};
+use super::{GuestOutputTail, TAIL_BYTES};
 
 #[test]
 fn keeps_the_end() {
-    let tail = Tail::default();
+    let tail = GuestOutputTail::default();
     assert!(tail.is_empty());
     tail.push(b"first ");
     tail.push(b"second");
@@ -12,9 +12,9 @@ fn keeps_the_end() {
     }
     tail.push(b"last");
     let text = tail.text();
-    assert_eq!(text.len(), KEPT);
-    assert!(text.ends_with("xxlast"), "{}", &text[KEPT - 20..]);
+    assert_eq!(text.len(), TAIL_BYTES);
+    assert!(text.ends_with("xxlast"), "{}", &text[TAIL_BYTES - 20..]);
     tail.push(&vec![b'y'; 1_000_000]);
-    assert_eq!(tail.text(), "y".repeat(KEPT));
-    assert!(tail.bytes.lock().expect("no poison").capacity() <= 4 * KEPT, "memory stays bounded");
+    assert_eq!(tail.text(), "y".repeat(TAIL_BYTES));
+    assert!(tail.bytes.lock().expect("no poison").capacity() <= 4 * TAIL_BYTES, "memory stays bounded");
 }

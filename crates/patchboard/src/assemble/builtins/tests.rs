@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use patchboard_tools::WorkspaceOptions;
-use patchboard_tools::sandbox::{Network, Spawner};
+use patchboard_tools::sandbox::{NetworkAccess, Spawner};
 
 use super::*;
 
@@ -27,7 +27,9 @@ fn commands_may_do_what_is_configured() {
     let plain = options("");
     let usual = plain.environment["PATH"].clone();
     assert_eq!((plain.timeout, plain.readable), (Duration::from_secs(120), Vec::<PathBuf>::new()));
-    let Network { connect: Tcp::Ports(ports), listen: Tcp::Closed, unix_sockets: false } = plain.network else {
+    let NetworkAccess { connect: TcpAccess::Ports(ports), listen: TcpAccess::Closed, unix_sockets: false } =
+        plain.network
+    else {
         panic!("not some ports")
     };
     assert!(ports.contains(&443) && !ports.contains(&8080), "{ports:?}");
@@ -40,13 +42,13 @@ fn commands_may_do_what_is_configured() {
     let readable = ["/a", "/b", "/b/bin", "/c"].map(PathBuf::from);
     assert_eq!((wide.timeout, wide.readable), (Duration::from_secs(300), readable.into()));
     assert_eq!(wide.environment["PATH"], format!("/b/bin:/c:{usual}"));
-    let closed = || Tcp::AllBut(vec![7200, 8080, 61000, 61001]);
+    let closed = || TcpAccess::AllBut(vec![7200, 8080, 61000, 61001]);
     let (connect, listen) = (closed(), closed());
-    assert_eq!(wide.network, Network { connect, listen, unix_sockets: true });
+    assert_eq!(wide.network, NetworkAccess { connect, listen, unix_sockets: true });
     let own = options("[bash]\nconnect = [443, 8080, 61001]").network.connect;
     assert_eq!(
         own,
-        Tcp::Ports(vec![443]),
+        TcpAccess::Ports(vec![443]),
         "ports of this server and its workers stay closed even when they are listed"
     );
 }

@@ -127,7 +127,7 @@ async fn inspect_file(
     config: &Config,
     path: &Path,
     sha256: Option<&str>,
-) -> Result<patchboard_wasm::Checked, (String, String)> {
+) -> Result<patchboard_wasm::CheckedPlugin, (String, String)> {
     let check = "`patchboard plugins check FILE` tells more about a file".to_owned();
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MAX_READ).read_to_end(&mut bytes));

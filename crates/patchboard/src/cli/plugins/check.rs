@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use clap::Args;
 use patchboard_core::tool::{Effect, ToolSpec};
-use patchboard_wasm::{Checked, PluginLimits, Refusal};
+use patchboard_wasm::{CheckedPlugin, PluginFileError, PluginLimits};
 use serde_json::{Value, json};
 
 use super::new;
@@ -62,7 +62,7 @@ fn read(file: &Path) -> io::Result<Bytes> {
 }
 
 /// A server refuses to load it, so it counts as something that could not be tried.
-fn refusal_failure(file: &str, refusal: &Refusal) -> CommandFailure {
+fn refusal_failure(file: &str, refusal: &PluginFileError) -> CommandFailure {
     let failure =
         CommandFailure::unusable(format!("`{file}` cannot be a plugin: {}", output::one_line(refusal.reason())));
     match refusal.advice() {
@@ -77,7 +77,7 @@ fn world() -> &'static str {
     package.map(|package| package.trim_end_matches(';')).unwrap_or_default()
 }
 
-fn lines(file: &str, checked: &Checked) -> Vec<String> {
+fn lines(file: &str, checked: &CheckedPlugin) -> Vec<String> {
     #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
     let size = checked.size as f64 / 1024.0;
     let mut lines = vec![
@@ -112,7 +112,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
-fn usable_grants(checked: &Checked) -> Vec<&'static str> {
+fn usable_grants(checked: &CheckedPlugin) -> Vec<&'static str> {
     let imported = |name: &str| checked.imports.iter().any(|import| &**import == name);
     GRANT_PATTERNS.iter().filter(|(name, _)| imported(name)).map(|(_, grant)| *grant).collect()
 }
@@ -133,7 +133,7 @@ fn arguments(tool: &ToolSpec) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-fn as_json(checked: &Checked) -> Value {
+fn as_json(checked: &CheckedPlugin) -> Value {
     let tools = checked.tools.iter().map(|tool| {
         json!({
             "name": tool.name,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_providers::Pool;
-use patchboard_providers::http::{PostAddress, Posted};
+use patchboard_providers::ClientPool;
+use patchboard_providers::http::{PostAddress, PostResponse};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct SpanExporter {
     finished: mpsc::Receiver<FinishedSpan>,
-    pool: Pool,
+    pool: ClientPool,
     address: PostAddress,
     resource: Resource,
     redactor: Arc<Redactor>,
@@ -71,7 +71,7 @@ impl SpanExporter {
         redactor: Arc<Redactor>,
         pace: ExportTiming,
     ) -> Self {
-        Self { finished, pool: Pool::new(), address, resource, redactor, timing: pace, last_problem: None }
+        Self { finished, pool: ClientPool::new(), address, resource, redactor, timing: pace, last_problem: None }
     }
 
     /// Sends until `stop`, and then what is left if that can be done at once.
@@ -169,11 +169,11 @@ impl SpanExporter {
         let body = wire::encode(&self.resource, batch, &self.redactor);
         match self.pool.post_json(&self.address, body, within).await {
             Err(problem) => Err(ExportError::Retryable(problem, None)),
-            Ok(Posted { status: 200..300, body, .. }) => Ok(rejected_count(&body)),
-            Ok(Posted { status: status @ (408 | 429 | 502..=504), retry_after, .. }) => {
+            Ok(PostResponse { status: 200..300, body, .. }) => Ok(rejected_count(&body)),
+            Ok(PostResponse { status: status @ (408 | 429 | 502..=504), retry_after, .. }) => {
                 Err(ExportError::Retryable(self.status_message(status), retry_after))
             }
-            Ok(Posted { status, .. }) => Err(ExportError::Permanent(self.status_message(status))),
+            Ok(PostResponse { status, .. }) => Err(ExportError::Permanent(self.status_message(status))),
         }
     }
 

@@ -50,12 +50,12 @@ impl Machine {
     }
 
     /// What a process that has ended got.
-    fn run(&self, held: HeldFiles) -> ReadOnlyMounts {
+    fn run(&self, held: FileSealing) -> ReadOnlyMounts {
         self.start(held).mounts
     }
 
-    fn start(&self, held: HeldFiles) -> Kept {
-        self.guard.before_write(&WriteReach { roots: vec![self.path("work")], held }).unwrap()
+    fn start(&self, held: FileSealing) -> WriteProtection {
+        self.guard.before_write(&WriteReach { roots: vec![self.path("work")], sealed_by: held }).unwrap()
     }
 
     fn config(&self) -> PathBuf {
@@ -70,7 +70,7 @@ impl Machine {
 #[test]
 fn files_that_exist_are_held_and_their_folders_pinned() {
     let machine = Machine::new();
-    let mounts = machine.run(HeldFiles::Existing);
+    let mounts = machine.run(FileSealing::Existing);
     let files = ["work/SOUL.md", "work/p.wasm", "work/patchboard.toml", "work/tools.py"].map(|name| machine.path(name));
     assert_eq!(mounts, ReadOnlyMounts { files: files.into(), pinned: vec![machine.path("work")] });
 }
@@ -81,27 +81,27 @@ fn what_the_owner_changes_before_anything_ran_is_trusted() {
     fs::write(machine.path("work/tools.py"), "the owner's").unwrap();
     let reduced =
         ReducedRights { writable: vec![machine.path("work")], readable: vec!["/opt".into(), machine.path("work")] };
-    assert_eq!(machine.guard.admit(POOL), Ok(Admission::Reduced(reduced.clone())), "it lies where agents write");
-    assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(Admission::Full));
-    machine.run(HeldFiles::Nothing);
-    assert_eq!(machine.guard.admit(POOL), Ok(Admission::Reduced(reduced)));
+    assert_eq!(machine.guard.admit(POOL), Ok(ProgramRights::Reduced(reduced.clone())), "it lies where agents write");
+    assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(ProgramRights::Full));
+    machine.run(FileSealing::Nothing);
+    assert_eq!(machine.guard.admit(POOL), Ok(ProgramRights::Reduced(reduced)));
 }
 
 #[test]
 fn a_program_in_a_folder_that_was_granted_to_a_run_gets_the_rights_of_commands() {
     let machine = Machine::new();
-    assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(Admission::Full));
+    assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(ProgramRights::Full));
     assert!(!machine.guard.is_agent_writable(&machine.path("apart/tools.py")));
-    machine.guard.open_to_agents(&machine.path("apart"));
+    machine.guard.mark_agent_writable(&machine.path("apart"));
     assert!(machine.guard.is_agent_writable(&machine.path("apart/tools.py")));
-    assert!(matches!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(Admission::Reduced(_))));
+    assert!(matches!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(ProgramRights::Reduced(_))));
 }
 
 #[test]
 fn what_changes_after_a_command_ran_waits_for_its_owner() {
     for (file, text) in [("work/tools.py", "evil"), ("work/json.py", "a module beside it")] {
         let machine = Machine::new();
-        machine.run(HeldFiles::Nothing);
+        machine.run(FileSealing::Nothing);
         assert!(machine.is_exposed("work") && !machine.is_exposed("apart"));
         fs::write(machine.path(file), text).unwrap();
         let refused = machine.guard.admit(POOL).unwrap_err();
@@ -110,7 +110,7 @@ fn what_changes_after_a_command_ran_waits_for_its_owner() {
         ProgramSnapshot::of_program(program, &[]).unwrap().record(&machine.guard.store).unwrap();
         assert!(machine.guard.admit(POOL).is_ok());
         fs::write(machine.path("apart/tools.py"), "the owner's").unwrap();
-        assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(Admission::Full));
+        assert_eq!(machine.guard.admit(ProgramKey::WorkerPool("apart")), Ok(ProgramRights::Full));
     }
 }
 
@@ -121,7 +121,7 @@ fn a_plugin_is_admitted_by_the_content_that_was_read() {
     let machine = Machine::new();
     let plugin = machine.path("work/p.wasm");
     assert!(machine.guard.admit_file(&plugin, &sha256("the owner's")).is_ok());
-    machine.run(HeldFiles::Nothing);
+    machine.run(FileSealing::Nothing);
     assert!(machine.guard.admit_file(&plugin, &sha256("one")).is_ok());
     // Whatever lies there by now.
     let refused = machine.guard.admit_file(&plugin, &sha256("evil")).unwrap_err();
@@ -133,10 +133,10 @@ fn a_secret_that_appears_where_a_command_ran_is_not_used() {
     let machine = Machine::new();
     let (store, token) = (&machine.guard.store, machine.path("work/token"));
     fs::write(&token, "the owner's").unwrap();
-    machine.run(HeldFiles::Nothing);
+    machine.run(FileSealing::Nothing);
     assert_eq!(untrusted_secret(store, &token), None, "it was there before, and is closed to commands");
     fs::remove_file(&token).unwrap();
-    machine.run(HeldFiles::Nothing);
+    machine.run(FileSealing::Nothing);
     fs::write(&token, "planted").unwrap();
     assert!(untrusted_secret(store, &token).is_some());
     ProgramSnapshot::of_file(&token).unwrap().record(store).unwrap();
@@ -147,7 +147,7 @@ fn a_secret_that_appears_where_a_command_ran_is_not_used() {
 fn nothing_is_started_that_cannot_be_recorded() {
     let machine = Machine::new();
     fs::write(machine.path("data"), "no folder").unwrap();
-    let reach = WriteReach { roots: vec![machine.path("work")], held: HeldFiles::Nothing };
+    let reach = WriteReach { roots: vec![machine.path("work")], sealed_by: FileSealing::Nothing };
     let refused = machine.guard.before_write(&reach).unwrap_err();
     assert!(refused.starts_with("not started, because it cannot be recorded"), "{refused}");
 }
@@ -157,10 +157,10 @@ fn an_untrusted_project_file_does_not_become_trusted_by_a_command() {
     let mut machine = Machine::new();
     let path = machine.path("work/patchboard.toml");
     machine.guard.guarded.configs = vec![(path.clone(), FileLayer::Project)];
-    let kept = machine.start(HeldFiles::Existing);
+    let kept = machine.start(FileSealing::Existing);
     assert!(kept.mounts.files.contains(&path), "its owner may trust it while the command runs");
     assert_eq!(machine.guard.store.config(&path), None);
-    machine.run(HeldFiles::Nothing);
+    machine.run(FileSealing::Nothing);
     assert!(machine.is_exposed("work"));
     assert_eq!(machine.guard.store.config(&path), None);
 }
@@ -176,7 +176,7 @@ fn what_was_planted_by_one_command_is_not_trusted_by_the_next() {
     use std::os::unix::fs::symlink;
     let machine = Machine::new();
     let (config, plugin) = (machine.config(), machine.path("work/p.wasm"));
-    machine.run(HeldFiles::Nothing);
+    machine.run(FileSealing::Nothing);
     fs::create_dir(machine.path("work/z")).unwrap();
     for (file, text) in [(&config, "evil = 1"), (&plugin, "evil"), (&machine.path("work/tools.py"), "evil")] {
         let planted = machine.path("work/z").join(file.file_name().unwrap());
@@ -185,7 +185,7 @@ fn what_was_planted_by_one_command_is_not_trusted_by_the_next() {
         symlink(&planted, file).unwrap();
     }
     // The folder `z` is a key that is new.
-    for held in [HeldFiles::Nothing, HeldFiles::Existing, HeldFiles::Sealed] {
+    for held in [FileSealing::Nothing, FileSealing::Existing, FileSealing::Sealed] {
         machine.run(held);
     }
     assert!(machine.is_exposed("work/z"));
@@ -203,11 +203,11 @@ fn a_folder_that_leads_elsewhere_now_is_not_trusted_anew() {
     fs::write(machine.path("work/scripts/a.py"), "one").unwrap();
     let program = GuardedProgram { folders: vec![machine.path("work/scripts")], ..GuardedProgram::default() };
     machine.guard.guarded.programs = [(ProgramName::of(POOL), program)].into();
-    machine.run(HeldFiles::Nothing);
+    machine.run(FileSealing::Nothing);
     fs::rename(machine.path("work/scripts"), machine.path("work/evil")).unwrap();
     fs::write(machine.path("work/evil/a.py"), "evil").unwrap();
     symlink(machine.path("work/evil"), machine.path("work/scripts")).unwrap();
-    machine.run(HeldFiles::Nothing);
+    machine.run(FileSealing::Nothing);
     assert!(machine.guard.admit(POOL).is_err());
 }
 
@@ -219,14 +219,14 @@ fn files_of_other_configurations_are_held_or_exposed_too() {
     store.trust_folder(&machine.path("apart"), &FolderFingerprint::of(&machine.path("apart"), &[])).unwrap();
     let other = without_files(&machine);
     fs::write(machine.config(), "a = 2").unwrap();
-    let reach = |held| WriteReach { roots: vec![machine.path("work")], held };
-    let kept = other.before_write(&reach(HeldFiles::Existing)).unwrap();
+    let reach = |held| WriteReach { roots: vec![machine.path("work")], sealed_by: held };
+    let kept = other.before_write(&reach(FileSealing::Existing)).unwrap();
     assert!(kept.mounts.files.contains(&machine.config()), "{:?}", kept.mounts);
     // File tools refuse only the files of their own configuration by name.
-    other.before_write(&reach(HeldFiles::Sealed)).unwrap();
+    other.before_write(&reach(FileSealing::Sealed)).unwrap();
     assert_eq!((machine.is_exposed("work"), machine.is_exposed("apart")), (true, false));
     assert_eq!(store.config(&machine.config()).as_deref(), Some("a = 2"), "its owner's, until then");
-    let apart = WriteReach { roots: vec![machine.path("apart")], held: HeldFiles::Existing };
+    let apart = WriteReach { roots: vec![machine.path("apart")], sealed_by: FileSealing::Existing };
     other.before_write(&apart).unwrap();
     assert!(machine.is_exposed("apart"), "a folder with scripts of another configuration");
 }
@@ -241,7 +241,7 @@ fn of_very_many_files_of_others_some_are_exposed_and_not_held() {
         machine.guard.store.trust_config(&file, "a = 1").unwrap();
     }
     let other = without_files(&machine);
-    let reach = WriteReach { roots: vec![machine.path("work")], held: HeldFiles::Existing };
+    let reach = WriteReach { roots: vec![machine.path("work")], sealed_by: FileSealing::Existing };
     assert_eq!(other.before_write(&reach).unwrap().mounts.files.len(), MAX_HELD_OF_OTHERS);
     let exposed = (0..=MAX_HELD_OF_OTHERS).filter(|number| machine.is_exposed(&format!("work/{number}")));
     assert_eq!(exposed.count(), 1);
@@ -253,13 +253,13 @@ fn what_its_owner_puts_over_a_held_file_is_not_obeyed_while_the_process_runs_nor
     // Alone, so that nothing else exposes the folder.
     machine.guard.guarded =
         GuardedFiles { configs: vec![(machine.config(), FileLayer::Named)], ..GuardedFiles::default() };
-    let running = machine.start(HeldFiles::Existing);
+    let running = machine.start(FileSealing::Existing);
     let store = &machine.guard.store;
     assert_eq!(store.config(&machine.config()).as_deref(), Some("a = 1"), "trusted when it was held");
     fs::write(machine.path("work/new"), "the owner's").unwrap();
     fs::rename(machine.path("work/new"), machine.config()).unwrap();
     assert!(is_exposed(store, &machine.config()) && !machine.is_exposed("work"));
-    drop(machine.start(HeldFiles::Existing));
+    drop(machine.start(FileSealing::Existing));
     assert_eq!(store.config(&machine.config()).as_deref(), Some("a = 1"));
     drop(running);
     assert!(machine.is_exposed("work"));
@@ -272,14 +272,14 @@ fn what_its_owner_does_while_nothing_runs_or_in_place_asks_nothing() {
     machine.guard.guarded =
         GuardedFiles { configs: vec![(machine.config(), FileLayer::Named)], ..GuardedFiles::default() };
     let store = &machine.guard.store;
-    let running = machine.start(HeldFiles::Existing);
+    let running = machine.start(FileSealing::Existing);
     fs::write(machine.config(), "in place").unwrap();
     assert!(!is_exposed(store, &machine.config()));
     drop(running);
     fs::write(machine.path("work/new"), "renamed").unwrap();
     fs::rename(machine.path("work/new"), machine.config()).unwrap();
     assert!(!is_exposed(store, &machine.config()));
-    machine.run(HeldFiles::Existing);
+    machine.run(FileSealing::Existing);
     assert_eq!(store.config(&machine.config()).as_deref(), Some("renamed"));
 }
 
@@ -290,6 +290,6 @@ fn a_pipe_in_the_place_of_an_obeyed_file_holds_nobody_up() {
         fs::remove_file(&file).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     }
-    machine.run(HeldFiles::Nothing);
+    machine.run(FileSealing::Nothing);
     assert!(machine.is_exposed("work"));
 }

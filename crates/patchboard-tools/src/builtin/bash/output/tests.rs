@@ -10,8 +10,8 @@ const CONFINED: Confinement = Confinement {
     left_out: 0,
 };
 
-fn kept(text: &str) -> Kept {
-    let mut kept = Kept::default();
+fn kept(text: &str) -> StreamExcerpt {
+    let mut kept = StreamExcerpt::default();
     kept.push(text.as_bytes());
     kept
 }
@@ -25,7 +25,7 @@ fn streams_are_named_when_there_is_a_second_one() {
         ("out", "err", "stdout:\nout\nstderr:\nerr"),
         ("out\n", "err\n", "stdout:\nout\nstderr:\nerr\n"),
     ] {
-        assert_eq!(streams(&kept(stdout), &kept(stderr)), expected);
+        assert_eq!(format_streams(&kept(stdout), &kept(stderr)), expected);
     }
 }
 
@@ -33,7 +33,7 @@ fn streams_are_named_when_there_is_a_second_one() {
 fn two_long_streams_share_the_room() {
     let long = "x".repeat(1_000_000);
     for (stdout, stderr) in [(&*long, &*long), (&*long, "short"), ("short", &*long), (&*long, "\u{ff}")] {
-        let content = streams(&kept(stdout), &kept(stderr));
+        let content = format_streams(&kept(stdout), &kept(stderr));
         assert!(content.len() < OUTPUT_BYTES, "{}", content.len());
         for short in [stdout, stderr].into_iter().filter(|text| text.len() < 10) {
             assert!(content.contains(short), "{short}");
@@ -43,13 +43,13 @@ fn two_long_streams_share_the_room() {
 
 #[test]
 fn the_last_line_says_how_it_ended() {
-    let lost = Outcome::from(Err(Error::Lost));
+    let lost = CommandOutcome::from(Err(SandboxError::Lost));
     for (outcome, line, is_error) in [
-        (Outcome::Ended(Ending::Exited(0)), "exit code: 0", false),
-        (Outcome::Ended(Ending::Exited(2)), "exit code: 2", true),
-        (Outcome::Ended(Ending::Signalled(9)), "killed by signal 9", true),
-        (Outcome::TimedOut(Duration::from_millis(1500)), "timed out after 1500 ms", true),
-        (Outcome::Cancelled, "cancelled", true),
+        (CommandOutcome::Ended(CommandExit::Exited(0)), "exit code: 0", false),
+        (CommandOutcome::Ended(CommandExit::Exited(2)), "exit code: 2", true),
+        (CommandOutcome::Ended(CommandExit::Signalled(9)), "killed by signal 9", true),
+        (CommandOutcome::TimedOut(Duration::from_millis(1500)), "timed out after 1500 ms", true),
+        (CommandOutcome::Cancelled, "cancelled", true),
         (lost, "the supervisor of a command died", true),
     ] {
         let mut content = "text".to_owned();
@@ -60,19 +60,19 @@ fn the_last_line_says_how_it_ended() {
 
 #[test]
 fn a_note_explains_refusals_beside_protected_files() {
-    assert_eq!(closed_parts(CONFINED), None);
-    assert_eq!(closed_parts(Confinement { has_closed_parts: true, landlock_abi: 0, ..CONFINED }), None);
-    assert!(closed_parts(Confinement { has_closed_parts: true, ..CONFINED }).unwrap().ends_with("in there]"));
+    assert_eq!(protected_note(CONFINED), None);
+    assert_eq!(protected_note(Confinement { has_closed_parts: true, landlock_abi: 0, ..CONFINED }), None);
+    assert!(protected_note(Confinement { has_closed_parts: true, ..CONFINED }).unwrap().ends_with("in there]"));
     let left_out = Confinement { has_closed_parts: true, left_out: 3, ..CONFINED };
-    assert!(closed_parts(left_out).unwrap().ends_with("in there, 3 entries excepted]"));
+    assert!(protected_note(left_out).unwrap().ends_with("in there, 3 entries excepted]"));
 }
 
 #[test]
 fn a_note_explains_refused_sockets_to_who_speaks_of_them() {
-    let open = Network { unix_sockets: true, listen: Tcp::Open, ..Network::default() };
+    let open = NetworkAccess { unix_sockets: true, listen: TcpAccess::Open, ..NetworkAccess::default() };
     let docker = "permission denied while trying to connect to unix:///var/run/docker.sock";
-    assert!(closed_sockets(docker, &Network::default()).unwrap().contains("`tools.bash.unix_sockets`"));
-    assert!(closed_sockets("listen EACCES", &Network::default()).unwrap().contains("`tools.bash.listen`"));
-    assert_eq!(closed_sockets(docker, &open), None);
-    assert_eq!(closed_sockets("no such file", &Network::default()), None);
+    assert!(network_note(docker, &NetworkAccess::default()).unwrap().contains("`tools.bash.unix_sockets`"));
+    assert!(network_note("listen EACCES", &NetworkAccess::default()).unwrap().contains("`tools.bash.listen`"));
+    assert_eq!(network_note(docker, &open), None);
+    assert_eq!(network_note("no such file", &NetworkAccess::default()), None);
 }

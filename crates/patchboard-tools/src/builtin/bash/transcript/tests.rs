@@ -1,7 +1,7 @@
 use super::*;
 
-fn kept(bytes: &[u8], piece: usize) -> Kept {
-    let mut kept = Kept::default();
+fn kept(bytes: &[u8], piece: usize) -> StreamExcerpt {
+    let mut kept = StreamExcerpt::default();
     for piece in bytes.chunks(piece) {
         kept.push(piece);
     }

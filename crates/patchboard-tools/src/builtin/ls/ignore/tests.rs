@@ -2,33 +2,33 @@ use super::*;
 
 #[test]
 fn patterns_leave_out() {
-    use Is::{Folder, SomethingElse};
+    use ListedKind::{Folder, Other};
     let cases = [
-        ("*.log", "a.log", SomethingElse, true),
-        ("*.log", "deep/down/a.log", SomethingElse, true),
-        ("*.log", "a.login", SomethingElse, false),
-        ("**/*.log", "a.log", SomethingElse, true),
+        ("*.log", "a.log", Other, true),
+        ("*.log", "deep/down/a.log", Other, true),
+        ("*.log", "a.login", Other, false),
+        ("**/*.log", "a.log", Other, true),
         ("docs/", "docs", Folder, true),
-        ("docs/", "docs", SomethingElse, false),
+        ("docs/", "docs", Other, false),
         ("docs/**", "docs", Folder, true),
         ("./docs", "docs", Folder, true),
-        ("src/*.rs", "src/main.rs", SomethingElse, true),
-        ("src/*.rs", "main.rs", SomethingElse, false),
-        ("?", "a", SomethingElse, true),
-        ("?", "ab", SomethingElse, false),
+        ("src/*.rs", "src/main.rs", Other, true),
+        ("src/*.rs", "main.rs", Other, false),
+        ("?", "a", Other, true),
+        ("?", "ab", Other, false),
     ];
     for (pattern, path, is, expected) in cases {
-        let ignore = Ignore::new([pattern].into_iter());
-        assert_eq!(ignore.leaves_out(path, is), expected, "{pattern} on {path}");
+        let ignore = IgnoreRules::new([pattern].into_iter());
+        assert_eq!(ignore.excludes(path, is), expected, "{pattern} on {path}");
     }
-    assert!(!Ignore::new([].into_iter()).leaves_out("a", SomethingElse));
+    assert!(!IgnoreRules::new([].into_iter()).excludes("a", Other));
 }
 
 #[test]
 fn generated_folders_stay_closed() {
-    assert!(NOT_OPENED.is_sorted());
-    for name in NOT_OPENED {
-        assert!(Ignore::leaves_closed(name), "{name}");
+    assert!(GENERATED_FOLDERS.is_sorted());
+    for name in GENERATED_FOLDERS {
+        assert!(IgnoreRules::is_generated(name), "{name}");
     }
-    assert!(!Ignore::leaves_closed("src"));
+    assert!(!IgnoreRules::is_generated("src"));
 }

@@ -21,32 +21,35 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn calls_are_written() {
-    assert_eq!(hex(&Call::HELLO.marshalled(1, &[])), HELLO);
-    let toast = Toast { app: "notebook", title: "Säved", body: "a &lt; b\nc", urgency: 2 };
-    assert_eq!(hex(&Call::NOTIFY.marshalled(3, &toast.marshalled())), NOTIFY);
+    assert_eq!(hex(&MethodCall::HELLO.marshalled(1, &[])), HELLO);
+    let toast = NotifyArguments { app: "notebook", title: "Säved", body: "a &lt; b\nc", urgency: 2 };
+    assert_eq!(hex(&MethodCall::NOTIFY.marshalled(3, &toast.marshalled())), NOTIFY);
 }
 
 #[test]
 fn zero_bytes_do_not_end_a_text() {
-    let with = Toast { app: "a", title: "on\0e", body: "t\0wo", urgency: 0 };
-    let without = Toast { app: "a", title: "one", body: "two", urgency: 0 };
+    let with = NotifyArguments { app: "a", title: "on\0e", body: "t\0wo", urgency: 0 };
+    let without = NotifyArguments { app: "a", title: "one", body: "two", urgency: 0 };
     assert_eq!(with.marshalled(), without.marshalled());
 }
 
 #[test]
 fn answers_are_read() {
     let capabilities = read(&bytes(CAPABILITIES)).unwrap();
-    assert_eq!((capabilities.kind, capabilities.reply_to, &capabilities.error), (Kind::Return, Some(2), &None));
+    assert_eq!(
+        (capabilities.kind, capabilities.reply_to, &capabilities.error),
+        (BusMessageKind::Return, Some(2), &None)
+    );
     assert_eq!(capabilities.strings().unwrap(), ["body", "body-markup", "actions"]);
     assert_eq!(capabilities.first_string(), None);
     let error = read(&bytes(ERROR)).unwrap();
-    assert_eq!((error.kind, error.reply_to), (Kind::Error, Some(3)));
+    assert_eq!((error.kind, error.reply_to), (BusMessageKind::Error, Some(3)));
     assert_eq!(error.error.as_deref(), Some("org.freedesktop.DBus.Error.ServiceUnknown"));
     assert_eq!(error.first_string().as_deref(), Some("no such thing"));
-    assert_eq!(error.strings(), Err(Error::Garbled));
+    assert_eq!(error.strings(), Err(BusError::Garbled));
     let signal = read(&bytes(SIGNAL)).unwrap();
-    assert_eq!((signal.kind, signal.reply_to), (Kind::Other, None));
-    assert_eq!(read(&bytes(NOTIFY)).unwrap().kind, Kind::Other);
+    assert_eq!((signal.kind, signal.reply_to), (BusMessageKind::Other, None));
+    assert_eq!(read(&bytes(NOTIFY)).unwrap().kind, BusMessageKind::Other);
 }
 
 #[test]
@@ -60,13 +63,13 @@ fn the_big_end_may_come_first() {
     message.extend_from_slice(&[0, 0, 0, 9]);
     assert_eq!(length(&message), Ok(message.len()));
     let read = read(&message).unwrap();
-    assert_eq!((read.kind, read.reply_to), (Kind::Return, Some(77)));
+    assert_eq!((read.kind, read.reply_to), (BusMessageKind::Return, Some(77)));
 }
 
 #[test]
 fn lengths_are_known_from_the_head() {
     for whole in [HELLO, NOTIFY, CAPABILITIES, ERROR, SIGNAL].map(bytes) {
-        assert_eq!(length(&whole[..HEAD]), Ok(whole.len()));
+        assert_eq!(length(&whole[..HEADER_BYTES]), Ok(whole.len()));
     }
     let head = |body: u32, fields: u32| {
         let mut head = vec![b'l', 2, 0, 1];
@@ -75,20 +78,20 @@ fn lengths_are_known_from_the_head() {
         }
         head
     };
-    let room = u32::try_from(MAX_MESSAGE - HEAD).unwrap();
+    let room = u32::try_from(MAX_MESSAGE - HEADER_BYTES).unwrap();
     assert_eq!(length(&head(room, 0)), Ok(MAX_MESSAGE));
     for (body, fields) in [(room + 1, 0), (0, room + 1), (u32::MAX, u32::MAX), (room, 1)] {
-        assert_eq!(length(&head(body, fields)), Err(Error::TooLong));
+        assert_eq!(length(&head(body, fields)), Err(BusError::TooLong));
     }
-    assert_eq!(length(b"x"), Err(Error::Garbled));
-    assert_eq!(length(b"l"), Err(Error::Garbled));
+    assert_eq!(length(b"x"), Err(BusError::Garbled));
+    assert_eq!(length(b"l"), Err(BusError::Garbled));
 }
 
 #[test]
 fn every_cut_of_a_message_is_garbled() {
     for whole in [CAPABILITIES, ERROR, SIGNAL].map(bytes) {
         for end in 0..whole.len() {
-            assert_eq!(read(&whole[..end]), Err(Error::Garbled), "{end}");
+            assert_eq!(read(&whole[..end]), Err(BusError::Garbled), "{end}");
         }
     }
 }
@@ -119,9 +122,9 @@ proptest! {
 
     #[test]
     fn what_is_written_has_the_length_it_says(title in any::<String>(), body in any::<String>(), urgency in 0_u8..3) {
-        let toast = Toast { app: "a", title: &title, body: &body, urgency };
-        let whole = Call::NOTIFY.marshalled(1, &toast.marshalled());
+        let toast = NotifyArguments { app: "a", title: &title, body: &body, urgency };
+        let whole = MethodCall::NOTIFY.marshalled(1, &toast.marshalled());
         prop_assert_eq!(length(&whole), Ok(whole.len()));
-        prop_assert_eq!(read(&whole).map(|message| message.kind), Ok(Kind::Other));
+        prop_assert_eq!(read(&whole).map(|message| message.kind), Ok(BusMessageKind::Other));
     }
 }

@@ -41,21 +41,21 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// What an onlooker knows.
 struct Onlooker {
-    dispatch: Dispatch,
+    dispatch: CallDispatcher,
     affinity: Affinity,
     now: Instant,
     workers: BTreeMap<u64, (u32, bool)>,
     next_worker: u64,
-    waiting: BTreeMap<CallNo, (Arc<str>, Instant)>,
-    running: BTreeMap<CallNo, u64>,
-    ended: BTreeSet<CallNo>,
+    waiting: BTreeMap<CallNumber, (Arc<str>, Instant)>,
+    running: BTreeMap<CallNumber, u64>,
+    ended: BTreeSet<CallNumber>,
     asked: u64,
 }
 
 impl Onlooker {
     fn new(affinity: Affinity) -> Self {
         Self {
-            dispatch: Dispatch::new(Rules { affinity, max_queue: 8 }),
+            dispatch: CallDispatcher::new(QueuePolicy { affinity, max_queue: 8 }),
             affinity,
             now: Instant::now(),
             workers: BTreeMap::new(),
@@ -71,7 +71,7 @@ impl Onlooker {
         match *step {
             Step::Ask { session, patience } => self.ask(session, patience),
             Step::Release(number) => {
-                let under_way: Vec<CallNo> = self.waiting.keys().chain(self.running.keys()).copied().collect();
+                let under_way: Vec<CallNumber> = self.waiting.keys().chain(self.running.keys()).copied().collect();
                 if let Some(&call) = under_way.get(number % under_way.len().max(1)) {
                     self.waiting.remove(&call);
                     self.running.remove(&call);
@@ -84,20 +84,20 @@ impl Onlooker {
                 let worker = self.next_worker;
                 self.next_worker += 1;
                 self.workers.insert(worker, (capacity, true));
-                let outcomes = self.dispatch.worker_ready(WorkerNo(worker), capacity, self.now);
+                let outcomes = self.dispatch.add_worker(WorkerNumber(worker), capacity, self.now);
                 self.hear(&outcomes);
             }
             Step::Drain(number) => {
                 if let Some(worker) = self.pick(number) {
                     self.workers.entry(worker).and_modify(|(_, is_open)| *is_open = false);
-                    let outcomes = self.dispatch.worker_draining(WorkerNo(worker));
+                    let outcomes = self.dispatch.drain_worker(WorkerNumber(worker));
                     self.hear(&outcomes);
                 }
             }
             Step::Gone(number) => {
                 if let Some(worker) = self.pick(number) {
                     self.workers.remove(&worker);
-                    let outcomes = self.dispatch.worker_gone(WorkerNo(worker));
+                    let outcomes = self.dispatch.remove_worker(WorkerNumber(worker));
                     self.hear(&outcomes);
                 }
             }
@@ -109,7 +109,7 @@ impl Onlooker {
             }
             Step::LoseHope if self.workers.values().any(|(_, is_open)| *is_open) => {}
             Step::LoseHope => {
-                let outcomes = self.dispatch.lose_hope();
+                let outcomes = self.dispatch.fail_waiting();
                 self.hear(&outcomes);
                 assert!(self.waiting.is_empty());
             }
@@ -128,25 +128,25 @@ impl Onlooker {
         let (call, verdict) = self.dispatch.enqueue(&session, deadline, self.now);
         self.asked += 1;
         match verdict {
-            Verdict::Run(worker) => {
+            EnqueueOutcome::Run(worker) => {
                 self.running.insert(call, worker.0);
             }
-            Verdict::Queued => {
+            EnqueueOutcome::Queued => {
                 assert!(has_waited < 8);
                 self.waiting.insert(call, (session, deadline));
             }
-            Verdict::Refused(why) => {
-                assert_eq!(why == Refusal::Saturated, has_waited >= 8 && why == Refusal::Saturated);
+            EnqueueOutcome::Refused(why) => {
+                assert_eq!(why == CallRejection::Saturated, has_waited >= 8 && why == CallRejection::Saturated);
                 self.ended.insert(call);
             }
         }
     }
 
-    fn hear(&mut self, outcomes: &[Outcome]) {
-        let mut last_run: HashMap<u64, CallNo> = HashMap::new();
+    fn hear(&mut self, outcomes: &[QueueOutcome]) {
+        let mut last_run: HashMap<u64, CallNumber> = HashMap::new();
         for outcome in outcomes {
             match *outcome {
-                Outcome::Run { call, worker } => {
+                QueueOutcome::Run { call, worker } => {
                     let (_, deadline) = self.waiting.remove(&call).expect("only who waits is given a worker");
                     assert!(deadline > self.now, "a call ran although its time was up");
                     assert!(self.workers.get(&worker.0).is_some_and(|(_, is_open)| *is_open));
@@ -157,9 +157,9 @@ impl Onlooker {
                     }
                     self.running.insert(call, worker.0);
                 }
-                Outcome::Refused { call, why } => {
+                QueueOutcome::Refused { call, why } => {
                     let (_, deadline) = self.waiting.remove(&call).expect("only who waits is refused");
-                    assert_eq!(why == Refusal::TimedOut, deadline <= self.now && why == Refusal::TimedOut);
+                    assert_eq!(why == CallRejection::TimedOut, deadline <= self.now && why == CallRejection::TimedOut);
                     self.ended.insert(call);
                 }
             }
@@ -174,21 +174,21 @@ impl Onlooker {
         for (worker, (capacity, is_open)) in &self.workers {
             let load = loads.get(worker).copied().unwrap_or_default();
             assert!(load <= *capacity, "more than a worker takes");
-            assert_eq!(self.dispatch.in_flight(WorkerNo(*worker)), load);
+            assert_eq!(self.dispatch.in_flight(WorkerNumber(*worker)), load);
             let may_wait = self.affinity != Affinity::Hint || self.waiting.is_empty();
             assert!(!is_open || load == *capacity || may_wait, "somebody waits although there is room");
         }
         let counts = self.dispatch.counts();
         let over = counts.finished + counts.timed_out + counts.refused + counts.withdrawn;
-        assert_eq!(counts.asked, self.asked);
+        assert_eq!(counts.requested, self.asked);
         assert_eq!(over, self.ended.len() as u64);
         assert_eq!(self.dispatch.queued(), self.waiting.len());
         assert_eq!(self.asked, over + (self.waiting.len() + self.running.len()) as u64, "a call is lost");
         assert!(
             self.dispatch.deadlines.len() == self.waiting.len() && self.dispatch.running.len() == self.running.len()
         );
-        let queued: usize = self.dispatch.places.values().map(|place| place.bound.len()).sum();
-        assert_eq!(queued + self.dispatch.shared.len(), self.waiting.len());
+        let queued: usize = self.dispatch.workers.values().map(|place| place.bound_calls.len()).sum();
+        assert_eq!(queued + self.dispatch.unbound.len(), self.waiting.len());
     }
 
     fn pick(&self, number: usize) -> Option<u64> {

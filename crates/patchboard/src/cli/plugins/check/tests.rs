@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
-use patchboard_wasm::Checked;
+use patchboard_wasm::CheckedPlugin;
 use serde_json::{Value, json};
 
 use super::{as_json, lines, run, world};
@@ -21,10 +21,10 @@ fn tool(name: &str, description: &str, schema: Value) -> ToolSpec {
     }
 }
 
-fn checked() -> Checked {
+fn checked() -> CheckedPlugin {
     let shout = json!({"type": "object", "required": ["text"],
         "properties": {"text": {"type": "string"}, "times": {"type": "integer"}, "how": {}}});
-    Checked {
+    CheckedPlugin {
         sha256: "ab".repeat(32).into(),
         size: 2_560,
         imports: ["log", "http", "store"].map(Arc::from).into(),
@@ -56,7 +56,7 @@ fn what_a_good_file_is() {
             "            hush()  Says nothing.",
         ]
     );
-    let bare = Checked {
+    let bare = CheckedPlugin {
         imports: Default::default(),
         wasi: Vec::new(),
         tools: Arc::default(),

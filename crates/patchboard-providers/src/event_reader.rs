@@ -1,0 +1,113 @@
+//! From an answer's bytes to what the model said. Pure: `http` brings the bytes, a dialect's parser knows the meaning.
+
+use std::collections::VecDeque;
+
+use patchboard_core::model::{ModelError, ModelEvent};
+
+use crate::sse::{EventDecoder, EventTooLarge, ServerSentEvent};
+
+/// The meaning of one dialect's events.
+pub(crate) trait EventParser: Send + Unpin + 'static {
+    fn event(
+        &mut self,
+        event: &ServerSentEvent<'_>,
+        out: &mut VecDeque<ModelEvent>,
+    ) -> Result<ParseProgress, ModelError>;
+
+    /// The stream is over without `Progress::Done`: is what came a whole answer?
+    fn end(&mut self, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ParseProgress {
+    More,
+    /// Nothing is missing, but figures may follow.
+    Complete,
+    /// Nothing follows.
+    Done,
+}
+
+#[derive(Debug)]
+pub(crate) struct ModelEventReader<P> {
+    decoder: EventDecoder,
+    parser: P,
+    progress: ParseProgress,
+    pending: VecDeque<ModelEvent>,
+    error: Option<ModelError>,
+}
+
+impl<P: EventParser> ModelEventReader<P> {
+    pub(crate) fn new(parser: P, answering: ModelEvent) -> Self {
+        Self {
+            decoder: EventDecoder::default(),
+            parser,
+            progress: ParseProgress::More,
+            pending: VecDeque::from([answering]),
+            error: None,
+        }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.decoder.push(bytes);
+    }
+
+    /// The next thing the model said. `None` with less than `Progress::Done`: more bytes are needed.
+    pub(crate) fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Some(Ok(event));
+            }
+            if let Some(error) = self.error.take() {
+                return Some(Err(error));
+            }
+            if self.progress == ParseProgress::Done {
+                return None;
+            }
+            let parsed = match self.decoder.next_event() {
+                Ok(None) => return None,
+                Ok(Some(event)) => self.parser.event(&event, &mut self.pending),
+                Err(error) => Err(too_large(error)),
+            };
+            match parsed {
+                Ok(progress) => self.progress = progress,
+                Err(error) => self.fail(error),
+            }
+        }
+    }
+
+    /// No more bytes come, for whatever reason.
+    pub(crate) fn end(&mut self) {
+        let parsed = match self.decoder.finish() {
+            Ok(Some(event)) => self.parser.event(&event, &mut self.pending),
+            Ok(None) => Ok(self.progress),
+            Err(error) => Err(too_large(error)),
+        };
+        let ended = match parsed {
+            Ok(ParseProgress::Done) => Ok(()),
+            Ok(ParseProgress::More | ParseProgress::Complete) => self.parser.end(&mut self.pending),
+            // A last event cut in the middle is no news: the end tells what is missing.
+            Err(error) if error == unreadable() => self.parser.end(&mut self.pending),
+            Err(error) => Err(error),
+        };
+        self.progress = ParseProgress::Done;
+        self.error = ended.err();
+    }
+
+    pub(crate) fn fail(&mut self, error: ModelError) {
+        self.progress = ParseProgress::Done;
+        self.error = Some(error);
+    }
+
+    pub(crate) fn progress(&self) -> ParseProgress {
+        self.progress
+    }
+}
+
+/// An event that is not what the dialect says it should be.
+pub(crate) fn unreadable() -> ModelError {
+    ModelError::Unavailable("provider sent an event that cannot be read".to_owned())
+}
+
+fn too_large(error: EventTooLarge) -> ModelError {
+    ModelError::Unavailable(format!("provider stream cannot be read: {error}"))
+}

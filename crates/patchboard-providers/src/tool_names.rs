@@ -1,0 +1,131 @@
+//! Tool names as model APIs accept them: `[A-Za-z0-9_-]{1,64}`. Knows no dialect.
+//!
+//! A name that fits stays as it is. In others `.` becomes `__` and any other character `_`; where that is too long,
+//! or two names would become one, the name is cut and ends in a hash of the original. The mapping of an offered tool
+//! depends on the offered tools only, so it stays the same while a conversation grows.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use patchboard_core::model::{ModelRequest, Part};
+use sha2::{Digest, Sha256};
+
+const MAX_LENGTH: usize = 64;
+const HASH_DIGITS: usize = 8;
+
+/// The names of one request, both ways. Only those that change are kept.
+#[derive(Debug, Default)]
+pub(crate) struct ToolNameMap {
+    to_wire: HashMap<Arc<str>, Arc<str>>,
+    to_board: HashMap<Arc<str>, Arc<str>>,
+}
+
+impl ToolNameMap {
+    /// The names of the tools offered and of those called in past messages.
+    pub(crate) fn of(request: &ModelRequest) -> Self {
+        let offered = request.tools.iter().map(|tool| &tool.name);
+        let called = request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
+            Part::ToolCall(call) => Some(&call.name),
+            Part::ToolResult(result) => Some(&result.name),
+            Part::Text(_) => None,
+        });
+        Self::new(offered, called)
+    }
+
+    pub(crate) fn new<'a>(
+        offered: impl Iterator<Item = &'a Arc<str>> + Clone,
+        called: impl Iterator<Item = &'a Arc<str>> + Clone,
+    ) -> Self {
+        let mut names = Self::default();
+        if offered.clone().chain(called.clone()).all(|name| is_valid(name)) {
+            return names;
+        }
+        let mut taken: HashSet<Arc<str>> = offered.clone().filter(|name| is_valid(name)).cloned().collect();
+        let mut wanted: HashMap<String, HashSet<&str>> = HashMap::new();
+        for name in offered.clone().filter(|name| !is_valid(name)) {
+            wanted.entry(sanitized(name)).or_default().insert(name);
+        }
+        for name in offered.filter(|name| !is_valid(name)) {
+            let candidate = sanitized(name);
+            // All of several that want one name get a hash: none depends on the order of the others.
+            let contested = wanted.get(&candidate).is_some_and(|names| names.len() > 1);
+            names.insert(name, if contested { hashed(name, 0) } else { candidate }, &mut taken);
+        }
+        for name in called.clone().filter(|name| is_valid(name)) {
+            // A name from the past that happens to look like a mapped one must not stand for it.
+            if names.to_board.contains_key(name) {
+                names.insert(name, hashed(name, 0), &mut taken);
+            } else {
+                taken.insert(Arc::clone(name));
+            }
+        }
+        for name in called.filter(|name| !is_valid(name)) {
+            names.insert(name, sanitized(name), &mut taken);
+        }
+        names
+    }
+
+    pub(crate) fn wire_name<'a>(&'a self, name: &'a str) -> &'a str {
+        self.to_wire.get(name).map_or(name, |wire| wire)
+    }
+
+    /// What the model called. A name nobody offered is passed on as it is, to be refused by name.
+    pub(crate) fn board_name(&self, wire: &str) -> Arc<str> {
+        self.to_board.get(wire).cloned().unwrap_or_else(|| wire.into())
+    }
+
+    fn insert(&mut self, name: &Arc<str>, candidate: String, taken: &mut HashSet<Arc<str>>) {
+        if self.to_wire.contains_key(name) {
+            return;
+        }
+        let mut wire: Arc<str> = candidate.into();
+        let mut round = 0_u32;
+        while !is_valid(&wire) || taken.contains(&wire) {
+            wire = hashed(name, round).into();
+            round = round.saturating_add(1);
+        }
+        taken.insert(Arc::clone(&wire));
+        self.to_wire.insert(Arc::clone(name), Arc::clone(&wire));
+        self.to_board.insert(wire, Arc::clone(name));
+    }
+}
+
+fn is_valid(name: &str) -> bool {
+    (1..=MAX_LENGTH).contains(&name.len()) && name.chars().all(allowed)
+}
+
+fn allowed(character: char) -> bool {
+    matches!(character, 'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '-')
+}
+
+fn sanitized(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len() + 2);
+    for character in name.chars() {
+        match character {
+            '.' => plain.push_str("__"),
+            fine if allowed(fine) => plain.push(fine),
+            _ => plain.push('_'),
+        }
+    }
+    plain
+}
+
+fn hashed(name: &str, round: u32) -> String {
+    let mut hash = Sha256::new();
+    hash.update(name);
+    if round > 0 {
+        hash.update(round.to_be_bytes());
+    }
+    let mut wire = sanitized(name);
+    wire.truncate(MAX_LENGTH - HASH_DIGITS - 1);
+    wire.push('_');
+    for byte in hash.finalize().iter().take(HASH_DIGITS / 2) {
+        for digit in [byte >> 4, byte & 0xf] {
+            wire.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
+        }
+    }
+    wire
+}
+
+#[cfg(test)]
+mod tests;

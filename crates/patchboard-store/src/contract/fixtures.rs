@@ -1,0 +1,164 @@
+//! Rows to write, and short ways to write and to read them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use patchboard_core::app::message::MessageState;
+use patchboard_core::event::{Envelope, Event, Pieces, RunOutcome, Topic};
+use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
+use patchboard_core::model::{Message, TokenCount};
+use patchboard_core::port::{
+    Batch, BudgetScope, Cursor, Durability, MessageRow, ModelCallRow, NewFact, NewTurn, Page, RunRow, RunState, Store,
+    StoreError, UsageRow, Write,
+};
+use uuid::Uuid;
+
+/// A moment, so many seconds after some other.
+pub(super) fn at(second: i64) -> Timestamp {
+    expect_ok(Timestamp::from_microsecond((1_750_000_000 + second) * 1_000_000 + 123_456))
+}
+
+pub(super) fn run_id(number: u64) -> RunId {
+    RunId(Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 + u128::from(number)))
+}
+
+pub(super) fn session(peer: &str) -> SessionKey {
+    SessionKey::conversation("main", "web", "alice", peer)
+}
+
+pub(super) fn run(number: u64, session: &SessionKey) -> RunRow {
+    RunRow {
+        run: run_id(number),
+        session: session.clone(),
+        principal: "token:main".into(),
+        client_id: format!("request-{number}").into(),
+        surface: "gateway".into(),
+        started_at: at(number.cast_signed()),
+        input: "what is the weather like?".into(),
+        state: RunState::Running,
+    }
+}
+
+pub(super) fn close_run(number: u64, second: i64) -> Write {
+    Write::CloseRun { run: run_id(number), outcome: RunOutcome::Completed, at: at(second) }
+}
+
+pub(super) fn ended(row: RunRow) -> RunRow {
+    RunRow { state: RunState::Ended(RunOutcome::Completed), ..row }
+}
+
+pub(super) fn event(number: u64, seq: u64, event: Event) -> Arc<Envelope> {
+    Arc::new(Envelope { topic: topic(number), seq: Seq(seq), at: at(1), node: None, event })
+}
+
+pub(super) fn topic(number: u64) -> Topic {
+    Topic::Run(run_id(number))
+}
+
+pub(super) fn text(pieces: &[&str]) -> Event {
+    Event::Text(pieces.iter().copied().collect::<Pieces>())
+}
+
+pub(super) fn turn(number: u64, session: &SessionKey) -> NewTurn {
+    NewTurn {
+        session: session.clone(),
+        run: run_id(number),
+        at: at(number.cast_signed()),
+        messages: vec![Message::user(format!("question {number}")), Message::assistant("sunny")],
+    }
+}
+
+pub(super) fn model_call(number: u64, call: u32, session: &SessionKey) -> ModelCallRow {
+    ModelCallRow {
+        run: run_id(number),
+        number: call,
+        session: session.clone(),
+        agent: "main".into(),
+        provider: "anthropic".into(),
+        model: "claude".into(),
+        estimated_input: 12,
+        reserved: 512,
+        first_seq: Seq(2),
+        node: None,
+        at: at(2),
+    }
+}
+
+pub(super) fn settlement(call: &ModelCallRow, tokens: TokenCount, scopes: Vec<BudgetScope>) -> UsageRow {
+    UsageRow {
+        run: call.run,
+        number: call.number,
+        at: call.at,
+        session: call.session.clone(),
+        agent: call.agent.clone(),
+        provider: call.provider.clone(),
+        model: call.model.clone(),
+        tokens,
+        cost_nanousd: tokens.total() * 10,
+        estimated: false,
+        scopes,
+    }
+}
+
+/// The same bytes as the run of that number.
+pub(super) fn message_id(number: u64) -> MessageId {
+    MessageId(run_id(number).0)
+}
+
+pub(super) fn message(number: u64, state: MessageState, second: i64) -> MessageRow {
+    MessageRow { message: message_id(number), state, submitted_at: at(second), changed_at: at(second) }
+}
+
+pub(super) fn owner(account: &str) -> MemoryOwner {
+    MemoryOwner::account("web", account)
+}
+
+pub(super) fn fact(owner: &MemoryOwner, predicate: &str, object: &str) -> NewFact {
+    NewFact {
+        owner: owner.clone(),
+        subject: "user".to_owned(),
+        predicate: predicate.to_owned(),
+        object: object.to_owned(),
+        confidence: 0.75,
+        session: session("facts"),
+        learned_at: at(7),
+        embedding: None,
+    }
+}
+
+pub(super) async fn commit(store: &dyn Store, writes: Vec<Write>) {
+    expect_ok(store.commit(Batch { durability: Durability::Boundary, writes }).await);
+}
+
+/// The batch must be refused, and for what is in it.
+pub(super) async fn commit_refused(store: &dyn Store, writes: Vec<Write>) {
+    let answer = store.commit(Batch { durability: Durability::Boundary, writes }).await;
+    assert!(matches!(answer, Err(StoreError::Failed { .. })), "the batch should have been refused: {answer:?}");
+}
+
+/// All items of a list, page by page. Calls `between` after each page.
+pub(super) async fn all_pages<T>(
+    mut page: impl AsyncFnMut(Option<Cursor>) -> Result<Page<T>, StoreError>,
+    mut between: impl AsyncFnMut(),
+) -> Vec<Vec<T>> {
+    let mut pages = Vec::new();
+    let mut cursor = None;
+    loop {
+        let found = expect_ok(page(cursor).await);
+        pages.push(found.items);
+        cursor = found.next;
+        if cursor.is_none() {
+            return pages;
+        }
+        assert!(pages.len() < 100, "the list does not end");
+        between().await;
+    }
+}
+
+#[expect(clippy::panic, reason = "the contract is a test suite: an unexpected error is a failed test")]
+pub(super) fn expect_ok<T, E: std::fmt::Debug>(answer: Result<T, E>) -> T {
+    match answer {
+        Ok(value) => value,
+        Err(error) => panic!("unexpected error: {error:?}"),
+    }
+}

@@ -1,0 +1,180 @@
+//! Small things kept under a key: replaced, deleted, listed, measured, and gone with their session.
+
+use std::sync::Arc;
+
+use patchboard_core::id::SessionKey;
+use patchboard_core::port::{KeptSize, Space, Store, Write};
+
+use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, session, text};
+
+pub async fn kv_values_are_replaced_and_deleted(store: Arc<dyn Store>) {
+    let kept = async |space: &Space, key: &str| expect_ok(store.kept(space, key).await);
+    let spaces = [namespace_of(&session("a")), namespace_of(&session("aa")), Space::Server];
+    let keys = ["todos", "", "todos ", "Todos", "雨\0\"'"];
+    for (index, space) in spaces.iter().enumerate() {
+        for key in keys {
+            assert_eq!(kept(space, key).await, None, "nothing is kept yet");
+            commit(&*store, vec![put_value(space, key, Some(value(index, key)))]).await;
+        }
+    }
+    for (index, space) in spaces.iter().enumerate() {
+        for key in keys {
+            assert_eq!(kept(space, key).await, Some(value(index, key)), "{space:?} {key:?}");
+        }
+    }
+    let space = &spaces[0];
+    commit(&*store, vec![put_value(space, "todos", Some(b"second".to_vec()))]).await;
+    assert_eq!(kept(space, "todos").await, Some(b"second".to_vec()));
+    // The last of a batch stays; bytes are bytes, and none at all are not the same as nothing.
+    let twice = vec![put_value(space, "todos", Some(vec![1])), put_value(space, "todos", Some(vec![0, 255, 128]))];
+    commit(&*store, twice).await;
+    assert_eq!(kept(space, "todos").await, Some(vec![0, 255, 128]));
+    commit(&*store, vec![put_value(space, "todos", Some(Vec::new()))]).await;
+    assert_eq!(kept(space, "todos").await, Some(Vec::new()));
+    let large: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    commit(&*store, vec![put_value(space, "large", Some(large.clone()))]).await;
+    assert_eq!(kept(space, "large").await, Some(large));
+
+    for _ in 0..2 {
+        commit(&*store, vec![put_value(space, "todos", None)]).await;
+        assert_eq!(kept(space, "todos").await, None, "deleting what is not there is fine");
+    }
+    assert_eq!(kept(&spaces[1], "todos").await, Some(value(1, "todos")));
+    assert_eq!(kept(&Space::Server, "todos").await, Some(value(2, "todos")));
+
+    let refused = vec![put_value(space, "todos", Some(vec![1])), Write::Event(event(1, 9, text(&["does not follow"])))];
+    commit_refused(&*store, refused).await;
+    assert_eq!(kept(space, "todos").await, None, "a refused batch keeps nothing");
+    assert_eq!(expect_ok(store.session(&session("a")).await), None, "keeping something does not begin a session");
+}
+
+pub async fn kv_values_are_deleted_with_their_session(store: Arc<dyn Store>) {
+    let kept = async |space: &Space| expect_ok(store.kept(space, "todos").await);
+    let (key, neighbour) = (session("purge"), session("purge 2"));
+    let clear = |key: &SessionKey, purge| Write::ClearSession { session: key.clone(), at: at(50), purge };
+    let write = |key: &SessionKey| put_value(&namespace_of(key), "todos", Some(b"buy milk".to_vec()));
+    commit(&*store, vec![Write::OpenRun(run(1, &key)), write(&key), write(&neighbour)]).await;
+    commit(&*store, vec![put_value(&Space::Server, "todos", Some(b"of the server".to_vec()))]).await;
+
+    commit(&*store, vec![clear(&key, false)]).await;
+    assert!(kept(&namespace_of(&key)).await.is_some(), "clearing hides turns and nothing else");
+    commit(&*store, vec![clear(&key, true)]).await;
+    assert_eq!(kept(&namespace_of(&key)).await, None);
+    assert!(kept(&namespace_of(&neighbour)).await.is_some());
+    assert_eq!(kept(&Space::Server).await, Some(b"of the server".to_vec()));
+
+    // Its run goes on and keeps something: that goes when the run ends.
+    commit(&*store, vec![write(&key)]).await;
+    assert!(kept(&namespace_of(&key)).await.is_some());
+    commit(&*store, vec![close_run(1, 60)]).await;
+    assert_eq!(kept(&namespace_of(&key)).await, None);
+
+    // Unless the session was begun anew meanwhile.
+    commit(&*store, vec![Write::OpenRun(run(2, &key))]).await;
+    commit(&*store, vec![clear(&key, true)]).await;
+    commit(&*store, vec![Write::OpenRun(run(3, &key)), write(&key)]).await;
+    commit(&*store, vec![close_run(2, 70)]).await;
+    assert!(kept(&namespace_of(&key)).await.is_some(), "the new run's");
+
+    // The neighbour never had a run.
+    commit(&*store, vec![clear(&neighbour, true)]).await;
+    assert_eq!(kept(&namespace_of(&neighbour)).await, None);
+}
+
+pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
+    let space = Space::Plugins("notes".into());
+    let list = async |prefix: &str, after: Option<&str>, limit: usize| {
+        let keys = expect_ok(store.kept_keys(&space, prefix, after, limit).await);
+        keys.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(list("", None, 100).await, [""; 0]);
+    // In the order of their bytes; the last two begin with the characters of the highest numbers.
+    let keys = [
+        "",
+        "\0",
+        "\0a",
+        "A",
+        "a",
+        "a ",
+        "a%",
+        "a\0",
+        "a_",
+        "aa",
+        "ab",
+        "ab\0",
+        "abc",
+        "b",
+        "z",
+        "\u{d7ff}",
+        "\u{d7ff}x",
+        "\u{e000}",
+        "雨",
+        "雨\0",
+        "雨だ",
+        "\u{10ffff}",
+        "\u{10ffff}\u{10ffff}",
+    ];
+    let mut keys = keys.to_vec();
+    keys.sort_unstable();
+    for key in keys.iter().rev() {
+        commit(&*store, vec![put_value(&space, key, Some(vec![1]))]).await;
+    }
+    // Of others, and of others whose names begin alike.
+    for other in
+        [Space::Server, Space::Plugins("note".into()), Space::Plugins("notes2".into()), namespace_of(&session("a"))]
+    {
+        commit(&*store, vec![put_value(&other, "aaa", Some(vec![1]))]).await;
+    }
+    let mut afters: Vec<Option<&str>> = keys.iter().copied().map(Some).collect();
+    afters.extend([None, Some("a!"), Some("not there"), Some("~")]);
+    for prefix in keys.iter().copied().chain(["c", "a%b", "雨だれ", "\u{d7ff}\u{10ffff}"]) {
+        for &after in &afters {
+            let wanted = keys.iter().filter(|key| key.starts_with(prefix) && after.is_none_or(|after| **key > after));
+            let wanted: Vec<&str> = wanted.copied().collect();
+            assert_eq!(list(prefix, after, 100).await, wanted, "{prefix:?} after {after:?}");
+            let few: Vec<&str> = wanted.into_iter().take(2).collect();
+            assert_eq!(list(prefix, after, 2).await, few, "{prefix:?} after {after:?}, two of them");
+        }
+    }
+    assert_eq!(list("", None, 0).await, [""; 0]);
+    commit(&*store, vec![put_value(&space, "ab", None), put_value(&space, "aa", Some(vec![2]))]).await;
+    assert_eq!(list("a", Some("a_"), 2).await, ["aa", "ab\0"], "what is deleted is not listed, what is replaced once");
+
+    // No list is endless.
+    let many = (0..1100).map(|number| put_value(&space, &format!("many/{number:04}"), Some(vec![1])));
+    commit(&*store, many.collect()).await;
+    let first = list("many/", None, usize::MAX).await;
+    assert_eq!(first.len(), 1000);
+    let rest = list("many/", first.last().map(String::as_str), usize::MAX).await;
+    assert_eq!((rest.len(), rest.last().map(String::as_str)), (100, Some("many/1099")));
+}
+
+pub async fn kv_usage_is_measured(store: Arc<dyn Store>) {
+    let space = Space::Plugins("notes".into());
+    let size = async |space: &Space| {
+        let KeptSize { keys, bytes } = expect_ok(store.kept_size(space).await);
+        (keys, bytes)
+    };
+    assert_eq!(size(&space).await, (0, 0));
+    commit(&*store, vec![put_value(&space, "雨\0", Some(vec![0; 1000])), put_value(&space, "", Some(Vec::new()))])
+        .await;
+    commit(&*store, vec![put_value(&Space::Server, "other", Some(vec![0; 5000]))]).await;
+    assert_eq!(size(&space).await, (2, 1004), "bytes, not characters");
+    commit(&*store, vec![put_value(&space, "雨\0", Some(vec![0; 10]))]).await;
+    assert_eq!(size(&space).await, (2, 14), "replaced");
+    commit(&*store, vec![put_value(&space, "雨\0", None)]).await;
+    assert_eq!(size(&space).await, (1, 0), "deleted");
+    assert_eq!(size(&Space::Server).await, (1, 5005));
+}
+
+fn namespace_of(session: &SessionKey) -> Space {
+    Space::Session(session.clone())
+}
+
+fn value(index: usize, key: &str) -> Vec<u8> {
+    format!("{index} {key}").into_bytes()
+}
+
+fn put_value(space: &Space, key: &str, value: Option<Vec<u8>>) -> Write {
+    Write::Keep { space: space.clone(), key: key.into(), value, at: at(1) }
+}

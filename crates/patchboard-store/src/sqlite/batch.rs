@@ -1,0 +1,135 @@
+//! Turns a batch into SQL. Runs inside the writer's transaction; the first refusal undoes the whole batch.
+
+use std::collections::HashMap;
+
+use patchboard_core::id::RunId;
+use patchboard_core::port::{Batch, Durability, Write};
+use patchboard_core::record;
+use rusqlite::Connection;
+
+use super::events::TopicCache;
+use super::interner::NameInterner;
+use super::sql_error::SqliteError;
+use super::{audit, deliveries, events, facts, kv, messages, runs, sessions, usage};
+
+/// A batch with its payloads encoded.
+#[derive(Debug)]
+pub(super) struct EncodedBatch {
+    batch: Batch,
+    /// One per `Event` and `Turn`, in order.
+    payloads: Vec<EncodedRecord>,
+    bytes: usize,
+}
+
+/// A record as it is stored.
+#[derive(Debug)]
+pub(super) struct EncodedRecord {
+    pub(super) version: u16,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl EncodedBatch {
+    pub(super) fn new(batch: Batch) -> Self {
+        let mut payloads = Vec::new();
+        let mut bytes = 0;
+        for write in &batch.writes {
+            match write {
+                Write::Event(record) => {
+                    let (version, bytes) = record::encode_entry(record.node, &record.event);
+                    payloads.push(EncodedRecord { version, bytes });
+                }
+                Write::Turn(turn) => {
+                    let bytes = record::encode_messages(&turn.messages);
+                    payloads.push(EncodedRecord { version: record::MESSAGES_VERSION, bytes });
+                }
+                Write::OpenRun(run) => bytes += run.input.len(),
+                Write::Fact(fact) => {
+                    bytes += fact.object.len() + fact.embedding.as_ref().map_or(0, |(_, vector)| vector.len() * 4);
+                }
+                Write::Keep { key, value, .. } => bytes += key.len() + value.as_ref().map_or(0, Vec::len),
+                Write::CloseRun { .. }
+                | Write::OpenModelCall(_)
+                | Write::SettleModelCall(_)
+                | Write::ClearSession { .. }
+                | Write::Audit(_)
+                | Write::Message(_) => {}
+                Write::Delivery(row) => bytes += row.body.len(),
+            }
+        }
+        bytes += payloads.iter().map(|payload| payload.bytes.len()).sum::<usize>();
+        Self { batch, payloads, bytes }
+    }
+
+    pub(super) fn durability(&self) -> Durability {
+        self.batch.durability
+    }
+
+    /// About what it takes in memory and on disk.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What the writer remembers between batches to save lookups, and what it saves up for the end of a transaction.
+#[derive(Debug, Default)]
+pub(super) struct BatchWriter {
+    names: NameInterner,
+    topics: TopicCache,
+    /// Tokens to add per budget scope: many calls of a group count in the same day and month.
+    spent_by_scope: HashMap<String, i64>,
+    /// Runs that ended in this transaction after their session had been purged.
+    purge_after_close: Vec<RunId>,
+}
+
+impl BatchWriter {
+    /// Must follow every rollback: what was learned in the transaction is not true any more.
+    pub(super) fn clear_caches(&mut self) {
+        self.names.clear();
+        self.topics.clear();
+        self.spent_by_scope.clear();
+        self.purge_after_close.clear();
+    }
+
+    pub(super) fn apply(&mut self, db: &Connection, prepared: &EncodedBatch) -> Result<(), SqliteError> {
+        let Self { names, topics, spent_by_scope: spent, purge_after_close: ended_doomed } = self;
+        let mut payloads = prepared.payloads.iter();
+        let mut payload =
+            || payloads.next().ok_or_else(|| SqliteError::Rejected("a record was not encoded".to_owned()));
+        for write in &prepared.batch.writes {
+            match write {
+                Write::Event(record) => events::append(db, topics, record, payload()?)?,
+                Write::OpenRun(row) => runs::open(db, names, topics, row)?,
+                Write::CloseRun { run, outcome, at } => {
+                    if runs::close(db, topics, *run, *outcome, *at)? == runs::CloseOutcome::PurgePending {
+                        ended_doomed.push(*run);
+                    }
+                }
+                Write::OpenModelCall(call) => usage::open_call(db, names, topics, call)?,
+                Write::SettleModelCall(row) => usage::settle_call(db, names, topics, spent, row)?,
+                Write::Turn(turn) => sessions::add_turn(db, names, topics, turn, payload()?)?,
+                Write::Fact(fact) => facts::insert_or_supersede(db, names, fact)?,
+                Write::ClearSession { session, purge: false, .. } => sessions::clear(db, session)?,
+                Write::ClearSession { session, purge: true, .. } => {
+                    sessions::purge(db, session)?;
+                    topics.clear();
+                }
+                Write::Audit(row) => audit::add(db, names, row)?,
+                Write::Message(row) => messages::put(db, topics, row)?,
+                Write::Delivery(row) => deliveries::put(db, row)?,
+                Write::Keep { space, key, value, at } => kv::put(db, space, key, value.as_deref(), *at)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What is left to do before the transaction can be committed.
+    pub(super) fn flush(&mut self, db: &Connection) -> Result<(), SqliteError> {
+        usage::add_spent(db, self.spent_by_scope.drain())?;
+        for run in std::mem::take(&mut self.purge_after_close) {
+            let topic = self.topics.get_or_create_run(db, run)?.number;
+            sessions::with_secure_delete(db, || runs::delete_purged(db, topic))?;
+            self.topics.clear();
+        }
+        Ok(())
+    }
+}

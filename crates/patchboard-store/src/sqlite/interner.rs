@@ -1,0 +1,55 @@
+//! Names stored once and meant by their number.
+
+use std::collections::HashMap;
+
+use patchboard_core::id::SessionKey;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::sql_error::SqliteError;
+
+/// Names kept at hand. When there are more, all are forgotten and looked up again: a few microseconds each.
+const MAX_CACHED_NAMES: usize = 4096;
+
+/// The writer's memory of names. Only valid as long as what was committed stays committed.
+#[derive(Debug, Default)]
+pub(super) struct NameInterner {
+    cached: HashMap<Box<str>, i64>,
+}
+
+impl NameInterner {
+    /// The name's number; an unknown name gets one.
+    pub(super) fn intern(&mut self, db: &Connection, name: &str) -> Result<i64, SqliteError> {
+        if let Some(&number) = self.cached.get(name) {
+            return Ok(number);
+        }
+        let number = match find(db, name)? {
+            Some(number) => number,
+            None => db.prepare_cached("INSERT INTO names (name) VALUES (?1)")?.insert([name])?,
+        };
+        if self.cached.len() >= MAX_CACHED_NAMES {
+            self.cached.clear();
+        }
+        self.cached.insert(name.into(), number);
+        Ok(number)
+    }
+
+    /// The number of a session's key. What could not be read back is not written.
+    pub(super) fn intern_session(&mut self, db: &Connection, key: &SessionKey) -> Result<i64, SqliteError> {
+        if key.as_str().len() > SessionKey::MAX_BYTES {
+            return Err(SqliteError::Rejected(format!(
+                "the session key is longer than {} bytes",
+                SessionKey::MAX_BYTES
+            )));
+        }
+        self.intern(db, key.as_str())
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.cached.clear();
+    }
+}
+
+pub(super) fn find(db: &Connection, name: &str) -> Result<Option<i64>, SqliteError> {
+    let mut statement = db.prepare_cached("SELECT number FROM names WHERE name = ?1")?;
+    Ok(statement.query_row([name], |row| row.get(0)).optional()?)
+}

@@ -1,0 +1,104 @@
+//! Small things kept under a key, in the space of a session or of the server.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use patchboard_core::id::SessionKey;
+use patchboard_core::port::{KeptSize, Space};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::sessions;
+use super::sql_error::{SqliteError, row_limit};
+
+const KEYS: &str = "SELECT key FROM kept WHERE space = ?1 AND key >= ?2 AND key IS NOT ?3 ORDER BY key LIMIT ?4";
+const KEYS_UNTIL: &str =
+    "SELECT key FROM kept WHERE space = ?1 AND key >= ?2 AND key < ?5 AND key IS NOT ?3 ORDER BY key LIMIT ?4";
+
+pub(super) fn put(
+    db: &Connection,
+    space: &Space,
+    key: &str,
+    value: Option<&[u8]>,
+    at: Timestamp,
+) -> Result<(), SqliteError> {
+    let name = namespace_key(space);
+    // A purge can only overwrite what it still finds, so what is replaced in a session is overwritten at once.
+    sessions::with_secure_delete(db, || {
+        match value {
+            Some(value) => db
+                .prepare_cached(
+                    "INSERT INTO kept (space, key, at, value) VALUES (?1, ?2, ?3, ?4)
+                     ON CONFLICT (space, key) DO UPDATE SET at = excluded.at, value = excluded.value",
+                )?
+                .execute(params![name, key, at.as_microsecond(), value])?,
+            None => db.prepare_cached("DELETE FROM kept WHERE space = ?1 AND key = ?2")?.execute([&*name, key])?,
+        };
+        Ok(())
+    })
+}
+
+pub(super) fn get(db: &Connection, space: &Space, key: &str) -> Result<Option<Vec<u8>>, SqliteError> {
+    let mut statement = db.prepare_cached("SELECT value FROM kept WHERE space = ?1 AND key = ?2")?;
+    Ok(statement.query_row([&*namespace_key(space), key], |row| row.get(0)).optional()?)
+}
+
+/// In the order of their bytes. Read off the index from the first that is wanted to the last, however many there are.
+pub(super) fn keys(
+    db: &Connection,
+    space: &Space,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<Arc<str>>, SqliteError> {
+    let (name, limit) = (namespace_key(space), row_limit(limit));
+    let from = after.map_or(prefix, |after| after.max(prefix));
+    let key = |row: &Row<'_>| row.get::<_, String>(0).map(Arc::from);
+    let keys: rusqlite::Result<Vec<Arc<str>>> = match prefix_end(prefix) {
+        Some(end) => {
+            let mut statement = db.prepare_cached(KEYS_UNTIL)?;
+            statement.query_map(params![name, from, after, limit, end], key)?.collect()
+        }
+        None => db.prepare_cached(KEYS)?.query_map(params![name, from, after, limit], key)?.collect(),
+    };
+    Ok(keys?)
+}
+
+/// The first text after all that begin with `prefix`; `None` when nothing can come after them. The order of texts is
+/// the order of their characters, in the database as here.
+fn prefix_end(prefix: &str) -> Option<String> {
+    let mut end: Vec<char> = prefix.chars().collect();
+    while let Some(last) = end.pop() {
+        // Between two characters there is at most the gap that no character is in.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            end.push(next);
+            return Some(end.into_iter().collect());
+        }
+    }
+    None
+}
+
+pub(super) fn usage(db: &Connection, space: &Space) -> Result<KeptSize, SqliteError> {
+    let mut statement = db.prepare_cached(
+        "SELECT count(*), coalesce(sum(length(CAST(key AS BLOB)) + length(value)), 0) FROM kept WHERE space = ?1",
+    )?;
+    let size = statement.query_row([namespace_key(space)], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+    Ok(KeptSize { keys: size.0.unsigned_abs(), bytes: size.1.unsigned_abs() })
+}
+
+pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), SqliteError> {
+    let name = namespace_key(&Space::Session(session.clone()));
+    db.prepare_cached("DELETE FROM kept WHERE space = ?1")?.execute([name])?;
+    Ok(())
+}
+
+/// The space's name in storage: unique and stable.
+fn namespace_key(space: &Space) -> String {
+    match space {
+        Space::Session(key) => format!("session/{key}"),
+        Space::Server => "server".to_owned(),
+        Space::Plugins(store) => format!("plugins/{store}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

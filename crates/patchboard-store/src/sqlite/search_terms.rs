@@ -1,0 +1,73 @@
+//! Text as the words a search can be made of. Only letters and digits get through, so no query syntax can.
+
+use std::collections::HashSet;
+
+/// Words taken from one text; the rest of a longer text is not searched for.
+const MAX_TERMS: usize = 64;
+/// Longer words are cut. Cut the same way on both sides, they still find each other.
+const MAX_CHARACTERS: usize = 64;
+
+/// The distinct words of a text, in lower case, in order.
+pub(super) fn distinct_terms(text: &str) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let mut words = Vec::new();
+    for part in text.split(|character: char| !character.is_alphanumeric()).filter(|part| !part.is_empty()) {
+        for word in split_ideographs(part) {
+            if words.len() == MAX_TERMS {
+                return words;
+            }
+            let word: String = word.chars().take(MAX_CHARACTERS).flat_map(char::to_lowercase).collect();
+            if seen.insert(word.clone()) {
+                words.push(word);
+            }
+        }
+    }
+    words
+}
+
+/// The words worth asking for. Short ones of the Latin alphabet are in every sentence and say nothing; they only
+/// count when there is nothing else.
+pub(super) fn query_terms(text: &str) -> Vec<String> {
+    let words = distinct_terms(text);
+    let telling = |word: &&String| word.len() > 2 || !word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let chosen: Vec<String> = words.iter().filter(telling).cloned().collect();
+    if chosen.is_empty() { words } else { chosen }
+}
+
+/// A word as it is stored in and asked from the index: nobody else's words begin with this owner's number.
+pub(super) fn owner_term(owner: i64, word: &str) -> String {
+    format!("{owner}x{word}")
+}
+
+/// The index expression for one word. Longer words also find words that begin with them.
+pub(super) fn match_expression(owner: i64, word: &str) -> String {
+    let long = word.chars().count() >= if word.is_ascii() { 4 } else { 2 };
+    let star = if long && !word.chars().any(is_ideograph) { "*" } else { "" };
+    format!("\"{}\"{star}", owner_term(owner, word))
+}
+
+/// Chinese and Japanese do without spaces: every character is a word.
+fn split_ideographs(part: &str) -> impl Iterator<Item = &str> {
+    let mut rest = part;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = if is_ideograph(first) { first.len_utf8() } else { rest.find(is_ideograph).unwrap_or(rest.len()) };
+        let (word, following) = rest.split_at_checked(end)?;
+        rest = following;
+        Some(word)
+    })
+}
+
+fn is_ideograph(character: char) -> bool {
+    matches!(
+        character,
+        '\u{3040}'..='\u{30FF}'
+            | '\u{3400}'..='\u{4DBF}'
+            | '\u{4E00}'..='\u{9FFF}'
+            | '\u{F900}'..='\u{FAFF}'
+            | '\u{20000}'..='\u{2FA1F}'
+    )
+}
+
+#[cfg(test)]
+mod tests;

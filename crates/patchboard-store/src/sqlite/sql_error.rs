@@ -1,0 +1,87 @@
+//! What can go wrong inside, and the plain values rows are made of.
+
+use jiff::Timestamp;
+use patchboard_core::error::BoxError;
+use patchboard_core::id::{RunId, SessionKey};
+use patchboard_core::port::{Cursor, StoreError};
+use uuid::Uuid;
+
+/// No honest figure comes near it, and thousands of them still add up inside an integer of the database.
+const MAX_STORED_COUNT: u64 = 1 << 48;
+
+#[derive(Debug)]
+pub(super) enum SqliteError {
+    Sqlite(rusqlite::Error),
+    /// The transaction did not even begin: another program holds the database, or it is out of reach.
+    BeginFailed(rusqlite::Error),
+    /// The write contradicts what is stored.
+    Rejected(String),
+    Corrupt {
+        what: &'static str,
+        source: BoxError,
+    },
+    BadCursor,
+}
+
+impl SqliteError {
+    pub(super) fn into_store_error(self, attempted: &'static str) -> StoreError {
+        match self {
+            Self::Sqlite(source) | Self::BeginFailed(source) if is_full(&source) => StoreError::Full,
+            Self::Sqlite(source) | Self::BeginFailed(source) => StoreError::Failed { attempted, source: source.into() },
+            Self::Rejected(reason) => StoreError::Failed { attempted, source: reason.into() },
+            Self::Corrupt { what, source } => StoreError::Corrupt { what, source },
+            Self::BadCursor => StoreError::BadCursor,
+        }
+    }
+
+    pub(super) fn corrupt(what: &'static str, source: impl Into<BoxError>) -> Self {
+        Self::Corrupt { what, source: source.into() }
+    }
+}
+
+pub(super) fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+}
+
+impl From<rusqlite::Error> for SqliteError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+pub(super) fn timestamp(microseconds: i64) -> Result<Timestamp, SqliteError> {
+    Timestamp::from_microsecond(microseconds).map_err(|error| SqliteError::corrupt("time", error))
+}
+
+pub(super) fn session_key(text: &str) -> Result<SessionKey, SqliteError> {
+    SessionKey::parse(text).ok_or_else(|| SqliteError::corrupt("session key", text))
+}
+
+pub(super) fn run_id(bytes: &[u8]) -> Result<RunId, SqliteError> {
+    Uuid::from_slice(bytes).map(RunId).map_err(|error| SqliteError::corrupt("run id", error))
+}
+
+/// A figure of ours as the database keeps it.
+pub(super) fn to_stored_count(value: u64) -> i64 {
+    value.min(MAX_STORED_COUNT).cast_signed()
+}
+
+/// The inverse. Nothing negative is ever written, so a negative number reads as nothing.
+pub(super) fn from_stored_count(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or(0)
+}
+
+/// Splits a cursor into its numbers.
+pub(super) fn cursor_parts<const N: usize>(cursor: &Cursor) -> Result<[i64; N], SqliteError> {
+    let mut parts = [0; N];
+    let mut texts = cursor.0.split('.');
+    for part in &mut parts {
+        *part = texts.next().and_then(|text| text.parse().ok()).ok_or(SqliteError::BadCursor)?;
+    }
+    if texts.next().is_some() { Err(SqliteError::BadCursor) } else { Ok(parts) }
+}
+
+/// A number of rows asked for, as SQL takes it.
+pub(super) fn row_limit(limit: usize) -> i64 {
+    i64::try_from(limit.min(super::MAX_ITEMS)).unwrap_or(0)
+}

@@ -1,0 +1,303 @@
+//! A place in the folder that is going to change: a directory that is open, and a name in it.
+//!
+//! Every change is made through that descriptor by name, so whatever takes the name's place meanwhile, the change happens
+//! in that directory or not at all. Files are written beside their place and moved into it whole.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use super::dir::{DirHandle, EntryKind, OverwriteMode, StepError};
+use super::path_error::PathError;
+use super::protected::{FileIdentity, ProtectedSnapshot};
+use crate::text::quoted;
+
+/// A folder with more in it is not deleted in one go.
+const MAX_DELETED: usize = 50_000;
+/// Every level keeps a directory open.
+const MAX_DEPTH: usize = 128;
+const WRITTEN_AT_ONCE: usize = 1024 * 1024;
+/// Names tried for a file that is being written; others were left behind by a crash.
+const MAX_TRIES: usize = 100;
+/// What a write keeps of a file's mode. The kernel, too, takes the set-id bits from a file that is written.
+const PRESERVED_MODE: u32 = 0o777;
+
+#[derive(Debug)]
+pub(crate) struct PathTarget {
+    dir: Arc<DirHandle>,
+    /// From `spot` to the place: all but the last are folders that do not exist yet.
+    names: Vec<OsString>,
+    /// From the working folder, for messages.
+    path: PathBuf,
+    kind: Option<EntryKind>,
+    snapshot: Arc<ProtectedSnapshot>,
+}
+
+/// New content beside its place. Dropped, it is gone without a trace.
+#[derive(Debug)]
+pub(crate) struct StagedFile {
+    dir: Arc<DirHandle>,
+    temporary: OsString,
+    name: OsString,
+    shown: String,
+    is_committed: bool,
+}
+
+impl PathTarget {
+    pub(super) fn new(
+        spot: Arc<DirHandle>,
+        names: Vec<OsString>,
+        path: PathBuf,
+        kind: Option<EntryKind>,
+        snapshot: Arc<ProtectedSnapshot>,
+    ) -> Self {
+        Self { dir: spot, names, path, kind, snapshot }
+    }
+
+    /// A protected file stays closed under each of its names.
+    pub(super) fn check_protected(self) -> Result<Self, PathError> {
+        match self.identity()? {
+            Some(identity) if self.snapshot.contains(identity) => {
+                Err(PathError::Protected { path: self.display_path() })
+            }
+            Some(_) | None => Ok(self),
+        }
+    }
+
+    /// What was there when the place was looked up.
+    pub(crate) fn kind(&self) -> Option<EntryKind> {
+        self.kind
+    }
+
+    /// The path in backticks, for messages.
+    pub(crate) fn display_path(&self) -> String {
+        quoted(&self.path)
+    }
+
+    /// Names the place whatever path led to it, as long as it is looked up from the same directories.
+    pub(crate) fn lock_key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.dir.identity(), &self.names).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    pub(crate) fn open(&self) -> Result<File, PathError> {
+        let opened = self.dir.open_file(self.name(), &self.snapshot);
+        opened.map_err(|step| step.into_error_for(self.display_path(), "opened"))
+    }
+
+    /// Writes `content` beside the place, making the folders on the way. An existing file gives its mode, if it may be
+    /// written at all.
+    pub(crate) fn stage(&self, content: &[u8], stop: &CancellationToken) -> Result<StagedFile, PathError> {
+        let failed = |step: StepError| step.into_error_for(self.display_path(), "written");
+        let mode = match self.kind {
+            Some(EntryKind::File) => {
+                let existing = self.dir.open_to_replace(self.name(), &self.snapshot).map_err(failed)?;
+                let mode = existing.metadata().map_err(|error| failed(error.into()))?.permissions().mode();
+                Some(Permissions::from_mode(mode & PRESERVED_MODE))
+            }
+            Some(EntryKind::Folder) => return Err(PathError::IsAFolder { path: self.display_path() }),
+            Some(EntryKind::Special(kind)) => return Err(PathError::Special { path: self.display_path(), kind }),
+            Some(EntryKind::Symlink) | None => None,
+        };
+        let spot = self.create_parents()?;
+        let (temporary, mut file) = temporary_file(&spot).map_err(failed)?;
+        let (name, shown) = (self.name().to_owned(), self.display_path());
+        // From here on whatever fails takes the temporary file away.
+        let staged = StagedFile { dir: spot, temporary, name, shown, is_committed: false };
+        for piece in content.chunks(WRITTEN_AT_ONCE) {
+            if stop.is_cancelled() {
+                return Err(PathError::Cancelled);
+            }
+            file.write_all(piece).map_err(|error| failed(error.into()))?;
+        }
+        if let Some(mode) = mode {
+            file.set_permissions(mode).map_err(|error| failed(error.into()))?;
+        }
+        // A power cut after the renaming must not find the name without its content.
+        file.sync_data().map_err(|error| failed(error.into()))?;
+        Ok(staged)
+    }
+
+    /// Makes the folder, and those on the way.
+    pub(crate) fn make_folder(&self) -> Result<(), PathError> {
+        let spot = self.create_parents()?;
+        spot.make_folder(self.name()).map_err(|step| step.into_error_for(self.display_path(), "made"))
+    }
+
+    /// Moves what is here to `target`, where nothing may be.
+    pub(crate) fn move_to(&self, target: &PathTarget, holders: &HashSet<FileIdentity>) -> Result<(), PathError> {
+        self.refuse_protected_ancestor(holders)?;
+        let spot = target.create_parents()?;
+        let moved = self.dir.rename(self.name(), &spot, target.name(), OverwriteMode::NoReplace);
+        let Err(StepError::Os(error)) = moved else {
+            return moved.map_err(|step| step.into_error_for(self.display_path(), "moved"));
+        };
+        Err(match error {
+            Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR => {
+                PathError::Exists { path: target.display_path() }
+            }
+            Errno::INVAL => self.not_moved("a folder cannot be moved into itself"),
+            Errno::XDEV => self.not_moved("the target lies on another file system"),
+            other => StepError::Os(other).into_error_for(self.display_path(), "moved"),
+        })
+    }
+
+    /// Deletes a file, a symlink itself, or an empty folder.
+    pub(crate) fn delete(&self, holders: &HashSet<FileIdentity>) -> Result<(), PathError> {
+        self.refuse_protected_ancestor(holders)?;
+        let kind = self.kind.unwrap_or(EntryKind::File);
+        self.dir.unlink(self.name(), kind).map_err(|step| step.into_error_for(self.display_path(), "deleted"))
+    }
+
+    /// Deletes a folder with all that lies in it. Looks at everything first, so that a folder too large, or one that
+    /// holds what is protected, is refused whole.
+    pub(crate) fn delete_tree(
+        &self,
+        holders: &HashSet<FileIdentity>,
+        stop: &CancellationToken,
+    ) -> Result<(), PathError> {
+        self.refuse_protected_ancestor(holders)?;
+        let mut tree = TreeDeletion { target: self, stop, left: MAX_DELETED };
+        tree.visit(&self.dir, self.name(), MAX_DEPTH, DeletionPass::Check)?;
+        tree.left = MAX_DELETED;
+        tree.visit(&self.dir, self.name(), MAX_DEPTH, DeletionPass::Delete)
+    }
+
+    fn refuse_protected_ancestor(&self, holders: &HashSet<FileIdentity>) -> Result<(), PathError> {
+        match self.identity()? {
+            Some(identity) if holders.contains(&identity) => {
+                Err(PathError::HoldsProtected { path: self.display_path() })
+            }
+            Some(_) => Ok(()),
+            None => Err(PathError::Missing { path: self.display_path() }),
+        }
+    }
+
+    fn identity(&self) -> Result<Option<FileIdentity>, PathError> {
+        if self.kind.is_none() {
+            return Ok(None);
+        }
+        match self.dir.identity_of(self.name()) {
+            Ok(identity) => Ok(Some(identity)),
+            Err(StepError::Os(Errno::NOENT)) => Ok(None),
+            Err(other) => Err(other.into_error_for(self.display_path(), "opened")),
+        }
+    }
+
+    /// The directory of the place, made if need be. Each new directory is entered as what was made, or found, there.
+    fn create_parents(&self) -> Result<Arc<DirHandle>, PathError> {
+        let mut spot = self.dir.clone();
+        for name in self.names.iter().take(self.names.len().saturating_sub(1)) {
+            let made = match spot.make_folder(name) {
+                // Somebody was faster.
+                Ok(()) | Err(StepError::Os(Errno::EXIST)) => spot.enter(name, &self.snapshot),
+                Err(other) => Err(other),
+            };
+            spot = Arc::new(made.map_err(|step| step.into_error_for(self.display_path(), "made"))?);
+        }
+        Ok(spot)
+    }
+
+    fn name(&self) -> &OsStr {
+        // A place always has a name; the empty one would be refused by every step.
+        self.names.last().map_or(OsStr::new(""), OsString::as_os_str)
+    }
+
+    fn not_moved(&self, reason: &str) -> PathError {
+        PathError::Failed { path: self.display_path(), deed: "moved", reason: reason.to_owned() }
+    }
+}
+
+impl StagedFile {
+    /// Puts the content in its place.
+    pub(crate) fn commit(mut self, over: OverwriteMode) -> Result<(), PathError> {
+        let renamed = self.dir.rename(&self.temporary, &self.dir, &self.name, over);
+        self.is_committed = renamed.is_ok();
+        renamed.map_err(|step| step.into_error_for(std::mem::take(&mut self.shown), "written"))
+    }
+}
+
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        if !self.is_committed
+            && let Err(error) = self.dir.unlink(&self.temporary, EntryKind::File)
+        {
+            tracing::warn!(?error, file = %self.shown, "temporary file stays behind");
+        }
+    }
+}
+
+fn temporary_file(spot: &DirHandle) -> Result<(OsString, File), StepError> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut last = StepError::Changed;
+    for _ in 0..MAX_TRIES {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = OsString::from(format!(".patchboard-{}-{number}.tmp", std::process::id()));
+        match spot.create_file(&name) {
+            Ok(file) => return Ok((name, file)),
+            Err(StepError::Os(Errno::EXIST)) => last = StepError::Os(Errno::EXIST),
+            Err(other) => return Err(other),
+        }
+    }
+    Err(last)
+}
+
+/// Going through a folder to delete it.
+struct TreeDeletion<'a> {
+    target: &'a PathTarget,
+    stop: &'a CancellationToken,
+    left: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DeletionPass {
+    Check,
+    Delete,
+}
+
+impl TreeDeletion<'_> {
+    fn visit(&mut self, spot: &DirHandle, name: &OsStr, depth: usize, deed: DeletionPass) -> Result<(), PathError> {
+        let failed = |step: StepError| step.into_error_for(self.target.display_path(), "deleted");
+        let folder = spot.enter(name, &self.target.snapshot).map_err(failed)?;
+        if depth == 0 {
+            return Err(self.too_much());
+        }
+        let mut entries = Vec::new();
+        for entry in folder.entries().map_err(|error| failed(error.into()))? {
+            let entry = entry.map_err(|error| failed(error.into()))?;
+            self.left = self.left.checked_sub(1).ok_or_else(|| self.too_much())?;
+            entries.push(entry);
+        }
+        for entry in entries {
+            if self.stop.is_cancelled() {
+                return Err(PathError::Cancelled);
+            }
+            if self.target.snapshot.contains_name(folder.identity(), &entry.name) {
+                return Err(PathError::HoldsProtected { path: self.target.display_path() });
+            }
+            match (entry.kind, deed) {
+                (EntryKind::Folder, _) => self.visit(&folder, &entry.name, depth - 1, deed)?,
+                (_, DeletionPass::Check) => {}
+                (kind, DeletionPass::Delete) => folder.unlink(&entry.name, kind).map_err(failed)?,
+            }
+        }
+        match deed {
+            DeletionPass::Check => Ok(()),
+            DeletionPass::Delete => spot.unlink(name, EntryKind::Folder).map_err(failed),
+        }
+    }
+
+    fn too_much(&self) -> PathError {
+        PathError::TooManyEntries { path: self.target.display_path(), limit: MAX_DELETED }
+    }
+}

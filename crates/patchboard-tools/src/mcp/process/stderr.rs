@@ -1,0 +1,84 @@
+//! What a server says on standard error, and how it went.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+const MAX_LINE: usize = 500;
+const MAX_LINES: usize = 20;
+
+/// How a server went.
+#[derive(Debug, Default)]
+pub(in crate::mcp) struct ExitReport {
+    /// `None` when it did not end by itself.
+    pub(in crate::mcp) status: Option<String>,
+    pub(in crate::mcp) stderr: String,
+}
+
+impl ExitReport {
+    /// What to add to a report; starts with `: ` unless there is nothing to add.
+    pub(in crate::mcp) fn message_suffix(&self) -> String {
+        let mut report = String::new();
+        if let Some(status) = &self.status {
+            report.push_str(": it ended with ");
+            report.push_str(status);
+        }
+        if !self.stderr.is_empty() {
+            report.push_str(": ");
+            report.push_str(&self.stderr);
+        }
+        report
+    }
+}
+
+/// The last lines of what a server wrote on standard error.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
+
+impl StderrTail {
+    pub(super) async fn drain(self, server: Arc<str>, stderr: impl AsyncRead + Unpin) {
+        let mut reader = BufReader::new(stderr);
+        let mut line: Vec<u8> = Vec::new();
+        loop {
+            let available = match reader.fill_buf().await {
+                Ok(available) if !available.is_empty() => available,
+                Ok(_) | Err(_) => break,
+            };
+            let end = available.iter().position(|&byte| byte == b'\n');
+            let piece = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
+            let room = MAX_LINE.saturating_sub(line.len());
+            line.extend(piece.iter().take(room));
+            let used = piece.len() + usize::from(end.is_some());
+            reader.consume(used);
+            if end.is_some() {
+                self.push_line(&server, &line);
+                line.clear();
+            }
+        }
+        if !line.is_empty() {
+            self.push_line(&server, &line);
+        }
+    }
+
+    fn push_line(&self, server: &str, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let text: String = text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if text.is_empty() {
+            return;
+        }
+        tracing::debug!(mcp.server = server, "stderr: {text}");
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() >= MAX_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(text);
+    }
+
+    /// The last lines on one, for a report.
+    pub(super) fn summary(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = lines.len().saturating_sub(3);
+        lines.iter().skip(shown).map(String::as_str).collect::<Vec<_>>().join(" | ")
+    }
+}

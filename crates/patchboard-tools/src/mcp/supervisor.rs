@@ -1,0 +1,133 @@
+//! Keeps one server running: starts it, asks now and then whether it is still there, starts it again when it is not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::connection::{ServerConnection, service_error_text};
+use super::host::McpHost;
+use crate::text::with_causes;
+
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// A server that was well for this long starts with the first pause again.
+const HEALTHY_AFTER: Duration = Duration::from_secs(60);
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_MISSES: u32 = 3;
+/// A server that says all the time that its tools have changed is listened to this often.
+const MIN_LIST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why a server is not kept any longer.
+enum ConnectionEnd {
+    /// The program ends.
+    Stopped,
+    /// It may go better next time.
+    Failed { reason: String, was_well_for: Duration },
+}
+
+/// Until `stop`.
+pub(super) async fn supervise(host: Arc<McpHost>, stop: CancellationToken) {
+    let server = host.name().clone();
+    let mut pause = MIN_BACKOFF;
+    let mut said = String::new();
+    loop {
+        // Boxed: a server that runs for days need not hold the memory of its start.
+        let ConnectionEnd::Failed { reason, was_well_for } = Box::pin(run_connection(&host, &stop)).await else {
+            host.mark_unavailable("the server is stopping");
+            return;
+        };
+        host.mark_unavailable(&reason);
+        if was_well_for >= HEALTHY_AFTER {
+            pause = MIN_BACKOFF;
+        }
+        let seconds = pause.as_secs();
+        if said == reason {
+            tracing::debug!(mcp.server = &*server, "not available: {reason}; next try in {seconds} s");
+        } else {
+            tracing::warn!(mcp.server = &*server, "not available: {reason}; next try in {seconds} s");
+            said = reason;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = (pause * 2).min(MAX_BACKOFF);
+    }
+}
+
+async fn run_connection(host: &McpHost, stop: &CancellationToken) -> ConnectionEnd {
+    let never = |reason| ConnectionEnd::Failed { reason, was_well_for: Duration::ZERO };
+    let mut link = tokio::select! {
+        opened = ServerConnection::open(&host.options, &host.launch, &host.tasks) => match opened {
+            Ok(link) => link,
+            Err(reason) => return never(reason),
+        },
+        () = stop.cancelled() => return ConnectionEnd::Stopped,
+    };
+    let born = Instant::now();
+    let watched = tokio::select! {
+        reason = monitor(host, &mut link) => Some(reason),
+        () = stop.cancelled() => None,
+    };
+    let was_well_for = born.elapsed();
+    host.mark_unavailable("the connection is closing");
+    let last_words = link.close().await;
+    match watched {
+        Some(reason) => ConnectionEnd::Failed { reason: reason + &last_words.message_suffix(), was_well_for },
+        None => ConnectionEnd::Stopped,
+    }
+}
+
+/// Returns with the reason when the server is not well any more.
+async fn monitor(host: &McpHost, link: &mut ServerConnection) -> String {
+    if let Err(reason) = refresh_tools(host, link).await {
+        return reason;
+    }
+    let notices = link.handle.notices.clone();
+    let mut listed_at = Instant::now();
+    let mut is_stale = false;
+    let mut ticks = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut misses = 0;
+    loop {
+        let connection = link.handle.clone();
+        tokio::select! {
+            () = link.ended() => return "it closed the connection".to_owned(),
+            _ = ticks.tick() => match connection.ping(PING_TIMEOUT).await {
+                Ok(()) => misses = 0,
+                Err(error) => {
+                    misses += 1;
+                    tracing::debug!(mcp.server = &**host.name(), misses, "does not answer a ping: {}", service_error_text(&error));
+                    if misses >= MAX_MISSES {
+                        return format!("it did not answer {misses} pings: {}", service_error_text(&error));
+                    }
+                }
+            },
+            () = notices.health_check.notified() => {
+                if let Err(error) = connection.ping(PING_TIMEOUT).await {
+                    return format!("it cannot be reached: {}", service_error_text(&error));
+                }
+            }
+            () = notices.list_changed.notified(), if !is_stale => is_stale = true,
+            () = tokio::time::sleep_until(listed_at + MIN_LIST_INTERVAL), if is_stale => {
+                if let Err(reason) = refresh_tools(host, link).await {
+                    return reason;
+                }
+                listed_at = Instant::now();
+                is_stale = false;
+            }
+        }
+    }
+}
+
+async fn refresh_tools(host: &McpHost, link: &ServerConnection) -> Result<(), String> {
+    let listed = link.list_tools(host.name(), host.options.start_timeout).await?;
+    let offered = listed.len();
+    let usable = host.mark_available(link.handle.clone(), listed).await;
+    let usable = usable.map_err(|error| format!("its approved tools cannot be looked up: {}", with_causes(&*error)))?;
+    tracing::info!(mcp.server = &**host.name(), offered, usable, "MCP server is ready");
+    Ok(())
+}

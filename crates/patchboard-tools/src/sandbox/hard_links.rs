@@ -1,0 +1,104 @@
+//! Other names of protected files. A hard link opens a file although its own path is closed, and neither Landlock nor a
+//! mount knows a file but by a path. So where a protected file has several names, all of them have to be found and kept
+//! from the command; while one of them is unknown, nothing is started.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// More entries are not looked at; what was not found by then is unknown.
+const MAX_ENTRIES: usize = 100_000;
+
+type InodeKey = (u64, u64);
+
+/// A protected file with more than one name.
+#[derive(Debug)]
+struct LinkedFile {
+    path: PathBuf,
+    link_count: u64,
+    /// The folder and the name in it, so that one that is reached in two ways counts once.
+    known_names: HashSet<(InodeKey, OsString)>,
+}
+
+impl LinkedFile {
+    fn is_complete(&self) -> bool {
+        self.known_names.len() as u64 >= self.link_count
+    }
+}
+
+/// The other names of those of `protected` that are files, looked for in `folders` and beneath, the first of them
+/// first. `Err`, in words, while one
+/// is unknown.
+pub(super) fn find<'a>(
+    protected: impl IntoIterator<Item = &'a Path>,
+    folders: impl IntoIterator<Item = PathBuf>,
+) -> Result<Vec<PathBuf>, String> {
+    let mut linked =
+        files_with_links(protected).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
+    let mut found = Vec::new();
+    let mut entries = 0;
+    // The first is looked through first: the bound is not spent on a whole system that the command may read.
+    let mut waiting: Vec<PathBuf> = folders.into_iter().collect();
+    waiting.reverse();
+    while let Some(folder) = waiting.pop() {
+        if entries >= MAX_ENTRIES || linked.values().all(LinkedFile::is_complete) {
+            break;
+        }
+        // A folder that cannot be listed by this user cannot be by the command.
+        let (Ok(listed), Ok(place)) = (folder.read_dir(), folder.metadata()) else { continue };
+        for entry in listed.flatten().take(MAX_ENTRIES - entries) {
+            entries += 1;
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                waiting.push(entry.path());
+            } else if let Some(file) = linked.get_mut(&inode_key(&metadata))
+                && file.known_names.insert((inode_key(&place), entry.file_name()))
+            {
+                found.push(entry.path());
+            }
+        }
+    }
+    match linked.values().find(|file| !file.is_complete()) {
+        None => Ok(found),
+        Some(LinkedFile { path, link_count: names, known_names: known }) => {
+            let (path, known) = (path.display(), known.len());
+            Err(format!(
+                "nothing is started while the protected file `{path}` has {names} names (hard links) of which only {known} \
+                 are known: the others could be read; give it a single name: `cp -p {path} {path}.new && mv {path}.new \
+                 {path}`"
+            ))
+        }
+    }
+}
+
+fn files_with_links<'a>(protected: impl IntoIterator<Item = &'a Path>) -> io::Result<HashMap<InodeKey, LinkedFile>> {
+    let mut linked = HashMap::new();
+    for path in protected {
+        let (real, metadata) = match path.canonicalize().and_then(|real| Ok((real.metadata()?, real))) {
+            Ok((metadata, real)) => (real, metadata),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            Err(error) => return Err(error),
+        };
+        let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else { continue };
+        if metadata.is_dir() || metadata.nlink() < 2 {
+            continue;
+        }
+        let file = linked.entry(inode_key(&metadata)).or_insert_with(|| LinkedFile {
+            path: real.clone(),
+            link_count: metadata.nlink(),
+            known_names: HashSet::new(),
+        });
+        file.known_names.insert((inode_key(&parent.metadata()?), name.to_owned()));
+    }
+    Ok(linked)
+}
+
+fn inode_key(metadata: &Metadata) -> InodeKey {
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! Which files and directories to grant so that a protected path beneath them stays closed.
+//!
+//! A Landlock rule holds for everything beneath a directory and nothing can be taken back from it. So where a protected
+//! path lies beneath, the directories on the way to it get no rule of their own; what lies beside it gets one each.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+/// More entries beside protected paths than this are not looked at and stay closed.
+const MAX_ENTRIES: usize = 20_000;
+
+const PATH_FLAGS: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Paths that stay closed, as they are now.
+#[derive(Debug, Default)]
+pub(super) struct ClosedPaths {
+    /// Without symlinks, as far as they exist.
+    paths: Vec<PathBuf>,
+    /// Of those that exist: other names of the same file are closed too where they are met.
+    identities: HashSet<(u64, u64)>,
+}
+
+/// What is to be granted.
+#[derive(Debug)]
+pub(super) struct GrantTarget {
+    pub(super) descriptor: OwnedFd,
+    pub(super) is_directory: bool,
+}
+
+/// How much of a tree could be granted.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GrantSummary {
+    /// Something beneath stays closed, so the whole could not be granted as one.
+    pub(super) has_closed_parts: bool,
+    /// Entries that stay closed because there were too many, or because they could not be looked at.
+    pub(super) skipped_entries: usize,
+    seen_entries: usize,
+}
+
+impl ClosedPaths {
+    /// Fails when a path exists, or may exist, but cannot be looked at: better no command than one that reads a key.
+    pub(super) fn from_paths<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<Self> {
+        let mut closed = Self::default();
+        for path in paths {
+            let real = resolve_existing(path)?;
+            if let Some(stat) = unless_absent(rustix::fs::stat(&real))? {
+                closed.identities.insert(identity(&stat));
+            }
+            // The path may itself be a symlink; then its own name stays closed as well as what it leads to.
+            if let (Some(parent), Some(name)) = (path.parent(), path.file_name()) {
+                closed.paths.push(self::resolve_existing(parent)?.join(name));
+            }
+            closed.paths.push(real);
+        }
+        Ok(closed)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// Hands everything at and beneath `root` that is not closed to `grant`, in as few parcels as possible.
+    pub(super) fn grant_tree(
+        &self,
+        root: OwnedFd,
+        grant: &mut dyn FnMut(GrantTarget) -> Result<(), String>,
+    ) -> Result<GrantSummary, String> {
+        let failed = |error: io::Error| format!("cannot look at a folder of the jail: {error}");
+        let stat = rustix::fs::fstat(&root).map_err(|error| failed(error.into()))?;
+        // What `root` is called now; a path is only needed to find out what lies beneath it.
+        let place = std::fs::read_link(format!("/proc/self/fd/{}", root.as_raw_fd())).map_err(failed)?;
+        let mut survey = GrantSummary::default();
+        if self.identities.contains(&identity(&stat)) || self.paths.iter().any(|closed| place.starts_with(closed)) {
+            survey.has_closed_parts = true;
+            return Ok(survey);
+        }
+        let trails: Vec<&Path> = self.paths.iter().filter_map(|closed| closed.strip_prefix(&place).ok()).collect();
+        if trails.is_empty() {
+            grant(GrantTarget { descriptor: root, is_directory: is_directory(&stat) })?;
+            return Ok(survey);
+        }
+        survey.has_closed_parts = true;
+        self.grant_siblings(&root, &trails, &mut survey, grant)?;
+        Ok(survey)
+    }
+
+    /// Grants the entries of a directory on the way to protected paths, `trails` being what is left of the ways.
+    fn grant_siblings(
+        &self,
+        directory: &OwnedFd,
+        trails: &[&Path],
+        survey: &mut GrantSummary,
+        grant: &mut dyn FnMut(GrantTarget) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listed = rustix::fs::openat(directory, c".", flags, Mode::empty()).and_then(Dir::read_from);
+        let Ok(listed) = listed else {
+            // Such as a folder of many homes: the way on is known all the same.
+            survey.skipped_entries += 1;
+            let names: HashSet<&OsStr> = trails.iter().filter_map(|trail| trail.iter().next()).collect();
+            return names.into_iter().try_for_each(|name| self.grant_entry(directory, name, trails, survey, grant));
+        };
+        for entry in listed {
+            let Ok(entry) = entry else { break };
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            survey.seen_entries += 1;
+            if survey.seen_entries > MAX_ENTRIES {
+                survey.skipped_entries += 1;
+                continue;
+            }
+            self.grant_entry(directory, name, trails, survey, grant)?;
+        }
+        Ok(())
+    }
+
+    /// Grants one entry of such a directory, or what lies beneath it beside protected paths.
+    fn grant_entry(
+        &self,
+        directory: &OwnedFd,
+        name: &OsStr,
+        trails: &[&Path],
+        survey: &mut GrantSummary,
+        grant: &mut dyn FnMut(GrantTarget) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let onward: Vec<&Path> = trails.iter().filter_map(|trail| trail.strip_prefix(name).ok()).collect();
+        if onward.iter().any(|rest| rest.as_os_str().is_empty()) {
+            return Ok(());
+        }
+        let (opened, stat) = match open_entry(directory, name) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(()),
+            Err(_) => {
+                survey.skipped_entries += 1;
+                return Ok(());
+            }
+        };
+        // Following a symlink needs no right; what it leads to does.
+        if self.identities.contains(&identity(&stat)) || FileType::from_raw_mode(stat.st_mode).is_symlink() {
+            return Ok(());
+        }
+        if onward.is_empty() {
+            grant(GrantTarget { descriptor: opened, is_directory: is_directory(&stat) })
+        } else if is_directory(&stat) {
+            self.grant_siblings(&opened, &onward, survey, grant)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl GrantSummary {
+    pub(super) fn add(&mut self, other: Self) {
+        self.has_closed_parts |= other.has_closed_parts;
+        self.skipped_entries += other.skipped_entries;
+    }
+}
+
+/// Opens one entry without following it; `None` when it is gone again.
+fn open_entry(directory: impl AsFd, name: &OsStr) -> io::Result<Option<(OwnedFd, Stat)>> {
+    let opened = match rustix::fs::openat(directory, name, PATH_FLAGS, Mode::empty()) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let stat = rustix::fs::statat(&opened, c"", AtFlags::EMPTY_PATH)?;
+    Ok(Some((opened, stat)))
+}
+
+/// The path without symlinks; the part that does not exist stays as it is.
+fn resolve_existing(path: &Path) -> io::Result<PathBuf> {
+    let mut missing: Vec<OsString> = Vec::new();
+    for ancestor in path.ancestors() {
+        if let Some(mut real) = unless_absent(ancestor.canonicalize())? {
+            real.extend(missing.iter().rev());
+            return Ok(real);
+        }
+        missing.extend(ancestor.file_name().map(OsStr::to_owned));
+    }
+    Ok(path.to_owned())
+}
+
+fn unless_absent<T, E: Into<io::Error>>(result: Result<T, E>) -> io::Result<Option<T>> {
+    match result.map_err(Into::into) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode).is_dir()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The processes that came of a command, and their end.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group};
+
+/// More descendants are left to the next pass.
+const MAX_DESCENDANTS: usize = 100_000;
+const MIN_PAUSE: Duration = Duration::from_micros(200);
+const MAX_PAUSE: Duration = Duration::from_millis(20);
+/// How often the processes of a session are looked for.
+const SESSION_PASSES: usize = 50;
+
+/// Takes note of children that ended; `ended` is told of each. Says whether there are any left.
+pub(super) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => ended(pid, status),
+            Ok(None) => return true,
+            Err(Errno::INTR) => {}
+            // `ECHILD`; nothing else is possible.
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Ends every descendant of this process, which must be a subreaper: whoever loses a parent becomes its child, so no
+/// children means no descendants. Returns only then. The first process of a PID namespace, which `is_first` says this one
+/// is, can hit all others in it with one call.
+pub(super) fn kill_descendants(is_first: bool, mut ended: impl FnMut(Pid, WaitStatus)) {
+    let mut pause = MIN_PAUSE;
+    loop {
+        if is_first {
+            // The group of process 1 stands for everybody but process 1. Nobody there: then there is nobody to end.
+            kill_process_group(Pid::INIT, Signal::KILL).unwrap_or(());
+        } else {
+            kill_with_groups(&descendants());
+        }
+        if !reap(&mut ended) {
+            return;
+        }
+        // Processes need a moment to die, and those that were born during the pass are found in the next one.
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}
+
+/// Ends the processes of a session whose supervisor is gone. Those that left the session cannot be found any more.
+pub(super) fn kill_session(session: Pid) {
+    for _ in 0..SESSION_PASSES {
+        let is_member = |pid: &Pid| ProcessStat::read(*pid).is_some_and(|ties| ties.session == Some(session));
+        let members: Vec<Pid> = processes().filter(is_member).collect();
+        if members.is_empty() {
+            return;
+        }
+        kill_with_groups(&members);
+        std::thread::sleep(MIN_PAUSE);
+    }
+}
+
+/// Kills them, ancestors first, so that nobody lives to remark on the death of a child. A group is hit as one, so that a
+/// process which only ever forks and exits cannot slip through; the groups of descendants hold nobody else, because a
+/// group stays within a session, and theirs begin with the supervisor's.
+fn kill_with_groups(pids: &[Pid]) {
+    // Asked of `/proc`, where a group that began outside this process's namespace is none and not an impossible number.
+    let mut struck: HashSet<Pid> = ProcessStat::read(getpid()).and_then(|ties| ties.group).into_iter().collect();
+    for pid in pids {
+        // Whoever ended by themselves meanwhile is gone, which is all that is wanted.
+        if let Some(group) = ProcessStat::read(*pid).and_then(|ties| ties.group)
+            && struck.insert(group)
+        {
+            kill_process_group(group, Signal::KILL).unwrap_or(());
+        }
+        kill_process(*pid, Signal::KILL).unwrap_or(());
+    }
+}
+
+fn descendants() -> Vec<Pid> {
+    with_descendants(children(getpid()).unwrap_or_else(children_by_scan))
+}
+
+/// Those of another process, as far as the kernel keeps such lists.
+pub(crate) fn descendants_of(process: Pid) -> Vec<Pid> {
+    with_descendants(children(process).unwrap_or_default())
+}
+
+/// Which descendant of a supervisor has this number in the PID namespace that the supervisor made; `None` when it is gone,
+/// or when the kernel keeps no lists of children.
+pub(crate) fn outer_pid(supervisor: u32, number: u32) -> Option<u32> {
+    let supervisor = supervisor.try_into().ok().and_then(Pid::from_raw)?;
+    // The namespace lies one deeper than the supervisor itself; there may be more beneath it.
+    let depth = namespace_pids(supervisor)?.len();
+    let is_it = |pid: &Pid| namespace_pids(*pid).is_some_and(|numbers| numbers.get(depth) == Some(&number));
+    descendants_of(supervisor).into_iter().find(is_it)?.as_raw_pid().try_into().ok()
+}
+
+/// The numbers of a process, from this namespace to the innermost.
+fn namespace_pids(process: Pid) -> Option<Vec<u32>> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_ascii_whitespace().map(|number| number.parse().ok()).collect()
+}
+
+fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
+    let mut next = 0;
+    while let Some(pid) = found.get(next).copied() {
+        next += 1;
+        if found.len() < MAX_DESCENDANTS {
+            found.extend(children(pid).unwrap_or_default());
+        }
+    }
+    found
+}
+
+/// `None` when the kernel does not keep such lists, or the process is gone.
+fn children(of: Pid) -> Option<Vec<Pid>> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", of.as_raw_pid())).ok()?.flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let lists: Vec<String> = lists.collect();
+    let found = lists.iter().flat_map(|list| list.split_ascii_whitespace().filter_map(parse_pid)).collect();
+    (!lists.is_empty()).then_some(found)
+}
+
+/// The same by looking at every process, children of children included.
+fn children_by_scan() -> Vec<Pid> {
+    let parents: Vec<(Pid, Pid)> = processes().filter_map(|pid| Some((pid, ProcessStat::read(pid)?.parent?))).collect();
+    let mut found = vec![getpid()];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        next += 1;
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+    }
+    found.split_off(1)
+}
+
+fn processes() -> impl Iterator<Item = Pid> {
+    let listed = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    listed.filter_map(|entry| entry.file_name().to_str().and_then(parse_pid))
+}
+
+/// Whom a process belongs to; the kernel's own belong to nobody.
+#[derive(Debug, PartialEq, Eq)]
+struct ProcessStat {
+    parent: Option<Pid>,
+    group: Option<Pid>,
+    session: Option<Pid>,
+}
+
+impl ProcessStat {
+    fn read(process: Pid) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
+        // The name of the program stands in parentheses and may hold anything; the state follows, then the numbers.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut numbers = rest.split_ascii_whitespace().skip(1).map(parse_pid);
+        Some(Self { parent: numbers.next()?, group: numbers.next()?, session: numbers.next()? })
+    }
+}
+
+fn parse_pid(text: &str) -> Option<Pid> {
+    text.parse().ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! How much work checking would be, found out without doing it.
+//!
+//! A few lines of schema can make a validator try more combinations than there are atoms: alternatives that refer to
+//! alternatives that refer to … . Nothing can stop a check once it runs, so it is not begun. Parts that are shared are
+//! weighed once for each value they meet, which keeps the weighing itself cheap.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::keyword::{SubschemaTarget, subschemas};
+use super::reference::target;
+
+/// A step is a part of the schema meeting a part of the arguments. Large arguments may take more of them.
+const MAX_STEPS: u64 = 100_000;
+const MAX_STEPS_PER_NODE: u64 = 64;
+/// The validator recurses as deep as this weighing does.
+const MAX_DEPTH: usize = 400;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum CheckCost {
+    Acceptable,
+    TooMuch,
+    /// The schema asks about the same value again before it has an answer.
+    Endless,
+}
+
+/// `size` is how many nodes the arguments have.
+pub(super) fn check_cost(root: &Value, arguments: &Value, size: u64) -> CheckCost {
+    let limit = MAX_STEPS.saturating_add(size.saturating_mul(MAX_STEPS_PER_NODE));
+    let mut scale = CostEstimator { root, limit, known: HashMap::new(), visited: 0 };
+    match scale.estimate(root, arguments, 0) {
+        Ok(steps) if steps <= limit => CheckCost::Acceptable,
+        Ok(_) | Err(EstimateError::TooMuch) => CheckCost::TooMuch,
+        Err(EstimateError::Endless) => CheckCost::Endless,
+    }
+}
+
+struct CostEstimator<'a> {
+    root: &'a Value,
+    limit: u64,
+    /// Keyed by the places of schema and value in memory. `None` while being weighed.
+    known: HashMap<(*const Value, *const Value), Option<u64>>,
+    visited: u64,
+}
+
+enum EstimateError {
+    TooMuch,
+    Endless,
+}
+
+/// What stands for a member's name, which like every string has nothing inside it.
+static MEMBER_NAME: Value = Value::Null;
+
+impl CostEstimator<'_> {
+    fn estimate(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<u64, EstimateError> {
+        self.visited += 1;
+        if depth > MAX_DEPTH || self.visited > self.limit {
+            return Err(EstimateError::TooMuch);
+        }
+        let mut steps: u64 = 1;
+        if let Some(Ok(target)) = schema.get("$ref").and_then(Value::as_str).map(|it| target(self.root, it)) {
+            steps = steps.saturating_add(self.estimate_shared(target, value, depth + 1)?);
+        }
+        for (applies_to, subschema) in subschemas(schema) {
+            for met in applicable_values(schema, applies_to, value) {
+                steps = steps.saturating_add(self.estimate(subschema, met, depth + 1)?);
+            }
+        }
+        Ok(steps)
+    }
+
+    fn estimate_shared(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<u64, EstimateError> {
+        let key = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
+        match self.known.get(&key) {
+            Some(Some(steps)) => return Ok(*steps),
+            Some(None) => return Err(EstimateError::Endless),
+            None => {}
+        }
+        self.known.insert(key, None);
+        let steps = self.estimate(schema, value, depth)?;
+        self.known.insert(key, Some(steps));
+        Ok(steps)
+    }
+}
+
+/// The parts of `value` a subschema applies to.
+fn applicable_values<'a>(schema: &Value, applies_to: SubschemaTarget<'_>, value: &'a Value) -> Vec<&'a Value> {
+    let members = || value.as_object().into_iter().flatten();
+    match applies_to {
+        SubschemaTarget::Itself => vec![value],
+        SubschemaTarget::Item(index) => value.get(index).into_iter().collect(),
+        SubschemaTarget::Items => value.as_array().into_iter().flatten().collect(),
+        SubschemaTarget::Member(name) => value.get(name).into_iter().collect(),
+        SubschemaTarget::Members => members().map(|(_, member)| member).collect(),
+        SubschemaTarget::OtherMembers => {
+            let named = schema.get("properties");
+            let others = members().filter(|(name, _)| named.and_then(|named| named.get(name.as_str())).is_none());
+            others.map(|(_, member)| member).collect()
+        }
+        SubschemaTarget::MemberNames => members().map(|_| &MEMBER_NAME).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Foreign text made fit for one line of a message: bounded, and without control characters.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Write};
+
+/// Longer paths are cut in messages; the model knows what it asked for.
+const MAX_PATH_BYTES: usize = 240;
+/// Of an error and all its causes.
+const MAX_ERROR_CHAIN: usize = 400;
+
+/// A path or name in backticks.
+pub(crate) fn quoted(text: impl AsRef<OsStr>) -> String {
+    format!("`{}`", clipped(&escape_control_chars(text.as_ref()), MAX_PATH_BYTES))
+}
+
+/// A file's name on one line: bytes that are not UTF-8 become `�`, control characters are escaped, so that no name
+/// can pass for another line.
+pub(crate) fn escape_control_chars(name: &OsStr) -> String {
+    let text = name.to_string_lossy();
+    if !text.chars().any(char::is_control) {
+        return text.into_owned();
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if character.is_control() { escaped.extend(character.escape_default()) } else { escaped.push(character) }
+    }
+    escaped
+}
+
+/// What a value displays, at most `limit` bytes of it plus a mark. The rest is never even formatted.
+pub(crate) fn clipped(value: &dyn fmt::Display, limit: usize) -> String {
+    let mut clip = ClippedWriter { text: String::new(), remaining: limit };
+    match write!(clip, "{value}") {
+        Ok(()) => clip.text,
+        Err(fmt::Error) => clip.text + "…",
+    }
+}
+
+/// A foreign error with what caused it, on one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    clipped(&plain, MAX_ERROR_CHAIN)
+}
+
+struct ClippedWriter {
+    text: String,
+    remaining: usize,
+}
+
+impl fmt::Write for ClippedWriter {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        let end = piece.floor_char_boundary(self.remaining);
+        self.text.push_str(piece.get(..end).unwrap_or_default());
+        self.remaining -= end;
+        if end == piece.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,354 @@
+//! Workers forked from one program that has loaded everything they need: they start in a moment and share its memory.
+//!
+//! The program reads orders as lines of JSON and says on standard error when a worker ended. Which process a worker is,
+//! the worker itself announces; until it has, no other is forked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe;
+use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::command::{self, WorkerIdentity};
+use super::folder::WorkerFolder;
+use super::output_tail::StdioTail;
+use super::platform::{PidMapping, WorkerProcess, WorkerStdin};
+use super::pool::WorkerPool;
+use super::ports::PortBlock;
+use super::ready_file::WorkerAddress;
+use super::start::{WorkerFailure, launch_spec, wait_until_ready};
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+/// After its input is closed, it ends its workers within three seconds and then itself.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// A worker that was killed is heard of within this time.
+const EXIT_WAIT: Duration = Duration::from_secs(3);
+/// Orders that may wait to be read.
+const COMMAND_QUEUE: usize = 1024;
+/// What the program says when a worker has ended.
+const EXIT_PREFIX: &str = "patchboard: worker ";
+const EXIT_SEPARATOR: &str = " exited with ";
+
+/// The program of a pool, started when it is first needed.
+#[derive(Debug, Default)]
+pub(super) struct LazyForkServer {
+    server: AsyncMutex<Option<Arc<ForkServer>>>,
+    /// The jail of the program is that of all its workers, so they share these, for as long as the pool is there.
+    callback_ports: Mutex<Option<PortBlock>>,
+}
+
+#[derive(Debug)]
+struct ForkServer {
+    commands: mpsc::Sender<String>,
+    output_tail: StdioTail,
+    pid_mapping: PidMapping,
+    /// Only one worker at a time has no name yet.
+    fork_lock: Arc<AsyncMutex<()>>,
+    exits: Mutex<ExitStatuses>,
+    exit_reported: Notify,
+    /// Told to end.
+    closing: CancellationToken,
+    /// It has ended, and all its workers with it.
+    ended: CancellationToken,
+}
+
+/// How workers ended.
+#[derive(Debug, Default)]
+struct ExitStatuses {
+    /// Of those that have announced themselves, until they are done with.
+    by_pid: HashMap<u32, Option<String>>,
+    /// Of the one that has not: while it has its turn, whoever ends without being known can only be this one.
+    unidentified: Option<(u32, String)>,
+}
+
+impl LazyForkServer {
+    /// A worker with these arguments and variables of its own.
+    pub(super) async fn fork(
+        &self,
+        pool: &WorkerPool,
+        who: WorkerIdentity<'_>,
+    ) -> Result<Box<dyn WorkerProcess>, WorkerFailure> {
+        let parent = self.running(pool).await?;
+        let turn = parent.fork_lock.clone().lock_owned().await;
+        parent.exits().unidentified = None;
+        let arguments = command::worker_arguments(who);
+        let variables = command::worker_variables(who);
+        parent.send_command(json!({"spawn": {"args": arguments, "env": variables}}).to_string());
+        Ok(Box::new(ForkedWorker { server: parent, pid: None, fork_permit: Some(turn), has_ended: false }))
+    }
+
+    /// The ports its workers call back on: one for each, and one for each that still finishes what it has.
+    pub(super) fn callback_ports(&self, pool: &WorkerPool) -> Result<PortBlock, String> {
+        let mut lines = self.callback_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lines) = lines.as_ref() {
+            return Ok(lines.clone());
+        }
+        let lease = pool.context.ports.lease(2 * pool.options.count as usize)?;
+        let exhausted = "all lines of this pool are in use by workers that still finish what they have".to_owned();
+        Ok(lines.insert(PortBlock::from_lease(lease, exhausted)).clone())
+    }
+
+    /// Ends the program and with it all its workers.
+    pub(super) async fn shut_down(&self) {
+        let parent = self.server.lock().await.take();
+        if let Some(parent) = parent {
+            parent.closing.cancel();
+            parent.ended.cancelled().await;
+        }
+    }
+
+    async fn running(&self, pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
+        let mut known = self.server.lock().await;
+        if let Some(parent) = known.as_ref().filter(|parent| !parent.ended.is_cancelled()) {
+            return Ok(parent.clone());
+        }
+        *known = None;
+        let parent = start(pool).await?;
+        Ok(known.insert(parent).clone())
+    }
+}
+
+async fn start(pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
+    let (no, _) = pool.next_worker(0);
+    let folder = pool.context.folder.worker(pool.index, no.0).map_err(|error| WorkerFailure::new(error.to_string()))?;
+    let ready_file = folder.ready_file();
+    let own = [
+        ("PATCHBOARD_WARM".to_owned(), "1".to_owned()),
+        ("SNAKEPIT_READY_FILE".to_owned(), ready_file.to_string_lossy().into_owned()),
+    ];
+    let arguments = pool.options.command.iter().skip(1).cloned().collect();
+    // Its workers announce themselves in folders of their own beneath that of the pool.
+    let writable = pool.context.folder.pool(pool.index);
+    let lines = pool.fork_server.callback_ports(pool).map_err(WorkerFailure::new)?;
+    let order = launch_spec(pool, arguments, own.into_iter().collect(), &writable, lines.ports(), WorkerStdin::Piped)?;
+    let mut process = pool.context.platform.launch(order).await.map_err(WorkerFailure::new)?;
+    let tail = process.output_tail();
+    let lines = tail.subscribe();
+    let ready =
+        wait_until_ready(pool, &mut *process, &ready_file).await.and_then(|announced| match announced.address {
+            WorkerAddress::ForkServer => Ok(()),
+            WorkerAddress::Tcp(_) | WorkerAddress::Unix(_) => {
+                Err(WorkerFailure::new("it does not know `warm`: it is a worker already"))
+            }
+        });
+    if let Err(mut failure) = ready {
+        process.kill().await;
+        failure.output_tail = tail.summary();
+        return Err(failure);
+    }
+    let Some(input) = process.take_stdin() else { return Err(WorkerFailure::new("its standard input cannot be had")) };
+    let (orders, waiting) = mpsc::channel(COMMAND_QUEUE);
+    let parent = Arc::new(ForkServer {
+        commands: orders,
+        output_tail: tail,
+        pid_mapping: process.pid_mapping(),
+        fork_lock: Arc::default(),
+        exits: Mutex::default(),
+        exit_reported: Notify::new(),
+        closing: CancellationToken::new(),
+        ended: CancellationToken::new(),
+    });
+    pool.context.tasks.spawn(run_server(parent.clone(), process, input, waiting, lines, folder));
+    Ok(parent)
+}
+
+/// Passes orders on and listens, until the program has ended.
+async fn run_server(
+    parent: Arc<ForkServer>,
+    mut process: Box<dyn WorkerProcess>,
+    mut input: pipe::Sender,
+    mut orders: mpsc::Receiver<String>,
+    mut lines: mpsc::Receiver<String>,
+    _folder: WorkerFolder,
+) {
+    let _ended = parent.ended.clone().drop_guard();
+    let minding = async {
+        loop {
+            tokio::select! {
+                order = orders.recv() => {
+                    let Some(order) = order else { return };
+                    if input.write_all(format!("{order}\n").as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+                line = lines.recv() => match line {
+                    Some(line) => parent.handle_line(&line),
+                    None => return,
+                },
+                () = parent.closing.cancelled() => return,
+            }
+        }
+    };
+    tokio::select! {
+        () = minding => {}
+        _ = process.wait() => {}
+    }
+    drop(input);
+    let ending = async {
+        while let Some(line) = lines.recv().await {
+            parent.handle_line(&line);
+        }
+        std::future::pending::<()>().await;
+    };
+    let ended = tokio::select! {
+        _ = process.wait() => true,
+        () = ending => false,
+        () = tokio::time::sleep(SHUTDOWN_TIMEOUT) => false,
+    };
+    if !ended {
+        process.kill().await;
+    }
+}
+
+impl ForkServer {
+    fn send_command(&self, order: String) {
+        if self.commands.try_send(order).is_err() {
+            // It is gone, or reads nothing any more: either way nothing more will come of it.
+            self.closing.cancel();
+        }
+    }
+
+    fn signal(&self, pid: Option<u32>, signal: i32) {
+        match pid {
+            Some(pid) => self.send_command(json!({"signal": {"pid": pid, "signal": signal}}).to_string()),
+            // One that has not said who it is cannot be named; rather all than one that nobody can end.
+            None => self.closing.cancel(),
+        }
+    }
+
+    fn handle_line(&self, line: &str) {
+        let Some((pid, status)) = parse_exit(line) else { return };
+        self.exits().record(pid, status);
+        self.exit_reported.notify_waiters();
+    }
+
+    fn exits(&self) -> MutexGuard<'_, ExitStatuses> {
+        self.exits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ExitStatuses {
+    fn record(&mut self, pid: u32, status: String) {
+        match self.by_pid.get_mut(&pid) {
+            Some(end) => *end = Some(status),
+            None => self.unidentified = Some((pid, status)),
+        }
+    }
+
+    fn identify(&mut self, pid: u32) {
+        let end = self.unidentified.take().filter(|(stranger, _)| *stranger == pid);
+        self.by_pid.insert(pid, end.map(|(_, status)| status));
+    }
+}
+
+fn parse_exit(line: &str) -> Option<(u32, String)> {
+    let (pid, status) = line.strip_prefix(EXIT_PREFIX)?.split_once(EXIT_SEPARATOR)?;
+    Some((pid.trim().parse().ok()?, status.trim().to_owned()))
+}
+
+/// A worker forked from the program.
+#[derive(Debug)]
+struct ForkedWorker {
+    server: Arc<ForkServer>,
+    /// Known once it has announced itself.
+    pid: Option<u32>,
+    fork_permit: Option<OwnedMutexGuard<()>>,
+    has_ended: bool,
+}
+
+impl ForkedWorker {
+    /// How it ended, if it has.
+    fn exit_status(&self) -> Option<String> {
+        let ends = self.server.exits();
+        match self.pid {
+            Some(pid) => ends.by_pid.get(&pid).cloned().flatten(),
+            None => ends.unidentified.as_ref().map(|(_, status)| status.clone()),
+        }
+    }
+}
+
+impl WorkerProcess for ForkedWorker {
+    fn pid(&self) -> Option<u32> {
+        self.server.pid_mapping.outer_pid(self.pid?)
+    }
+
+    fn pid_mapping(&self) -> PidMapping {
+        self.server.pid_mapping
+    }
+
+    fn set_announced_pid(&mut self, pid: Option<u32>) {
+        if let Some(pid) = pid {
+            self.server.exits().identify(pid);
+            self.pid = Some(pid);
+            self.fork_permit = None;
+        }
+    }
+
+    fn wait(&mut self) -> BoxFuture<'_, String> {
+        async {
+            let status = loop {
+                let heard = self.server.exit_reported.notified();
+                tokio::pin!(heard);
+                heard.as_mut().enable();
+                if let Some(status) = self.exit_status() {
+                    break format!("exit status: {status}");
+                }
+                tokio::select! {
+                    () = heard => {}
+                    () = self.server.ended.cancelled() => break "the program it was forked from".to_owned(),
+                }
+            };
+            self.has_ended = true;
+            status
+        }
+        .boxed()
+    }
+
+    fn request_stop(&mut self) -> BoxFuture<'_, ()> {
+        self.server.signal(self.pid, SIGTERM);
+        std::future::ready(()).boxed()
+    }
+
+    fn kill(&mut self) -> BoxFuture<'_, ()> {
+        async {
+            if self.has_ended {
+                return;
+            }
+            self.server.signal(self.pid, SIGKILL);
+            if tokio::time::timeout(EXIT_WAIT, self.wait()).await.is_err() {
+                tracing::debug!(pid = self.pid, "a forked worker is not heard of after it was killed");
+            }
+            self.has_ended = true;
+        }
+        .boxed()
+    }
+
+    fn take_stdin(&mut self) -> Option<pipe::Sender> {
+        None
+    }
+
+    fn output_tail(&self) -> StdioTail {
+        self.server.output_tail.clone()
+    }
+}
+
+impl Drop for ForkedWorker {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.server.signal(self.pid, SIGKILL);
+        }
+        if let Some(pid) = self.pid {
+            self.server.exits().by_pid.remove(&pid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

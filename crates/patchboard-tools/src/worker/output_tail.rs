@@ -1,0 +1,103 @@
+//! The end of what a worker says on standard output and standard error, for reports.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::sync::mpsc;
+
+/// Of both streams together; what came before is lost.
+const TAIL_BYTES: usize = 4096;
+/// A longer line is looked at in pieces.
+const MAX_LINE: usize = 1024;
+/// Of what a sentence shows: the last lines, which in most languages say what went wrong.
+const SUMMARY_BYTES: usize = 600;
+const SUMMARY_LINES: usize = 4;
+/// Lines a listener may be behind; further ones are lost to it.
+const LISTENER_BACKLOG: usize = 1024;
+
+/// Clones share what they keep.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StdioTail(Arc<Mutex<StdioBuffer>>);
+
+#[derive(Debug, Default)]
+struct StdioBuffer {
+    bytes: VecDeque<u8>,
+    listener: Option<mpsc::Sender<String>>,
+}
+
+impl StdioTail {
+    /// Reads until the end, so that the program is never kept waiting.
+    pub(super) async fn drain(self, program: Arc<str>, stream: impl AsyncRead + Unpin) {
+        let mut reader = BufReader::new(stream);
+        let mut line: Vec<u8> = Vec::new();
+        loop {
+            let available = match reader.fill_buf().await {
+                Ok(available) if !available.is_empty() => available,
+                Ok(_) | Err(_) => break,
+            };
+            let room = MAX_LINE.saturating_sub(line.len()).min(available.len());
+            let piece = available.get(..room).unwrap_or_default();
+            let end = piece.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+            let used = end.unwrap_or(room);
+            line.extend(piece.iter().take(used));
+            reader.consume(used);
+            if end.is_some() || line.len() >= MAX_LINE {
+                self.push_line(&program, &line);
+                line.clear();
+            }
+        }
+        if !line.is_empty() {
+            self.push_line(&program, &line);
+        }
+    }
+
+    /// What is said from now on, line by line. There is one listener.
+    pub(super) fn subscribe(&self) -> mpsc::Receiver<String> {
+        let (listener, lines) = mpsc::channel(LISTENER_BACKLOG);
+        self.buffer().listener = Some(listener);
+        lines
+    }
+
+    /// All that is kept.
+    pub(super) fn text(&self) -> String {
+        let mut kept = self.buffer();
+        String::from_utf8_lossy(kept.bytes.make_contiguous()).into_owned()
+    }
+
+    /// The last lines on one, for a sentence; empty when nothing was said.
+    pub(super) fn summary(&self) -> String {
+        let text = self.text();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let last: Vec<&str> = lines.rev().take(SUMMARY_LINES).collect();
+        let joined = last.into_iter().rev().collect::<Vec<_>>().join(" | ");
+        let start = joined.ceil_char_boundary(joined.len().saturating_sub(SUMMARY_BYTES));
+        let shown = joined.get(start..).unwrap_or_default();
+        shown.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+    }
+
+    fn push_line(&self, program: &str, line: &[u8]) {
+        let mut kept = self.buffer();
+        let excess = (kept.bytes.len() + line.len()).saturating_sub(TAIL_BYTES).min(kept.bytes.len());
+        kept.bytes.drain(..excess);
+        kept.bytes.extend(line);
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim_end();
+        if text.is_empty() {
+            return;
+        }
+        if let Some(listener) = &kept.listener {
+            // Gone, or far behind: see `AHEAD`.
+            drop(listener.try_send(text.to_owned()));
+        }
+        drop(kept);
+        tracing::debug!(program, "says: {}", text.escape_debug());
+    }
+
+    fn buffer(&self) -> MutexGuard<'_, StdioBuffer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

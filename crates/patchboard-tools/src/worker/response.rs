@@ -1,0 +1,209 @@
+//! What came back from a worker, for programs and for models.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use patchboard_core::tool::{Fault, ToolData, ToolOutput};
+use patchboard_proto::pb::ExecuteToolResponse;
+use patchboard_proto::value::{self, ParameterKind};
+use serde_json::Value;
+use tonic::{Code, Status};
+
+use super::connection::{ConnectionLoss, connection_loss};
+use super::dispatch::CallRejection;
+
+/// The caller cuts further; this only keeps an absurd answer from being copied around.
+pub(super) const MAX_TEXT: usize = 1024 * 1024;
+/// Of what a model is told about a failure.
+const MAX_ERROR: usize = 4096;
+/// What an answer's bytes are.
+const CONTENT_TYPE: &str = "content_type";
+const OCTET_STREAM: &str = "application/octet-stream";
+/// What workers answer where the tool has its result in pieces.
+const WRONG_ENDPOINT: &str = "Streaming tool called on non-streaming endpoint.";
+/// As JSON it is longer than the sentence, and shorter than this.
+const MAX_WRONG_ENDPOINT: usize = 200;
+
+/// For whom an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallerKind {
+    Program,
+    Model,
+}
+
+/// What is known about how the call went.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ExecutionInfo<'a> {
+    pub(super) worker: &'a str,
+    pub(super) milliseconds: u128,
+}
+
+/// Did the tool give pieces where a whole was asked for?
+pub(super) fn is_wrong_endpoint(response: &ExecuteToolResponse) -> bool {
+    let Some(result) = response.result.as_ref().filter(|_| response.success) else { return false };
+    result.value.len() <= MAX_WRONG_ENDPOINT
+        && serde_json::from_slice::<Value>(&result.value)
+            .is_ok_and(|value| value.get("error").and_then(Value::as_str) == Some(WRONG_ENDPOINT))
+}
+
+pub(super) fn tool_output(response: ExecuteToolResponse, reader: CallerKind, trip: ExecutionInfo<'_>) -> ToolOutput {
+    let ExecuteToolResponse { success, result, error_message, metadata, binary_result, .. } = response;
+    if !success {
+        return failure_output(error_message, metadata, reader, trip);
+    }
+    let has_type = metadata.contains_key(CONTENT_TYPE);
+    let binary = (!binary_result.is_empty() || (has_type && result.is_none())).then_some(binary_result);
+    let json = match (result, &binary) {
+        (Some(any), _) => match value::into_json(any, ParameterKind::Other) {
+            Ok(json) => Some(json),
+            Err(why) => {
+                let message = format!("the worker's answer cannot be understood: {why}");
+                return ToolOutput::fault(Fault::Internal, message);
+            }
+        },
+        (None, Some(_)) => None,
+        (None, None) => Some(Bytes::from_static(b"null")),
+    };
+    let content = match reader {
+        CallerKind::Program => String::new(),
+        CallerKind::Model => model_text(json.as_ref(), binary.as_ref(), &metadata),
+    };
+    ToolOutput::ok(content).with(ToolData { json, binary, metadata: with_execution_info(metadata, trip), fault: None })
+}
+
+/// The tool itself failed.
+fn failure_output(
+    message: String,
+    metadata: BTreeMap<String, String>,
+    reader: CallerKind,
+    trip: ExecutionInfo<'_>,
+) -> ToolOutput {
+    let message = if message.is_empty() { "the tool failed and did not say why".to_owned() } else { message };
+    let content = match reader {
+        CallerKind::Program => message,
+        CallerKind::Model => short_error(&message),
+    };
+    ToolOutput::error(content).with(ToolData { metadata: with_execution_info(metadata, trip), ..ToolData::default() })
+}
+
+/// With how the call went, which the worker does not know.
+pub(super) fn with_execution_info(
+    mut metadata: BTreeMap<String, String>,
+    trip: ExecutionInfo<'_>,
+) -> BTreeMap<String, String> {
+    metadata.insert("execution_time".to_owned(), trip.milliseconds.to_string());
+    metadata.insert("tool_type".to_owned(), "remote".to_owned());
+    metadata.insert("worker_id".to_owned(), trip.worker.to_owned());
+    metadata
+}
+
+/// Said for a worker that says no more than that it does not know what it was called for.
+pub(super) const UNKNOWN_TO_WORKER: &str = "the worker does not know the tool";
+
+/// A call that got no answer from its tool.
+pub(super) fn status_output(status: &Status, reader: CallerKind) -> ToolOutput {
+    let (fault, message) = match (connection_loss(status), status.code()) {
+        (ConnectionLoss::BeforeSend | ConnectionLoss::AfterSend, _) => {
+            return ToolOutput::fault(Fault::Unavailable, "the worker went away during the call");
+        }
+        (ConnectionLoss::None, Code::DeadlineExceeded) => (Fault::TimedOut, "the call took too long"),
+        (ConnectionLoss::None, Code::InvalidArgument) => (Fault::Invalid, "the worker refused the arguments"),
+        (ConnectionLoss::None, Code::NotFound | Code::Unimplemented) => (Fault::NotFound, UNKNOWN_TO_WORKER),
+        // Nobody here cancelled it: the worker is about to end.
+        (ConnectionLoss::None, Code::Unavailable | Code::Cancelled) => (Fault::Unavailable, "the worker is going away"),
+        (
+            ConnectionLoss::None,
+            Code::Ok
+            | Code::Unknown
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::ResourceExhausted
+            | Code::FailedPrecondition
+            | Code::Aborted
+            | Code::OutOfRange
+            | Code::Internal
+            | Code::DataLoss
+            | Code::Unauthenticated,
+        ) => (Fault::Internal, "the worker broke while it was answering"),
+    };
+    let said = status.message();
+    let content = match reader {
+        _ if said.is_empty() => message.to_owned(),
+        CallerKind::Program => said.to_owned(),
+        CallerKind::Model => short_error(said),
+    };
+    ToolOutput::fault(fault, content)
+}
+
+/// A call that never ran.
+pub(super) fn rejection_output(why: CallRejection, pool: &str, trouble: impl FnOnce() -> String) -> ToolOutput {
+    let (fault, message) = match why {
+        CallRejection::Saturated => {
+            (Fault::Saturated, format!("pool_saturated: too many calls wait for workers of `{pool}`; it never ran"))
+        }
+        CallRejection::TimedOut => {
+            (Fault::QueueTimeout, format!("queue_timeout: no worker of `{pool}` was free in time; the call never ran"))
+        }
+        CallRejection::WorkerBusy => {
+            (Fault::WorkerBusy, format!("worker_busy: the session's worker of `{pool}` is busy; the call never ran"))
+        }
+        CallRejection::SessionWorkerUnavailable => (
+            Fault::Unavailable,
+            format!("session_worker_unavailable: the session's worker of `{pool}` is gone; the call never ran"),
+        ),
+        CallRejection::NoWorkers => (
+            Fault::Unavailable,
+            format!("no_workers_available: `{pool}` has no worker, the call never ran: {}", trouble()),
+        ),
+    };
+    ToolOutput::fault(fault, message)
+}
+
+/// A JSON text is said as it is; a JSON string is what it says; bytes are named.
+fn model_text(json: Option<&Bytes>, binary: Option<&Bytes>, metadata: &BTreeMap<String, String>) -> String {
+    let mut text = json.map(|json| json_text(json)).unwrap_or_default();
+    if let Some(binary) = binary {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let kind = metadata.get(CONTENT_TYPE).map_or(OCTET_STREAM, String::as_str);
+        let kind = crate::text::clipped(&kind.escape_debug(), 100);
+        text.push_str(&format!("[{kind}, {} bytes]", binary.len()));
+    }
+    truncate_text(text)
+}
+
+pub(super) fn json_text(json: &[u8]) -> String {
+    match serde_json::from_slice::<String>(json) {
+        Ok(text) => text,
+        Err(_) => String::from_utf8_lossy(json).into_owned(),
+    }
+}
+
+pub(super) fn truncate_text(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        text.truncate(text.floor_char_boundary(MAX_TEXT));
+        text.push_str("\n[cut: the answer was longer]");
+    }
+    text
+}
+
+/// Workers send an object with the kind of the error, its message, and all that led to it. A model has use for the first
+/// two.
+fn short_error(message: &str) -> String {
+    let short = match serde_json::from_str::<Value>(message) {
+        Ok(Value::Object(error)) => {
+            let field = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+            match (field("type"), field("message")) {
+                (Some(kind), Some(said)) => format!("{kind}: {said}"),
+                (Some(one), None) | (None, Some(one)) => one.to_owned(),
+                (None, None) => message.to_owned(),
+            }
+        }
+        Ok(_) | Err(_) => message.to_owned(),
+    };
+    crate::text::clipped(&short, MAX_ERROR)
+}
+
+#[cfg(test)]
+mod tests;

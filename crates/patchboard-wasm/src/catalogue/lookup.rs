@@ -1,0 +1,105 @@
+//! Which plugin is meant: by its name, by the path of its file, and by lying in the folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use patchboard_core::plugin::PluginError;
+
+use super::Catalogue;
+use super::diff::PluginOrigin;
+use super::entry::PluginEntry;
+use super::folder::{self, MAX_PLUGINS};
+use crate::rights::PluginOptions;
+
+/// As many names as are told to somebody who is looking for one.
+const MAX_NAMES_LISTED: usize = 20;
+
+impl Catalogue {
+    /// The plugin of that name, or the one whose file that is. No other file is ever loaded.
+    pub(super) async fn find(&self, named: &str) -> Result<Arc<PluginEntry>, PluginError> {
+        if let Some(entry) = self.entry_named(named) {
+            return Ok(entry);
+        }
+        // It may have been put there a moment ago.
+        self.scan_folder().await;
+        if let Some(entry) = self.entry_named(named) {
+            return Ok(entry);
+        }
+        let entries = self.entries();
+        let mut paths = vec![PathBuf::from(named)];
+        paths.extend(self.folder.as_ref().map(|folder| folder.join(named)));
+        let looking = tokio::task::spawn_blocking(move || entry_at(&entries, &paths));
+        looking.await.ok().flatten().ok_or_else(|| self.unknown_plugin(named))
+    }
+
+    pub(super) fn unknown_plugin(&self, named: &str) -> PluginError {
+        let entries = self.entries();
+        let names: Vec<&str> = entries.iter().map(|entry| &**entry.name()).take(MAX_NAMES_LISTED).collect();
+        let known = match (names.is_empty(), entries.len().saturating_sub(names.len())) {
+            (true, _) => "there are none".to_owned(),
+            (false, 0) => format!("there are {}", names.join(", ")),
+            (false, more) => format!("there are {} and {more} more", names.join(", ")),
+        };
+        let place = match &self.folder {
+            Some(folder) => format!("; a new one is put into the configuration or into {}", folder.display()),
+            None => "; a new one is put into the configuration".to_owned(),
+        };
+        PluginError::Unknown(format!("no plugin is named, or has the file, `{named}`: {known}{place}"))
+    }
+
+    /// Makes known what is new in the folder. Loads nothing.
+    pub(super) async fn scan_folder(&self) {
+        let Some(folder) = self.folder.clone() else { return };
+        let is_configured = |entry: &&Arc<PluginEntry>| entry.origin == PluginOrigin::Configured;
+        let configured: Vec<PathBuf> =
+            self.entries().iter().filter(is_configured).map(|entry| entry.files.file.clone()).collect();
+        let looked_at = folder.clone();
+        let Ok(scan) = tokio::task::spawn_blocking(move || folder::scan(&looked_at, &configured)).await else { return };
+        for oddity in &scan.warnings {
+            self.warn_once(oddity);
+        }
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let first = entries.iter().take_while(is_configured).count();
+        for (name, file) in scan.found {
+            match entries.iter().find(|entry| *entry.name() == name) {
+                Some(entry) if entry.origin == PluginOrigin::Configured => self.warn_once(&format!(
+                    "{} is ignored: the configuration has a plugin `{name}` with the file {}",
+                    file.display(),
+                    entry.files.file.display()
+                )),
+                Some(_) => {}
+                None if entries.len() - first >= MAX_PLUGINS => self.warn_once(&format!(
+                    "{} has had more than {MAX_PLUGINS} plugins since the server started; further ones are not loaded",
+                    folder.display()
+                )),
+                None => {
+                    let at = entries.partition_point(|entry| is_configured(&entry) || *entry.name() < name);
+                    entries.insert(at, folder_entry(&folder, name, file));
+                }
+            }
+        }
+    }
+}
+
+fn folder_entry(folder: &Arc<Path>, name: Arc<str>, file: PathBuf) -> Arc<PluginEntry> {
+    let options = PluginOptions {
+        name,
+        file: file.clone(),
+        grants: Vec::new(),
+        settings: std::collections::BTreeMap::new(),
+        secrets: std::collections::BTreeMap::new(),
+        sha256: None,
+    };
+    PluginEntry::new(PluginOrigin::Folder, folder::plugin_files(folder, file), options)
+}
+
+/// The plugin whose file one of the paths leads to. Blocks.
+fn entry_at(entries: &[Arc<PluginEntry>], paths: &[PathBuf]) -> Option<Arc<PluginEntry>> {
+    let real = |path: &Path| path.canonicalize().ok();
+    let wanted: Vec<PathBuf> = paths.iter().filter_map(|path| real(path)).collect();
+    let is_it = |entry: &&Arc<PluginEntry>| {
+        let file = &entry.files.file;
+        paths.contains(file) || real(file).is_some_and(|file| wanted.contains(&file))
+    };
+    entries.iter().find(is_it).cloned()
+}

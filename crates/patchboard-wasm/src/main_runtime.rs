@@ -1,0 +1,52 @@
+//! What plugins ask of the server is done on the server's own threads, not on those of guests: requests and runs that
+//! begin there must not depend on guests giving way, nor end with the plugin machine.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use patchboard_core::plugin::HostFunctions;
+use patchboard_core::port::{Fetch, FetchError, FetchRequest, Fetched};
+use patchboard_core::tool::{Fault, ToolOutput};
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+
+#[derive(Debug)]
+pub(crate) struct OnMainRuntime<T: ?Sized> {
+    inner: Arc<T>,
+    runtime: Handle,
+}
+
+impl OnMainRuntime<dyn Fetch> {
+    pub(crate) fn fetch(inner: Arc<dyn Fetch>, home: Handle) -> Arc<dyn Fetch> {
+        Arc::new(Self { inner, runtime: home })
+    }
+}
+
+impl Fetch for OnMainRuntime<dyn Fetch> {
+    fn fetch(&self, request: FetchRequest, stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+        let inner = self.inner.clone();
+        let work = async move { inner.fetch(request, stop).await };
+        let fetching = AbortOnDropHandle::new(self.runtime.spawn(work.in_current_span()));
+        Box::pin(async move { fetching.await.unwrap_or_else(|error| Err(FetchError::Failed(error.to_string()))) })
+    }
+}
+
+impl OnMainRuntime<dyn HostFunctions> {
+    pub(crate) fn functions(inner: Arc<dyn HostFunctions>, home: Handle) -> Arc<dyn HostFunctions> {
+        Arc::new(Self { inner, runtime: home })
+    }
+}
+
+impl HostFunctions for OnMainRuntime<dyn HostFunctions> {
+    fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
+        let (inner, name) = (self.inner.clone(), name.to_owned());
+        let work = async move { inner.call(&name, arguments, stop).await };
+        let calling = AbortOnDropHandle::new(self.runtime.spawn(work.in_current_span()));
+        Box::pin(
+            async move { calling.await.unwrap_or_else(|error| ToolOutput::fault(Fault::Internal, error.to_string())) },
+        )
+    }
+}
